@@ -1,4 +1,4 @@
-//! Memory and delivery of running captures: `pcap_setbuff`, `pcap_setuserbuffer`,
+//! Changes buffers and delivery of running captures: `pcap_setbuff`, `pcap_setuserbuffer`,
 //! `pcap_setmintocopy`, `pcap_getevent`.
 
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ use crate::types::code;
 
 const NOT_LIVE: &str = "This is for live captures only";
 
-/// Changes a capture that runs, after what is borrowed from it was set aside.
+/// Changes a running capture, after its borrowed block was set aside.
 fn change(
     handle: &Pcap,
     change: impl FnOnce(&mut dyn ringtap_capture::Source, &Live) -> Result<(), String>,
@@ -74,13 +74,13 @@ fn set_min_to_copy(handle: &Pcap, bytes: c_int) -> c_int {
 }
 
 export! {
-    /// Changes the memory for packets in the kernel, in bytes. The engine `packet` settles it when it is
-    /// opened, the taps change it while they run.
+    /// Changes the kernel's buffer for packets, in bytes. The engine `packet` fixes it at opening;
+    /// the taps change it while they run.
     fn pcap_setbuff(handle: Option<&Pcap>, bytes: c_int) -> c_int {
         handle.map_or(code::ERROR, |handle| set_buffer(handle, bytes))
     } else code::ERROR;
 
-    /// Changes the memory for packets in the program. There is none: packets are read where the kernel
+    /// Sets the size of a buffer in the program. There is none: packets are read where the kernel
     /// has put them.
     fn pcap_setuserbuffer(handle: Option<&Pcap>, bytes: c_int) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
@@ -93,12 +93,12 @@ export! {
         }
     } else code::ERROR;
 
-    /// Changes the bytes that are worth a delivery before the time-out; in the taps.
+    /// Changes the number of bytes that are delivered before the time-out, in the taps.
     fn pcap_setmintocopy(handle: Option<&Pcap>, bytes: c_int) -> c_int {
         handle.map_or(code::ERROR, |handle| set_min_to_copy(handle, bytes))
     } else code::ERROR;
 
-    /// A descriptor that poll(2) finds readable when there are packets, or -1.
+    /// Returns a descriptor that poll(2) finds readable when there are packets, or -1.
     fn pcap_getevent(handle: Option<&Pcap>) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         match handle.live() {

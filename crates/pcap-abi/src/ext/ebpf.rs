@@ -1,4 +1,4 @@
-//! Filters as eBPF: `ringtap_filter_ebpf`.
+//! Translates filters to eBPF: `ringtap_filter_ebpf`.
 
 use std::ffi::{c_int, c_uint};
 
@@ -29,8 +29,8 @@ fn translate(program: &BpfProgram, number: c_int) -> Result<Vec<u64>, String> {
 }
 
 export! {
-    /// Translates a filter to eBPF for a hook of the kernel: instructions of 8 bytes, in memory that
-    /// `free` frees. The program returns the bytes accepted.
+    /// Translates a filter to eBPF for a hook of the kernel: instructions of 8 bytes, to be freed
+    /// by `free`. The program returns the number of accepted bytes.
     fn ringtap_filter_ebpf(
         program: Option<&BpfProgram>,
         hook: c_int,
@@ -80,7 +80,7 @@ mod tests {
         };
         for hook in 0..4 {
             let words = translate(&program, hook).unwrap();
-            // The last one leaves the program.
+            // The last instruction exits the program.
             assert_eq!(
                 words.last().map(|word| word.to_ne_bytes()[0]),
                 Some(0x95),

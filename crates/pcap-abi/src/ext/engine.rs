@@ -1,4 +1,4 @@
-//! Which engine captures: `ringtap_set_engine`, `ringtap_engine`.
+//! Selects and reports the capture engine: `ringtap_set_engine`, `ringtap_engine`.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -33,14 +33,14 @@ thread_local! {
 }
 
 export! {
-    /// Chooses the engine of a handle that is yet to be activated: `packet`, `tcx`, `xdp`.
+    /// Selects the engine of a handle that is not activated yet: `packet`, `tcx`, `xdp`.
     fn ringtap_set_engine(handle: Option<&Pcap>, engine: CText<'_>) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         set(handle, engine.str().unwrap_or_default())
     } else code::ERROR;
 
-    /// The name of the engine that captures, in memory that the next call of the thread uses again;
-    /// null for a handle that does not.
+    /// Returns the name of the engine that captures, in memory that the thread's next call
+    /// overwrites; null for a handle that does not capture.
     fn ringtap_engine(handle: Option<&Pcap>) -> *const c_char {
         match handle.and_then(Pcap::live) {
             Some(live) => NAME.with_borrow_mut(|buffer| {

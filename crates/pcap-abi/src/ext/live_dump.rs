@@ -1,4 +1,4 @@
-//! Capturing to a file in the background: `pcap_live_dump`, `pcap_live_dump_ended`.
+//! Captures to a file in the background: `pcap_live_dump`, `pcap_live_dump_ended`.
 
 use std::ffi::{CStr, c_int};
 use std::ops::ControlFlow;
@@ -25,18 +25,18 @@ pub(crate) struct LiveDump {
 /// The handle, for the thread that reads it.
 struct Shared(*const Pcap);
 
-// SAFETY: the handle may be reached by several threads, and `pcap_close` ends the thread before it
-// frees the handle.
+// SAFETY: several threads may access the handle, and `pcap_close` ends the thread before it frees
+// the handle.
 unsafe impl Send for Shared {}
 
-/// Where the file ends; nothing where it doesn't.
+/// The largest size of the file; `None` for no limit.
 #[derive(Clone, Copy)]
 struct Limits {
     bytes: Option<u64>,
     packets: Option<u64>,
 }
 
-/// A file and how much is in it.
+/// A file with its size.
 struct Output {
     stream: Stream,
     bytes: u64,
@@ -120,7 +120,7 @@ fn run(shared: Shared, mut output: Output) {
 }
 
 impl LiveDump {
-    /// Ends the thread, if there is one.
+    /// Stops the thread, if there is one.
     pub(crate) fn finish(&self, handle: &Pcap) {
         let Some(thread) = lock(&self.thread).take() else {
             return;
@@ -130,11 +130,11 @@ impl LiveDump {
         if let Some(waker) = handle.waker.get() {
             waker.wake();
         }
-        // It does not panic past its guard.
+        // The thread does not panic past its guard.
         let _ = thread.join();
     }
 
-    /// Whether the file is complete, after a wait if that is wanted.
+    /// Returns whether the file is complete; waits for that if `wait` is set.
     fn has_ended(&self, wait: bool) -> bool {
         let mut ended = lock(&self.ended);
         while wait && !*ended {
@@ -152,8 +152,8 @@ fn limit(value: c_int) -> Option<u64> {
 }
 
 export! {
-    /// Writes packets to a file in the background, until it has that many bytes or packets (0 for no
-    /// bound) or the handle is closed. Meanwhile the handle is not to be read from.
+    /// Writes packets to a file in the background, up to a number of bytes or packets (0 for no
+    /// limit), or until the handle is closed. Meanwhile the handle must not be read from.
     fn pcap_live_dump(
         handle: Option<&Pcap>, path: CText<'_>, bytes: c_int, packets: c_int,
     ) -> c_int {
@@ -165,7 +165,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// Whether the file of `pcap_live_dump` is complete: 1 if so, else 0; -1 where there is none.
+    /// Returns 1 if the file of `pcap_live_dump` is complete, 0 if not, -1 if there is none.
     fn pcap_live_dump_ended(handle: Option<&Pcap>, wait: c_int) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         if lock(&handle.live_dump.thread).is_none() {

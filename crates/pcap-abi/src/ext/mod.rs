@@ -1,5 +1,5 @@
-//! Beyond libpcap: the functions that WinPcap added, for local devices and files, and those of
-//! ringtap. Their header is `ringtap/pcap-ext.h`.
+//! Functions that libpcap does not have: those that WinPcap added, for local devices and files, and
+//! ringtap's own. Their header is `ringtap/pcap-ext.h`.
 
 mod buffers;
 mod ebpf;

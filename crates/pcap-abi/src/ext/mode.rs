@@ -1,4 +1,4 @@
-//! What a handle delivers: `pcap_setmode`.
+//! Selects packets or statistics: `pcap_setmode`.
 
 use std::ffi::c_int;
 
@@ -14,10 +14,10 @@ use crate::types::code;
 
 /// `MODE_CAPT`: packets.
 const CAPTURE: c_int = 0;
-/// `MODE_STAT`: how many packets and bytes.
+/// `MODE_STAT`: numbers of packets and bytes.
 const STATISTICS: c_int = 1;
 
-/// Accepts nothing.
+/// Returns a program that rejects every packet.
 fn nothing() -> Option<Program> {
     Program::new(vec![Insn::new(op::RET | op::K, 0)]).ok()
 }
@@ -44,7 +44,7 @@ fn set(handle: &Pcap, mode: c_int) -> c_int {
     }
 }
 
-/// Where the kernel refuses the filter, the handle goes on counting.
+/// Delivers packets again. If the kernel rejects the filter, the handle goes on counting.
 fn to_packets(reading: &mut Reading) -> Result<(), String> {
     if reading.counting.is_none() {
         return Ok(());
@@ -56,8 +56,8 @@ fn to_packets(reading: &mut Reading) -> Result<(), String> {
     Ok(())
 }
 
-/// Packets are counted at the hook, and no longer copied. Those that wait are left out; but where the
-/// kernel refuses, they are still there.
+/// Counts packets at the hook instead of copying them. Waiting packets are dropped, unless the
+/// kernel rejects the change.
 fn to_statistics(reading: &mut Reading, counting: Counting) -> Result<(), String> {
     reading.set_aside();
     let set = reading.filter_source(nothing().as_ref());
@@ -68,8 +68,8 @@ fn to_statistics(reading: &mut Reading, counting: Counting) -> Result<(), String
 }
 
 export! {
-    /// Chooses between packets (0) and statistics (1): then each time-out delivers one packet of 16
-    /// bytes, the number of packets and of bytes that the filter has accepted since the last.
+    /// Selects packets (0) or statistics (1). In statistics mode each time-out delivers one packet
+    /// of 16 bytes: the packets and bytes that the filter has accepted since the last.
     fn pcap_setmode(handle: Option<&Pcap>, mode: c_int) -> c_int {
         handle.map_or(code::ERROR, |handle| set(handle, mode))
     } else code::ERROR;

@@ -12,13 +12,13 @@ use crate::handle::{Pcap, lock};
 use crate::inject;
 use crate::types::{PacketHeader, code};
 
-/// `struct pcap_send_queue`: packets behind one another, each with its header, without gaps.
+/// `struct pcap_send_queue`: packets one after another, each with its header, without gaps.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct PcapSendQueue {
-    /// Bytes that there is room for.
+    /// The size of the buffer, in bytes.
     maxlen: c_uint,
-    /// Bytes that are in use.
+    /// Bytes in use.
     len: c_uint,
     buffer: *mut c_char,
 }
@@ -47,8 +47,8 @@ impl PcapSendQueue {
         if bytes > free || data.is_null() || self.buffer.is_null() {
             return code::ERROR;
         }
-        // SAFETY: the buffer has `maxlen` bytes, of which `bytes` are free behind the first `len`;
-        // header and packet are as long as is copied.
+        // SAFETY: the buffer has `maxlen` bytes, of which `bytes` are free after the first `len`;
+        // header and packet are as long as the bytes that are copied.
         unsafe {
             let to = self.buffer.cast::<u8>().add(used);
             ptr::copy_nonoverlapping(ptr::from_ref(header).cast(), to, HEADER);
@@ -58,7 +58,7 @@ impl PcapSendQueue {
         0
     }
 
-    /// The packets. What is no whole packet ends them.
+    /// Returns the packets. An incomplete packet ends them.
     fn packets(&self) -> impl Iterator<Item = Outgoing<'_>> {
         let bytes: &[u8] = if self.buffer.is_null() {
             &[]
@@ -69,7 +69,7 @@ impl PcapSendQueue {
         let mut rest = bytes;
         std::iter::from_fn(move || {
             let (header, after) = rest.split_at_checked(HEADER)?;
-            // SAFETY: there are as many bytes as a header has, and all bytes are valid in it.
+            // SAFETY: there are as many bytes as a header has, and any bytes are valid in it.
             let header = unsafe { header.as_ptr().cast::<PacketHeader>().read_unaligned() };
             let (data, after) = after.split_at_checked(header.caplen as usize)?;
             rest = after;
@@ -80,7 +80,7 @@ impl PcapSendQueue {
     }
 }
 
-/// Sends the packets, and tells how many bytes of the queue were used up.
+/// Sends the packets, and returns how many bytes of the queue were sent.
 fn transmit(handle: &Pcap, queue: &PcapSendQueue, synchronised: bool) -> c_uint {
     let Some(live) = handle.live() else {
         handle.say("Packets can be sent by live captures only");
@@ -124,12 +124,12 @@ fn transmit(handle: &Pcap, queue: &PcapSendQueue, synchronised: bool) -> c_uint 
 }
 
 export! {
-    /// A queue with room for that many bytes, headers among them.
+    /// Creates a queue for that many bytes, including headers.
     fn pcap_sendqueue_alloc(bytes: c_uint) -> *mut PcapSendQueue {
         allocate(bytes)
     } else ptr::null_mut();
 
-    /// Adds a packet: 0, or -1 where there is no room.
+    /// Adds a packet. Returns 0, or -1 if there is no room.
     fn pcap_sendqueue_queue(
         queue: Option<&mut PcapSendQueue>, header: Option<&PacketHeader>, data: *const c_uchar,
     ) -> c_int {
@@ -139,8 +139,8 @@ export! {
         }
     } else code::ERROR;
 
-    /// Sends the packets, at their times or as fast as it goes. The bytes of the queue that were sent:
-    /// fewer than its length after an error.
+    /// Sends the packets, at their times or as fast as possible. Returns the bytes of the queue
+    /// that were sent: fewer than its length after an error.
     fn pcap_sendqueue_transmit(
         handle: Option<&Pcap>, queue: Option<&PcapSendQueue>, synchronised: c_int,
     ) -> c_uint {
@@ -153,7 +153,7 @@ export! {
     /// Frees a queue.
     fn pcap_sendqueue_destroy(queue: Option<Box<PcapSendQueue>>) {
         if let Some(queue) = queue {
-            // SAFETY: the buffer was allocated by `malloc`, and goes with the queue.
+            // SAFETY: the buffer was allocated by `malloc`, and is freed with its queue.
             unsafe { libc::free(queue.buffer.cast()) };
         }
     } else ();
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn packets_come_out_as_they_went_in() {
         let queue = pcap_sendqueue_alloc(200);
-        // SAFETY: the queue was made just now.
+        // SAFETY: the queue was just made.
         let queue = unsafe { &mut *queue };
         let mut header = PacketHeader::zero();
         header.ts.tv_usec = 5;

@@ -1,4 +1,4 @@
-//! The functions for a daemon of remote captures that connects to its clients: a libpcap without remote
+//! Functions for remote-capture daemons that connect to their clients. libpcap without remote
 //! captures has had them since 1.11, and they fail.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -7,7 +7,7 @@ use crate::boundary::export;
 use crate::text::{CText, ErrBuf, say};
 use crate::types::code;
 
-/// What is said of everything remote.
+/// The message of all remote functions.
 pub(super) const NOT_SUPPORTED: &str = "Remote capture is not supported";
 
 /// `INVALID_SOCKET`.
@@ -27,7 +27,7 @@ export! {
         NO_SOCKET
     } else NO_SOCKET;
 
-    /// The same, perhaps by TLS: not supported.
+    /// Waits for a daemon, possibly by TLS: not supported.
     fn pcap_remoteact_accept_ex(
         _address: CText<'_>,
         _port: CText<'_>,
@@ -41,7 +41,7 @@ export! {
         NO_SOCKET
     } else NO_SOCKET;
 
-    /// The daemons that are connected: not supported.
+    /// Lists the connected daemons: not supported.
     fn pcap_remoteact_list(
         _hosts: *mut c_char,
         _separator: c_char,
@@ -52,12 +52,12 @@ export! {
         code::ERROR
     } else code::ERROR;
 
-    /// Ends a daemon's connection: not supported.
+    /// Closes a daemon's connection: not supported.
     fn pcap_remoteact_close(_host: CText<'_>, errbuf: ErrBuf<'_>) -> c_int {
         say(errbuf, NOT_SUPPORTED);
         code::ERROR
     } else code::ERROR;
 
-    /// Ends to wait for daemons: there is nothing to end.
+    /// Stops waiting for daemons; does nothing.
     fn pcap_remoteact_cleanup() {} else ();
 }

@@ -1,4 +1,4 @@
-//! One packet of several: `pcap_setsampling`.
+//! Sampling: `pcap_setsampling`.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -23,14 +23,14 @@ pub(crate) struct Samp {
     value: c_int,
 }
 
-/// The structure that the program writes to, once it has asked for it.
+/// The structure that the program writes to, after it has asked for it.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     asked: AtomicBool,
     samp: UnsafeCell<Samp>,
 }
 
-// SAFETY: the structure is written by C alone, which uses a handle from one thread at a time.
+// SAFETY: only C writes the structure, and uses a handle from one thread at a time.
 unsafe impl Sync for Wanted {}
 
 impl Wanted {
@@ -43,27 +43,27 @@ impl Wanted {
     }
 }
 
-/// What was let through.
+/// The state of the sampling.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
     samp: Samp,
     passed: c_int,
-    /// The time of the last packet that was taken.
+    /// The time of the last packet taken.
     taken: Option<i128>,
 }
 
 impl Sampler {
-    /// Looks at what the program wants.
+    /// Reads the program's settings.
     pub(crate) fn follow(&mut self, wanted: &Wanted) {
         self.samp = wanted.get();
     }
 
-    /// Whether every packet is one of the sample.
+    /// Returns whether every packet is taken.
     pub(crate) fn takes_all(&self) -> bool {
         self.samp.method == 0
     }
 
-    /// Whether a packet is one of the sample.
+    /// Returns whether a packet is taken.
     #[inline]
     pub(crate) fn takes(&mut self, packet: &Packet<'_>) -> bool {
         self.takes_all() || self.chooses(packet)
@@ -92,7 +92,7 @@ impl Sampler {
 }
 
 export! {
-    /// The structure in which the program says what sample it wants; it belongs to the handle.
+    /// Returns the structure in which the program sets the sampling; it belongs to the handle.
     fn pcap_setsampling(handle: Option<&Pcap>) -> *mut Samp {
         let Some(handle) = handle else { return std::ptr::null_mut() };
         handle.sampling.asked.store(true, Ordering::Release);

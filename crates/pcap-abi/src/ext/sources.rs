@@ -22,12 +22,12 @@ const REMOTE: c_int = 4;
 /// `PCAP_OPENFLAG_*`.
 const PROMISCUOUS: c_int = 1;
 const MAX_RESPONSIVENESS: c_int = 16;
-/// `PCAP_BUF_SIZE`: bytes of a source's name, and of each of its parts.
+/// `PCAP_BUF_SIZE`: size of a source's name, and of each of its parts, in bytes.
 const ROOM: usize = 1024;
 const FILE_PREFIX: &[u8] = b"file://";
 const DEVICE_PREFIX: &[u8] = b"rpcap://";
 
-/// A source's name, taken apart.
+/// The parts of a source's name.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts<'a> {
     kind: c_int,
@@ -54,7 +54,7 @@ fn parse(source: &[u8]) -> Parts<'_> {
     };
     let (host, name) = (&rest[..slash], &rest[slash + 1..]);
     let (host, port) = match host {
-        // An IPv6 address stands in brackets.
+        // An IPv6 address is in brackets.
         [b'[', inner @ ..] => match inner.iter().position(|byte| *byte == b']') {
             Some(end) => (
                 &inner[..end],
@@ -96,7 +96,7 @@ fn create(kind: c_int, host: &[u8], port: &[u8], name: &[u8]) -> Result<Vec<u8>,
     }
 }
 
-/// Writes a string into a buffer of C's of [`ROOM`] bytes; null is none.
+/// Writes a string into C's buffer of [`ROOM`] bytes; does nothing for null.
 fn put(text: &[u8], to: Option<&mut [u8; ROOM]>) {
     if let Some(to) = to {
         let len = text.len().min(ROOM - 1);
@@ -144,7 +144,7 @@ fn find(source: &[u8]) -> Result<Vec<Device>, String> {
     }
 }
 
-/// The capture files of a folder.
+/// Returns the capture files of a folder.
 fn files(folder: &[u8]) -> Result<Vec<Device>, String> {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let folder = Path::new(std::ffi::OsStr::from_bytes(folder));
@@ -166,7 +166,7 @@ fn files(folder: &[u8]) -> Result<Vec<Device>, String> {
 }
 
 export! {
-    /// Opens a device or a file by its source's name, and begins to capture.
+    /// Opens a device or a file by its source's name, and starts capturing.
     fn pcap_open(
         source: CText<'_>,
         snaplen: c_int,
@@ -186,8 +186,8 @@ export! {
         open(source.bytes(), settings, errbuf)
     } else ptr::null_mut();
 
-    /// All local devices for `rpcap://`, the capture files of a folder for `file://FOLDER`, as a list
-    /// that `pcap_freealldevs` frees.
+    /// Lists all local devices for `rpcap://`, or the capture files of a folder for
+    /// `file://FOLDER`; `pcap_freealldevs` frees the list.
     fn pcap_findalldevs_ex(
         source: CText<'_>,
         _authentication: *const c_void,
@@ -208,7 +208,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// A source's name from its parts, in a buffer of 1024 bytes.
+    /// Writes a source's name, made from its parts, into a buffer of 1024 bytes.
     fn pcap_createsrcstr(
         source: Option<&mut [u8; ROOM]>,
         kind: c_int,
@@ -229,7 +229,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// The parts of a source's name, in buffers of 1024 bytes or null.
+    /// Writes the parts of a source's name into buffers of 1024 bytes; a buffer may be null.
     fn pcap_parsesrcstr(
         source: CText<'_>,
         kind: Option<&mut c_int>,

@@ -1,4 +1,4 @@
-//! Statistics mode: packets and bytes, counted in the kernel and told once an interval.
+//! Statistics mode: packets and bytes, counted in the kernel and delivered once per interval.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,10 +13,10 @@ use crate::inject::plain_name;
 use crate::live::Live;
 use crate::types::PacketHeader;
 
-/// Bytes of a record: packets and bytes, 64 bits each.
+/// Bytes of a record: number of packets and number of bytes, 64 bits each.
 const RECORD: usize = 16;
 
-/// Counters that run.
+/// The running counters.
 pub(crate) struct Counting {
     statistics: Statistics,
     device: String,
@@ -26,7 +26,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Begins to count what the filter accepts, each packet without one.
+    /// Starts counting the packets that the filter accepts, or all without a filter.
     pub(crate) fn begin(live: &Live, program: Option<&Program>) -> Result<Self, String> {
         let interval = lock(&live.options).timeout;
         let device = plain_name(&live.device).to_owned();
@@ -40,7 +40,7 @@ impl Counting {
         })
     }
 
-    /// Counts what another filter accepts.
+    /// Counts the packets that another filter accepts.
     pub(crate) fn set_filter(&mut self, program: &Program) -> Result<(), String> {
         self.statistics = open(&self.device, Some(program))?;
         Ok(())
@@ -51,12 +51,13 @@ impl Counting {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// Whether anything is counted: not once the interface is gone, or the program was taken from it.
+    /// Returns whether packets are counted: false after the interface is gone or the program was
+    /// detached.
     pub(crate) fn is_attached(&mut self) -> bool {
         self.statistics.is_attached()
     }
 
-    /// Makes the record, and gives its header.
+    /// Makes the record and returns its header.
     pub(crate) fn read(&mut self) -> PacketHeader {
         self.due = (self.due + self.interval).max(Instant::now());
         let interval = self.statistics.read();
@@ -75,7 +76,7 @@ impl Counting {
         header
     }
 
-    /// The bytes of the last record.
+    /// Returns the bytes of the last record.
     pub(crate) fn record(&self) -> &[u8] {
         &self.record
     }

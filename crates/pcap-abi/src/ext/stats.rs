@@ -1,4 +1,4 @@
-//! Counters beyond `pcap_stats`: `pcap_stats_ex`, and all of them in 64 bits.
+//! More counters than `pcap_stats`: `pcap_stats_ex`, and all of them in 64 bits.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_uint};
@@ -11,27 +11,27 @@ use crate::counters::{ask, narrow};
 use crate::handle::Pcap;
 use crate::types::{PcapStat, code};
 
-/// The structure of `pcap_stats_ex`, which begins as `struct pcap_stat`.
+/// The structure of `pcap_stats_ex`; its first part is `struct pcap_stat`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct StatEx {
     common: PcapStat,
-    /// Packets that the program was given.
+    /// Packets delivered to the program.
     captured: c_uint,
-    /// Packets that it sent.
+    /// Packets sent by the program.
     sent: c_uint,
-    /// Packets lost on a network between capture and program: there is none.
+    /// Packets lost on a network between capture and program: always 0.
     lost_on_network: c_uint,
 }
 
-/// Where a handle keeps what `pcap_stats_ex` points to.
+/// The place in a handle that `pcap_stats_ex` points to.
 #[derive(Debug, Default)]
 pub(crate) struct StatExCell(UnsafeCell<StatEx>);
 
-// SAFETY: plain numbers, written by the thread that uses the handle.
+// SAFETY: plain numbers, written only by the thread that uses the handle.
 unsafe impl Sync for StatExCell {}
 
-/// `struct ringtap_stats`: all counters, `UINT64_MAX` for what is not known.
+/// `struct ringtap_stats`: all counters, `UINT64_MAX` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Wide {
@@ -64,8 +64,8 @@ impl Wide {
 }
 
 export! {
-    /// The counters of `pcap_stats` and some more, in a structure of the handle's; its size in bytes is
-    /// left in `size`.
+    /// Returns the counters of `pcap_stats` and some more, in a structure that belongs to the
+    /// handle; writes its size in bytes to `size`.
     fn pcap_stats_ex(handle: Option<&Pcap>, size: Option<&mut c_int>) -> *mut StatEx {
         let Some(handle) = handle else { return std::ptr::null_mut() };
         let Ok(stats) = ask(handle) else { return std::ptr::null_mut() };
@@ -76,7 +76,7 @@ export! {
             sent: narrow(Some(handle.sent.load(Ordering::Relaxed))),
             lost_on_network: 0,
         };
-        // SAFETY: the place is valid for the handle's life, and nobody holds a reference to it.
+        // SAFETY: the place is valid for the handle's life, and no reference to it exists.
         unsafe { place.write(all) };
         if let Some(size) = size {
             *size = c_int::try_from(size_of::<StatEx>()).unwrap_or(0);
@@ -84,8 +84,8 @@ export! {
         place
     } else std::ptr::null_mut();
 
-    /// All counters in 64 bits. `size` is that of the program's structure, which may be an older,
-    /// smaller one.
+    /// Returns all counters in 64 bits. `size` is the size of the program's structure, which may be
+    /// an older, smaller one.
     fn ringtap_stats(handle: Option<&Pcap>, stats: *mut u64, size: usize) -> c_int {
         let (Some(handle), false) = (handle, stats.is_null()) else { return code::ERROR };
         let asked = match ask(handle) {
@@ -95,7 +95,8 @@ export! {
         let captured = handle.delivered.load(Ordering::Relaxed);
         let wide = Wide::new(&asked, captured, handle.sent.load(Ordering::Relaxed));
         let bytes = size.min(size_of::<Wide>());
-        // SAFETY: C's contract: `size` bytes are writable there; no more than both have are copied.
+        // SAFETY: C's contract: `size` bytes are writable there; no more than both structures have
+        // are copied.
         unsafe {
             std::ptr::copy_nonoverlapping((&raw const wide).cast(), stats.cast::<u8>(), bytes);
         }

@@ -1,5 +1,5 @@
-//! The programs of `tests/c`: each is run on both libraries, as it is, under Valgrind and with
-//! AddressSanitizer; all six must print the same and be clean.
+//! Runs each program of `tests/c` on both libraries: directly, under Valgrind and with
+//! AddressSanitizer. All six runs must print the same and report no error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use ringtap_testkit::{Need, Test, test};
 
 use crate::library::{self, Library, crate_folder, difference, run, text_of};
 
-/// Each program and what it is about stands in its first lines.
+/// Each program's first lines describe it.
 const PROGRAMS: [&str; 12] = [
     "breakloop",
     "cancel",
@@ -26,11 +26,12 @@ const PROGRAMS: [&str; 12] = [
     "threads",
 ];
 
-/// Programs of what Debian's library has not: their text is in the file of that name, `.expected`.
+/// Programs for functions that Debian's library does not have; their output is in a file of the
+/// same name, `.expected`.
 const OWN_PROGRAMS: [&str; 1] = ["ext"];
 
-/// AddressSanitizer takes the unwinding of a cancelled thread's stack for an error, on Debian's library
-/// too.
+/// AddressSanitizer reports the stack unwinding of a cancelled thread as an error, with Debian's
+/// library too.
 const NOT_SANITIZED: [&str; 1] = ["cancel"];
 
 const NEEDS: [Need; 5] = [
@@ -41,7 +42,7 @@ const NEEDS: [Need; 5] = [
     Need::Tool("valgrind"),
 ];
 
-/// What `readiness` captures on.
+/// The devices on which `readiness` captures.
 const DEVICES: [&str; 6] = [
     "veth0",
     "any",
@@ -51,7 +52,7 @@ const DEVICES: [&str; 6] = [
     "xsk:veth0",
 ];
 
-/// What taps need.
+/// The needs of taps.
 const TAP_NEEDS: [Need; 5] = [
     Need::Root,
     Need::LibpcapDev,
@@ -60,10 +61,10 @@ const TAP_NEEDS: [Need; 5] = [
     Need::Kernel(6, 6),
 ];
 
-/// Exit status of a program that lacks something of the machine.
+/// Exit status of a program whose needs are not met.
 const GAVE_UP: i32 = 3;
 
-/// How a program is run.
+/// The way in which a program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Plain,
@@ -88,8 +89,8 @@ pub(crate) fn tests() -> Vec<Test> {
     all
 }
 
-/// The program `readiness` on Debian's library, then on ours by every engine: all packets come, and no
-/// read hangs.
+/// Runs the program `readiness` on Debian's library, then on ours with every engine: all packets
+/// arrive, and no read hangs.
 fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let run_on = |library: Library, device: &str| {
@@ -98,12 +99,12 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
         let mut command = namespace.command(&program.to_string_lossy());
         library.choose(&mut command);
         command.args([device, "veth1"]);
-        // There is room for one program at that hook.
+        // That hook takes one program.
         command.args(device.starts_with("xdp:").then_some("alone"));
         text_of(&mut command)
     };
     if device.starts_with("xsk:") {
-        // It takes packets away from the host, for which no program can ask by a device's name.
+        // This engine takes packets away from the host, which a device's name cannot request.
         let seen = run_on(Library::Ringtap, device);
         return match seen
             .lines()
@@ -115,7 +116,7 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
     }
     let all = ": all packets, in order, and silence";
     let mut libraries = vec![Library::Ringtap];
-    // Debian's library has one engine.
+    // Debian's library has only one engine.
     libraries.extend((!device.contains(':')).then_some(Library::Debian));
     for library in libraries {
         let seen = run_on(library, device);
@@ -123,7 +124,7 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
             return Err(format!("{library:?}: too few lines:\n{seen}"));
         }
         for line in seen.lines().filter(|line| !line.ends_with(all)) {
-            // It hands over no block that is not full, however long that takes.
+            // Debian's library never delivers a block that is not full.
             let waits =
                 library == Library::Debian && line.ends_with(", time-out 0: packets are missing");
             if !waits {
@@ -134,9 +135,9 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
     Ok(())
 }
 
-/// 200 packets that wait in the ring are read by a few system calls, whatever the time-out.
+/// Checks that 200 packets that wait in the ring are read by a few system calls, with any time-out.
 fn calls_of_a_burst() -> Result<(), String> {
-    /// Polls and reads, with those of the start.
+    /// The most polls and reads, including those of the start.
     const MOST: u64 = 40;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let program = compiled("burst", folder.path(), false);
@@ -167,8 +168,8 @@ fn calls_of_a_burst() -> Result<(), String> {
     Ok(())
 }
 
-/// The program `loops` on engines whose descriptor is made of several: what it prints does not depend on
-/// the engine.
+/// Runs the program `loops` on engines whose descriptor combines several: its output does not
+/// depend on the engine.
 fn loops_on_taps() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let [expected, tcx, xdp] = [
@@ -190,7 +191,7 @@ fn loops_on_taps() -> Result<(), String> {
     }
 }
 
-/// Runs a program in every way on the library that is tested.
+/// Runs a program in every way on the tested library.
 fn as_expected(name: &'static str) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let path = crate_folder().join(format!("tests/c/{name}.expected"));
@@ -219,7 +220,7 @@ fn compare(name: &'static str) -> Result<(), String> {
         .flat_map(|way| Library::BOTH.map(|l| (way, l)))
     {
         let skipped = way == Way::AddressSanitizer && NOT_SANITIZED.contains(&name);
-        // The checkers' word on Debian's library does not depend on which build of ours is tested.
+        // The checkers' results for Debian's library do not depend on our build.
         let known = library == Library::Debian && (way == Way::Plain || library::is_other());
         if skipped || known {
             continue;
@@ -232,7 +233,7 @@ fn compare(name: &'static str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a program in a namespace with a wire and returns what it prints.
+/// Runs a program in a namespace with a veth pair and returns its output.
 fn observe(name: &str, folder: &Path, way: Way, library: Library) -> Result<String, String> {
     let program = compiled(name, folder, way == Way::AddressSanitizer);
     let namespace = with_a_wire();
@@ -298,7 +299,7 @@ fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
     program
 }
 
-/// A namespace with `veth0` and `veth1` at the ends of one wire, on which nothing is said.
+/// Returns a namespace with a veth pair, `veth0` and `veth1`, on which no other packets are sent.
 pub(crate) fn with_a_wire() -> Namespace {
     let namespace = Namespace::new();
     let mut netlink = namespace.netlink();

@@ -1,4 +1,5 @@
-//! What goes beyond libpcap: `tests/c/extensions.c`, linked with the library, on two engines.
+//! Tests the functions beyond libpcap's: `tests/c/extensions.c`, linked with the library, on two
+//! engines.
 
 use std::process::Command;
 
@@ -14,8 +15,8 @@ const NEEDS: [Need; 4] = [
     Need::Kernel(6, 6),
 ];
 
-/// What the program prints, but for the engine's name, and for what only a tap can change while it
-/// runs.
+/// The program's output, except for the engine's name and for values that only a tap can change
+/// while it runs.
 const EXPECTED: &str = "\
 no such engine: -1
 engine: 0
@@ -75,7 +76,7 @@ sent all 1
 received 50
 ";
 
-/// What it prints then of the engine whose filter is a socket's, and that needs few rights.
+/// Its next output, for the engine whose filter belongs to a socket and that needs few privileges.
 const LOCKED: &str = "\
 lock: 0
 statistics: -1
@@ -92,7 +93,7 @@ sent all 1
 counted 50 packets, 3000 bytes
 ";
 
-/// What it prints last.
+/// Its last output.
 const DELETED: &str = "\
 statistics: 0
 deleted: 0
@@ -129,7 +130,8 @@ fn on(engine: &'static str) -> Result<(), String> {
     let output = run(command.args(["veth0", engine]).current_dir(here.path()));
     let is_packet = engine == "packet";
     let changed = if is_packet { "-1" } else { "0" };
-    // Only the kernel has the packets that its filter leaves out: where that can't be another, it stays.
+    // Only the kernel has the packets that its filter rejects: if it cannot take another filter,
+    // the former one stays.
     let (refused, kept) = if is_packet { ("0", "0") } else { ("-1", "50") };
     let locked = if is_packet { LOCKED } else { "" };
     let expected = [EXPECTED, locked, DELETED]

@@ -1,5 +1,5 @@
-//! Our headers against those of Debian's `libpcap-dev`: macros, structures, functions; and whether
-//! they compile, in C and in C++.
+//! Compares our headers with those of Debian's `libpcap-dev`: macros, structures, functions. Also
+//! compiles them in C and in C++.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,13 +12,13 @@ use crate::library::{crate_folder, difference, text_of};
 
 const NEEDS: [Need; 2] = [Need::LibpcapDev, Need::Tool("cc")];
 
-/// Macros of Debian's headers that ours lack or have otherwise, with the reason.
+/// Macros of Debian's headers that ours lack or define differently, with the reason.
 const OTHER_MACROS: [(&str, &str); 1] = [(
     "DLT_MATCHING_MAX",
     "the last link type of libpcap 1.11, which has another name for it",
 )];
 
-/// What programs include before, so that macros of the system are told from those of the headers.
+/// The headers that programs include before, so that the system's macros can be told from ours.
 const SYSTEM: &str = "\
 #include <stddef.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// Which headers.
+/// The origin of the headers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Headers {
     Debian,
@@ -68,7 +68,7 @@ impl Headers {
         compiler
     }
 
-    /// `pcap.h`, `pcap/bpf.h`, …
+    /// Returns the names of all headers: `pcap.h`, `pcap/bpf.h`, …
     fn files(self) -> BTreeSet<String> {
         let is_header = |name: &String| {
             let is_pcap = name.starts_with("pcap");
@@ -110,7 +110,7 @@ fn compile_alone() {
                 language,
             ]);
             command.arg("-I").arg(Headers::Ringtap.folder());
-            // Twice: a header guards itself.
+            // Twice, because each header must have an include guard.
             command.args(["-include", &header, "-include", &header, "/dev/null"]);
             text_of(&mut command);
         }
@@ -137,7 +137,7 @@ fn macros(headers: Headers, header: Option<&str>) -> Macros {
     listed.lines().filter_map(split).collect()
 }
 
-/// Every macro of every header, by its value where it is a number, else by its text.
+/// Compares every macro of every header, by its value if it is a number, otherwise by its text.
 fn same_macros() {
     let system = macros(Headers::Debian, None);
     let excepted = |name: &str| OTHER_MACROS.iter().any(|(other, _)| *other == name);
@@ -168,7 +168,8 @@ fn same_macros() {
     assert!(compared > 500, "{compared} macros compared");
 }
 
-/// A constant, possibly by another's name, but no function, string, or word of the language.
+/// Returns whether a text is a constant, possibly by another's name, not a function, string or
+/// keyword.
 fn is_number(text: &str) -> bool {
     let is_part =
         |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_x-'abcdef".contains(c);
@@ -205,7 +206,7 @@ fn build_and_run(headers: Headers, source: &Path, text: Option<&str>) -> String 
     text_of(&mut Command::new(program))
 }
 
-/// Every function of Debian's headers is declared in ours, with the same types.
+/// Checks that every function of Debian's headers is declared in ours, with the same types.
 fn same_functions() {
     let (debians, ours) = (functions(Headers::Debian), functions(Headers::Ringtap));
     assert!(debians.len() > 80, "{debians:?}");
@@ -216,7 +217,7 @@ fn same_functions() {
     );
 }
 
-/// Declarations as the compiler understands them, without names of parameters.
+/// Returns the declarations as the compiler parses them, without parameter names.
 fn functions(headers: Headers) -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("source.c");

@@ -9,35 +9,35 @@ use std::time::Duration;
 
 use ringtap_testkit::process::Running;
 
-/// What a program may take before it is taken to hang.
+/// The longest run of a program before it counts as hanging.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// The names by which programs ask for the library: upstream's, Debian's, and the linker's.
+/// The names of the library in programs: upstream's, Debian's, and the linker's.
 const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
-/// The environment variable with the path of a library that was built with other features: that one is
-/// tested then.
+/// The environment variable with the path of a library built with other features, which is then
+/// tested.
 const OTHER: &str = "RINGTAP_TEST_LIBPCAP";
 
-/// Whether the library that these tests build can make native code.
+/// Whether the library that these tests build can generate native code.
 pub(crate) const HAS_NATIVE_CODE: bool = cfg!(feature = "jit");
 
-/// Whose library a program runs on.
+/// The library that a program runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
-    /// The one that is installed.
+    /// The installed library.
     Debian,
-    /// The one that is tested.
+    /// The tested library.
     Ringtap,
 }
 
 impl Library {
-    /// Both, in the order of a comparison.
+    /// Both libraries, in the order of a comparison.
     pub(crate) const BOTH: [Self; 2] = [Self::Debian, Self::Ringtap];
 
-    /// Makes a command use it, by the environment alone.
+    /// Makes a command use this library, only by its environment.
     pub(crate) fn choose(self, command: &mut Command) {
-        // What the tests themselves were told of libraries, engines and checkers, programs are not.
+        // The variables of the tests for libraries, engines and checkers must not affect programs.
         for (name, _) in std::env::vars_os() {
             let prefixes = ["RINGTAP_", "LD_", "VALGRIND_", "ASAN_", "LSAN_"];
             let text = name.to_string_lossy();
@@ -51,22 +51,22 @@ impl Library {
     }
 }
 
-/// Whether a library is tested that these tests did not build.
+/// Returns whether the tested library was not built by these tests.
 pub(crate) fn is_other() -> bool {
     std::env::var_os(OTHER).is_some()
 }
 
-/// This crate's folder.
+/// Returns this crate's folder.
 pub(crate) fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that is tested.
+/// Returns the path of the tested library.
 pub(crate) fn path() -> PathBuf {
     folder().join(NAMES[0])
 }
 
-/// A folder with the library under all its names; it is built when it is first asked for.
+/// Returns a folder with the library under all its names; the first call builds it.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -81,7 +81,7 @@ pub(crate) fn folder() -> &'static Path {
     })
 }
 
-/// A `cdylib` is no dependency of a test, so that cargo has to be asked for it.
+/// A test cannot depend on a `cdylib`, so cargo builds it here.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
@@ -105,7 +105,7 @@ fn build() -> PathBuf {
     library
 }
 
-/// Runs a command to its end, or ends it.
+/// Runs a command to its end, or kills it after [`LIMIT`].
 pub(crate) fn run(command: &mut Command) -> Output {
     let what = format!("{command:?}");
     let running = Running::start_piped(command).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -113,7 +113,7 @@ pub(crate) fn run(command: &mut Command) -> Output {
     output.unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
-/// Runs a command that must succeed and returns what it wrote to standard output.
+/// Runs a command that must succeed and returns its standard output.
 pub(crate) fn text_of(command: &mut Command) -> String {
     let output = run(command);
     assert!(
@@ -126,7 +126,8 @@ pub(crate) fn text_of(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The lines that only one of two texts has, each with its place, or nothing.
+/// Returns the lines that only one of two texts has, each with its number; `None` if there are
+/// none.
 pub(crate) fn difference(debian: &str, ringtap: &str) -> Option<String> {
     if debian == ringtap {
         return None;

@@ -1,5 +1,5 @@
-//! The library against Debian's libpcap: headers, symbols, C programs that must see the same of
-//! both, also under Valgrind and AddressSanitizer, and Debian's programs.
+//! Compares the library with Debian's libpcap: headers, symbols, C programs that must print the
+//! same on both, also under Valgrind and AddressSanitizer, and Debian's programs.
 #![forbid(unsafe_code)]
 
 mod c_programs;

@@ -1,4 +1,4 @@
-//! What the shared objects export.
+//! Compares the symbols that the shared objects export.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::library::{self, text_of};
 
 const NEEDS: [Need; 3] = [Need::LibpcapDev, Need::Tool("nm"), Need::Tool("readelf")];
 
-/// What libpcap 1.11 has and Debian's library has not: sets of options; and functions for remote
-/// captures, which fail where it was built without them.
+/// Functions of libpcap 1.11 that Debian's library does not have: sets of options, and functions
+/// for remote captures, which fail in builds without them.
 const ADDED_BY_1_11: [&str; 11] = [
     "pcap_alloc_option",
     "pcap_free_option",
@@ -65,7 +65,8 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// Name and kind: `T` for functions, `D` for variables, wherever the linker has put them.
+/// Returns the exported names with their kinds: `T` for functions, `D` for variables in any
+/// section.
 fn exported(library: &Path) -> BTreeMap<String, char> {
     let listed = text_of(
         Command::new("nm")
@@ -108,9 +109,9 @@ fn those_of_1_11() {
     assert!(missing.is_empty(), "missing: {missing:?}");
 }
 
-/// The library exports what Debian's does, what libpcap 1.11 adds, and what `docs/reference/libpcap.md` names; each
-/// of these is declared in a header. `eproto_db` is among Debian's, though no header declares it: libpcap
-/// exports it for programs that are as old as it is.
+/// The library exports Debian's symbols, those added in libpcap 1.11, and those named in
+/// `docs/reference/libpcap.md`. All functions are declared in a header. Debian's symbols include
+/// `eproto_db`, which no header declares: libpcap exports it for very old programs.
 fn no_others() {
     let mut expected: BTreeSet<String> = exported(&debians()).into_keys().collect();
     assert!(expected.contains("eproto_db"), "Debian's library has it");
@@ -127,7 +128,7 @@ fn no_others() {
     assert!(silent.is_empty(), "exported, but not declared: {silent:?}");
 }
 
-/// Without the feature `jit` the library brings no code generator into programs.
+/// Without the feature `jit` the library contains no code generator.
 fn a_code_generator_where_wanted() {
     let bytes = std::fs::read(library::path()).expect("the library");
     let has_generator = bytes.windows(9).any(|part| part == b"cranelift");
@@ -142,7 +143,7 @@ fn soname_is_upstreams() {
     );
 }
 
-/// Every word of the headers that could be a function.
+/// Returns every word of the headers that could be a function.
 fn declared() -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     for header in [

@@ -8,15 +8,15 @@ use ringtap_testkit::{Need, Test, test};
 
 use super::stage::{Stage, fingerprint, lines, same, sample, sorted, text};
 
-/// IPv6 and TCP, some thousand packets; how many depends on the corpus.
+/// IPv6 and TCP, some thousand packets; the number depends on the corpus.
 const BIG: &str = "ndpi/reddit.pcap";
 /// HTTP over IPv4, 33 packets.
 const SMALL: &str = "ndpi/http_auth.pcap";
 
-/// Attempts at a table of pmacctd that holds every packet.
+/// The number of attempts to get a table of pmacctd that holds every packet.
 const PMACCTD_RUNS: usize = 5;
 
-/// Expressions whose program is shown; those of every link type are compared elsewhere.
+/// Expressions whose program is printed; those of every link type are compared elsewhere.
 const EXPRESSIONS: [&str; 5] = [
     "tcp port 80",
     "host 10.0.0.1 and not udp",
@@ -159,7 +159,7 @@ fn tcpflow(stage: &Stage) -> String {
 
 fn p0f(stage: &Stage) -> String {
     let seen = stage.stdout(stage.command("p0f").arg("-r").arg(sample(BIG)));
-    // How many it inherited is the environment's; the log of what is loaded is one more.
+    // The number of inherited descriptors depends on the environment; the linker's log adds one.
     lines(&seen, |line| !line.contains("file descriptor"))
 }
 
@@ -169,7 +169,7 @@ fn softflowd(stage: &Stage) -> String {
         .args(["-d", "-n", "127.0.0.1:9", "-v", "9", "-r"])
         .arg(sample(BIG));
     command.args(["-p", "pid", "-c", "none"]);
-    // Errors of sending are those of a closed port.
+    // Errors of sending come from a closed port.
     lines(&stage.both(&mut command), |line| {
         !line.contains("Flows exported")
     })
@@ -200,10 +200,10 @@ fn pmacctd(stage: &Stage) -> String {
         sample(BIG).display()
     );
     fs::write(stage.path("pmacctd.conf"), configuration).expect("a configuration");
-    // The process that reads the file gives the one that counts 2 seconds to be ready, and ends it at
-    // the file's end: on a machine under load packets are lost between them, with either library. With
-    // few entries it is ready at once. Which of both is gone first, and with it the exit status, is left
-    // to chance, too; what counts is a table of every packet.
+    // The process that reads the file waits 2 seconds for the process that counts, and ends it at
+    // the end of the file. On a busy machine packets are lost between them, with either library.
+    // With few entries it is ready at once. Either process may end first, which determines the exit
+    // status. So only the table must hold every packet.
     let capture = fs::read(sample(BIG)).expect("a file of the corpus");
     let capture = Pcap::parse(&capture).expect("a pcap file");
     let in_file = capture.records().count() as u64;
@@ -219,7 +219,7 @@ fn pmacctd(stage: &Stage) -> String {
     sorted(&table)
 }
 
-/// The packets of all lines of pmacctd's table.
+/// Returns the sum of the packets in all lines of pmacctd's table.
 fn packets(table: &str) -> u64 {
     const COLUMN: usize = 6;
     let of = |line: &str| line.split_whitespace().nth(COLUMN)?.parse::<u64>().ok();
@@ -254,7 +254,7 @@ fn arpwatch(stage: &Stage) -> String {
     stage.both(command.arg("-f").arg(stage.path("arp.dat")))
 }
 
-/// An ARP request of station `number`.
+/// Returns an ARP request of station `number`.
 fn question(number: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, number, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);

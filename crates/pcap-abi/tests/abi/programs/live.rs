@@ -11,7 +11,7 @@ use ringtap_testkit::{Need, Test, test};
 use super::stage::{PACKETS, Stage, fingerprint, lines, same, talk, text, traffic};
 use crate::library::LIMIT;
 
-/// What the taps need, too.
+/// The needs of tests with taps.
 const ENGINES: [Need; 4] = [
     Need::Root,
     Need::Tool("tcpreplay"),
@@ -49,7 +49,7 @@ fn live(name: &str, program: &'static str, scenario: fn(&Stage) -> String) -> Te
     test(format!("programs::{name}"), &needs, move || same(scenario))
 }
 
-/// Devices that Debian's library has, and that need more than a network.
+/// Returns whether a line is not about a device that only Debian's library has.
 fn is_of_the_network(line: &str) -> bool {
     let others = ["bluetooth", "nflog", "nfqueue", "dbus", "usbmon"];
     !others.iter().any(|other| line.contains(other))
@@ -65,7 +65,7 @@ fn tcpdump_lists(stage: &Stage) -> String {
     lines(&seen, is_of_the_network)
 }
 
-/// Packets and bytes of what was captured; their times are of the run.
+/// Returns packets and bytes of a capture file, without times, which differ from run to run.
 fn summary(file: &str, stage: &Stage) -> String {
     let mut command = Command::new("tcpdump");
     command
@@ -79,7 +79,7 @@ fn tcpdump_captures(stage: &Stage) -> String {
     let mut seen = String::new();
     for options in [
         &["-c", &all][..],
-        // Debian's library has room for 8 packets there, unless they are short.
+        // Debian's library has room for only 8 packets there, unless they are short.
         &["-c", &all, "--immediate-mode", "-l", "-s", "1600"],
         &["-c", &all, "-j", "host", "-s", "80", "-p"],
         &["-c", &all, "-B", "4096", "--time-stamp-precision=nano"],
@@ -93,7 +93,7 @@ fn tcpdump_captures(stage: &Stage) -> String {
             .args(options);
         let output = stage.capture(&pair, &mut command);
         seen += &text(&output.stdout);
-        // What came in between the last packet and the end is not counted by all.
+        // Programs differ in counting packets that arrived between the last packet and the end.
         seen += &lines(&text(&output.stderr), |line| {
             !line.contains("received by filter")
         });
@@ -101,8 +101,8 @@ fn tcpdump_captures(stage: &Stage) -> String {
     seen + &summary("written", stage)
 }
 
-/// By the device's name, and by the environment, the same tcpdump captures by another engine; what it
-/// sees is what it sees by Debian's library, which knows one way only.
+/// The device's name or the environment makes the same tcpdump capture with another engine. Its
+/// output must equal that with Debian's library, which has only one engine.
 fn tcpdump_by_every_engine(stage: &Stage) -> String {
     let mut seen = String::new();
     for (device, variable) in [
@@ -110,7 +110,7 @@ fn tcpdump_by_every_engine(stage: &Stage) -> String {
         ("xdp:veth0", None),
         ("veth0", Some("tcx")),
         ("veth0", Some("auto")),
-        // A name that says which is not overruled.
+        // The environment does not override a name with an engine.
         ("packet:veth0", Some("xdp")),
     ] {
         let pair = VethPair::new();
@@ -154,7 +154,7 @@ fn tcpdump_directions(stage: &Stage) -> String {
         ready.expect("tcpdump captures");
         running.wait_until_resting(LIMIT).expect("tcpdump waits");
         talk(&pair, 5);
-        // Its read timeout is a second; each datagram is answered by an error.
+        // Its read time-out is a second; each datagram is answered by an error.
         let due = if direction == "inout" { 10 } else { 5 };
         for _ in 0..500 {
             if lines_of().lines().count() >= due {
@@ -165,7 +165,8 @@ fn tcpdump_directions(stage: &Stage) -> String {
         running.signal("INT").expect("tcpdump can be interrupted");
         let output = running.wait(LIMIT).expect("tcpdump ends");
         seen += &format!("{direction}: {:?}\n{}", output.status.code(), lines_of());
-        // Debian's counts those too that go the other way: it leaves them out in the program.
+        // Debian's library also counts packets of the other direction, and drops them in the
+        // program.
         seen += &lines(&text(&output.stderr), |line| {
             !line.contains("received by filter")
         });
@@ -262,7 +263,7 @@ fn ngrep_captures(stage: &Stage) -> String {
     text(&stage.capture(&pair, &mut command).stdout)
 }
 
-/// What the other end sees of what is sent; it is seen by Debian's library in both runs.
+/// Returns the packets that the other end receives; Debian's library captures them in both runs.
 fn tcpreplay_sends(stage: &Stage) -> String {
     let pair = VethPair::new();
     let file = traffic(stage.folder());
@@ -289,7 +290,7 @@ fn tcpreplay_sends(stage: &Stage) -> String {
     lines(&sent, |line| line.contains("packets:")) + &seen + &fingerprint(&file)
 }
 
-/// Rates are of the run; who talks to whom is not.
+/// Rates differ from run to run; the addresses do not.
 fn iftop_watches(stage: &Stage) -> String {
     let pair = VethPair::with(&VethOptions::default());
     let mut command = stage.command_on(&pair.left, "iftop");
@@ -297,7 +298,7 @@ fn iftop_watches(stage: &Stage) -> String {
     let mut running = Running::start_piped(&mut command).expect("iftop starts");
     let ready = running.wait_until_capturing(&pair.left, LIMIT);
     ready.expect("iftop captures");
-    // Its clock goes on with packets only.
+    // Its clock advances only with packets.
     for _ in 0..40 {
         if running.has_ended() {
             break;

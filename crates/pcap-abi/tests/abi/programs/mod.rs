@@ -1,5 +1,5 @@
-//! Debian's programs, unchanged, on both libraries: the environment says which, and what they print
-//! or write must be the same. The commands are listed in `docs/reference/libpcap-programs.md` too.
+//! Runs Debian's programs, unchanged, on both libraries: the environment selects one, and outputs
+//! and files must be the same. `docs/reference/libpcap-programs.md` also lists the commands.
 
 mod files;
 mod live;

@@ -9,7 +9,7 @@ use ringtap_testkit::{Need, Test, test};
 use super::stage::{Stage, same, sample, text};
 use crate::library::LIMIT;
 
-/// Debian's own interpreter: packages are installed for it.
+/// Debian's own interpreter, for which the packages are installed.
 const PYTHON: &str = "/usr/bin/python3";
 
 const SCAPY: &str = r#"
@@ -24,7 +24,7 @@ for packet in sniff(iface="veth0", filter="udp and greater 100", count=20, timeo
 sendp(Ether(dst="02:00:00:00:00:09") / IP(dst="10.99.0.2") / UDP() / b"hello", iface="veth0")
 "#;
 
-/// Ends with its time-out, though packets never stop coming.
+/// Ends with its time-out, although packets never stop arriving.
 const SCAPY_TIMES_OUT: &str = r#"
 import socket, threading, time
 from scapy.all import *
@@ -53,7 +53,7 @@ to = Ether(src="02:00:00:00:00:08", dst="02:00:00:00:00:09") / IP(src="10.99.0.1
 sendp(to / UDP(sport=7, dport=9) / b"hello", iface="veth0")
 sendp([to / TCP(seq=number) / Raw(b"x" * number) for number in range(1, 40)], iface="veth0")
 "#;
-/// What that sends.
+/// The number of packets that this script sends.
 const SENT: usize = 40;
 
 const PCAPY: &str = r#"
@@ -116,7 +116,7 @@ fn scapy_times_out(stage: &Stage) -> String {
     stage.stdout(command.arg("times_out.py"))
 }
 
-/// What arrives of it, by Debian's tcpdump.
+/// Returns the packets that arrive, captured by Debian's tcpdump.
 fn scapy_sends(stage: &Stage) -> String {
     let pair = VethPair::new();
     let mut watcher = pair.right.namespace.command("tcpdump");

@@ -1,4 +1,4 @@
-//! Scanners: they send by one function of the library and wait for answers by another.
+//! Scanners: they send by one function of the library and receive answers by another.
 
 use std::net::TcpListener;
 

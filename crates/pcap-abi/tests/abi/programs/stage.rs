@@ -1,4 +1,4 @@
-//! What the programs are run in: a folder of their own, a library, perhaps a network.
+//! The environment of a program's run: a separate folder, a library, and sometimes a network.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -13,17 +13,17 @@ use ringtap_testkit::traffic::{Sizes, Traffic};
 
 use crate::library::{self, LIMIT, Library, difference};
 
-/// Packets of the traffic that live captures see.
+/// Number of packets in the traffic of live captures.
 pub(super) const PACKETS: u64 = 200;
 
-/// Where the dynamic linker writes what it loads.
+/// The file in which the dynamic linker logs what it loads.
 const LINKER: &str = "linker";
 
 /// One run of a scenario.
 pub(super) struct Stage {
     library: Library,
     folder: tempfile::TempDir,
-    /// Where programs run that need no network: names are looked up nowhere, and nothing listens.
+    /// The namespace of programs that need no network: no name server, and nothing listens.
     nowhere: Namespace,
 }
 
@@ -52,34 +52,34 @@ pub(super) fn same(scenario: impl Fn(&Stage) -> String) -> Result<(), String> {
 }
 
 impl Stage {
-    /// Whether the library is the one that is tested.
+    /// Returns whether the library is the tested one.
     pub(super) fn is_ringtap(&self) -> bool {
         self.library == Library::Ringtap
     }
 
-    /// The folder of this run: programs work in it.
+    /// Returns the folder of this run, in which programs work.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A path in the folder.
+    /// Returns a path in the folder.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }
 
-    /// A program by its name, where there is no network.
+    /// Returns a command for a program, without a network.
     pub(super) fn command(&self, program: &str) -> Command {
         self.prepared(self.nowhere.command(program))
     }
 
-    /// A program in a side's namespace.
+    /// Returns a command for a program in a side's namespace.
     pub(super) fn command_on(&self, side: &Side, program: &str) -> Command {
         self.prepared(side.namespace.command(program))
     }
 
     fn prepared(&self, mut command: Command) -> Command {
-        // Nothing of the environment changes what programs print: no settings of the user's, no size of
-        // a terminal.
+        // Nothing in the environment changes the output of programs: no user settings, no terminal
+        // size.
         command.env_clear();
         command.env(
             "PATH",
@@ -97,7 +97,7 @@ impl Stage {
         command
     }
 
-    /// Whether what ran has loaded the library that is tested.
+    /// Checks that the program has loaded the tested library.
     fn check_library(&self) {
         if self.library != Library::Ringtap {
             return;
@@ -112,7 +112,7 @@ impl Stage {
         assert!(loaded, "the program did not load {ours}");
     }
 
-    /// Runs a program to its end with success; both outputs.
+    /// Runs a program that must succeed; returns both outputs.
     pub(super) fn finish(&self, command: &mut Command) -> Output {
         let output = library::run(command);
         assert!(
@@ -125,23 +125,23 @@ impl Stage {
         output
     }
 
-    /// The program's standard output.
+    /// Returns the program's standard output.
     pub(super) fn stdout(&self, command: &mut Command) -> String {
         text(&self.finish(command).stdout)
     }
 
-    /// Standard output, then standard error.
+    /// Returns the standard output, then the standard error output.
     pub(super) fn both(&self, command: &mut Command) -> String {
         let output = self.finish(command);
         format!("{}--\n{}", text(&output.stdout), text(&output.stderr))
     }
 
-    /// Runs a capture on the left end of a pair while traffic comes in from the right end.
+    /// Runs a capture on the left end of a pair while the right end sends traffic.
     pub(super) fn capture(&self, pair: &VethPair, command: &mut Command) -> Output {
         let what = format!("{command:?}");
         let mut running = Running::start_piped(command).expect("the program starts");
         let ready = running.wait_until_capturing(&pair.left, LIMIT);
-        // Between the socket and the end of its setup.
+        // The program may have a socket but not have finished its setup.
         let ready = ready.and_then(|()| running.wait_until_resting(LIMIT));
         ready.unwrap_or_else(|error| panic!("{what}: {error}"));
         self.send(&pair.right);
@@ -156,7 +156,7 @@ impl Stage {
         output
     }
 
-    /// Sends the traffic out of one end.
+    /// Sends the traffic from one end.
     pub(super) fn send(&self, side: &Side) {
         let sent = ringtap_testkit::traffic::Replay::new(
             traffic(self.folder()),
@@ -167,7 +167,7 @@ impl Stage {
     }
 }
 
-/// A file of the traffic that live captures see.
+/// Returns a file with the traffic of live captures.
 pub(super) fn traffic(folder: &Path) -> PathBuf {
     let file = folder.join("traffic.pcap");
     let traffic = Traffic {
@@ -180,7 +180,7 @@ pub(super) fn traffic(folder: &Path) -> PathBuf {
     file
 }
 
-/// A file of the corpus.
+/// Returns the path of a file of the corpus.
 pub(super) fn sample(name: &str) -> PathBuf {
     let folder = corpus::folder().expect("the corpus is there");
     folder.join(name)
@@ -191,20 +191,20 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The lines that `keep` lets through.
+/// Returns the lines that `keep` accepts.
 pub(super) fn lines(text: &str, keep: impl Fn(&str) -> bool) -> String {
     let kept = text.lines().filter(|line| keep(line));
     kept.map(|line| format!("{line}\n")).collect()
 }
 
-/// The lines in order, for programs that print tables of hashes.
+/// Returns the lines sorted, for programs that print hash tables.
 pub(super) fn sorted(text: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines.join("\n")
 }
 
-/// What a file holds, in one line.
+/// Returns size and checksum of a file's contents, in one line.
 pub(super) fn fingerprint(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
@@ -214,8 +214,8 @@ pub(super) fn fingerprint(path: &Path) -> String {
     format!("{name}: {} bytes, sum {sum:016x}\n", bytes.len())
 }
 
-/// A former socket of that address may live on for a moment, in a child of another test that has yet
-/// to become another program.
+/// Binds a socket. An earlier socket with this address may still be open for a moment, in a child
+/// process of another test before its exec.
 fn bind(address: (&str, u16)) -> UdpSocket {
     for _ in 0..200 {
         match UdpSocket::bind(address) {
@@ -226,8 +226,7 @@ fn bind(address: (&str, u16)) -> UdpSocket {
     UdpSocket::bind(address).expect("a socket")
 }
 
-/// Datagrams from left to right while something listens; the receiver's port is closed, which the
-/// answers say.
+/// Sends datagrams from left to right; the receiver's port is closed, so it answers with errors.
 pub(super) fn talk(pair: &VethPair, datagrams: u32) {
     pair.left.run(|| {
         let socket = bind(("10.99.0.1", 4000));

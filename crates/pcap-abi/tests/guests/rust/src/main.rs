@@ -1,4 +1,4 @@
-//! Arguments: a capture file, and a device on which packets come in.
+//! Arguments: a capture file, and a device that receives packets.
 
 use pcap::{Active, Capture, Device, Error, Linktype};
 
