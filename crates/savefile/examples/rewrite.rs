@@ -1,9 +1,9 @@
-//! Reads a capture file and writes its packets in the same format: what `tcpdump -r IN -w OUT`
-//! does, and the program by which the two are compared.
+//! Reads a capture file and writes its packets in the same format, as `tcpdump -r IN -w OUT` does;
+//! comparisons with tcpdump use this program.
 //!
-//! `rewrite [--alone] [--copy] [--nano] [--pcap] IN OUT`: `--copy` pushes packet by packet instead of run by
-//! run; `--nano` writes nanoseconds; `--pcap` writes pcap even from pcapng; `--alone` reads without a
-//! second thread. OUT may be `-`.
+//! `rewrite [--alone] [--copy] [--nano] [--pcap] IN OUT`: `--copy` pushes single packets instead of
+//! runs; `--nano` writes nanoseconds; `--pcap` writes pcap even from pcapng; `--alone` reads
+//! without a second thread. OUT may be `-`.
 
 use std::error::Error;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Byte order of a file or section, and loads and stores in it.
+//! The byte order of a file or section, with loads and stores in it.
 
 /// The byte order in which a pcap file or a pcapng section was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,14 +10,14 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// The byte order of this machine, in which libpcap writes.
+    /// The byte order of this machine; libpcap writes it.
     pub const NATIVE: Self = if cfg!(target_endian = "big") {
         Self::Big
     } else {
         Self::Little
     };
 
-    /// The value of two bytes.
+    /// Returns the value of two bytes.
     #[inline]
     #[must_use]
     pub const fn u16(self, bytes: [u8; 2]) -> u16 {
@@ -27,7 +27,7 @@ impl ByteOrder {
         }
     }
 
-    /// The value of four bytes.
+    /// Returns the value of four bytes.
     #[inline]
     #[must_use]
     pub const fn u32(self, bytes: [u8; 4]) -> u32 {
@@ -37,7 +37,7 @@ impl ByteOrder {
         }
     }
 
-    /// The value of eight bytes.
+    /// Returns the value of eight bytes.
     #[inline]
     #[must_use]
     pub const fn u64(self, bytes: [u8; 8]) -> u64 {
@@ -47,7 +47,7 @@ impl ByteOrder {
         }
     }
 
-    /// Two bytes that hold `value`.
+    /// Returns the two bytes of `value`.
     #[inline]
     #[must_use]
     pub const fn of_u16(self, value: u16) -> [u8; 2] {
@@ -57,7 +57,7 @@ impl ByteOrder {
         }
     }
 
-    /// Four bytes that hold `value`.
+    /// Returns the four bytes of `value`.
     #[inline]
     #[must_use]
     pub const fn of_u32(self, value: u32) -> [u8; 4] {
@@ -67,7 +67,7 @@ impl ByteOrder {
         }
     }
 
-    /// Eight bytes that hold `value`.
+    /// Returns the eight bytes of `value`.
     #[inline]
     #[must_use]
     pub const fn of_u64(self, value: u64) -> [u8; 8] {
@@ -77,19 +77,19 @@ impl ByteOrder {
         }
     }
 
-    /// The two bytes at `at`, if the slice holds them.
+    /// Returns the two bytes at `at` as a number, if the slice holds them.
     #[inline]
     pub(crate) fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
         Some(self.u16(*bytes.get(at..)?.first_chunk()?))
     }
 
-    /// The four bytes at `at`, if the slice holds them.
+    /// Returns the four bytes at `at` as a number, if the slice holds them.
     #[inline]
     pub(crate) fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
         Some(self.u32(*bytes.get(at..)?.first_chunk()?))
     }
 
-    /// The eight bytes at `at`, if the slice holds them.
+    /// Returns the eight bytes at `at` as a number, if the slice holds them.
     #[inline]
     pub(crate) fn u64_at(self, bytes: &[u8], at: usize) -> Option<u64> {
         Some(self.u64(*bytes.get(at..)?.first_chunk()?))

@@ -1,20 +1,20 @@
-//! Packets that a filter has chosen, where they were read.
+//! Packets that a filter has accepted, in the memory where they were read.
 
 use std::fmt;
 
 use crate::run::{Encoding, PacketRun, Packets};
 use crate::{Options, Packet};
 
-/// Chooses packets. A reader applies it where and when the bytes are at hand: on whichever of its
-/// threads has just read them.
+/// A packet filter. A reader applies it as soon as it has read the bytes, on whichever of its
+/// threads has read them.
 pub trait PacketFilter: Send + Sync {
-    /// Appends for each of the packets, in their order, whether it is wanted; what it says nothing
-    /// of is not.
+    /// Appends `true` to `wanted` for each packet to accept, `false` for others, in order. Packets
+    /// without a value are rejected.
     fn choose(&self, packets: Records<'_>, wanted: &mut Vec<bool>);
 }
 
-/// The packets of a validated stretch, found by where their records begin: unlike those of a
-/// [`PacketRun`], each can be looked at without the one before.
+/// The packets of a validated stretch, found by the offsets of their records. Unlike the packets of
+/// a [`PacketRun`], each can be read without the one before.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -47,7 +47,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Records that lie behind one another.
+/// Consecutive records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) start: usize,
@@ -55,9 +55,9 @@ pub(crate) struct Range {
     pub(crate) packets: usize,
 }
 
-/// The packets that the reader's [`PacketFilter`] chose from consecutive ones; maybe none.
+/// The packets that the reader's [`PacketFilter`] accepted from consecutive ones; may be empty.
 ///
-/// Records that are small were moved together, so that most lie in few pieces.
+/// Small records were moved together, so that most lie in few pieces.
 #[derive(Clone, Copy)]
 pub struct Filtered<'a> {
     pub(crate) bytes: &'a [u8],
@@ -69,8 +69,8 @@ pub struct Filtered<'a> {
 }
 
 impl<'a> Filtered<'a> {
-    /// The chosen packets, as runs in the file's order. The offset of each is that of its first
-    /// packet; others were further behind in the file than they are in the run.
+    /// Returns the accepted packets, as runs in the file's order. A run's offset is that of its
+    /// first packet; the others were at higher offsets in the file than in the run.
     pub fn runs(&self) -> impl Iterator<Item = PacketRun<'a>> + use<'a> {
         let Self {
             bytes,
@@ -89,7 +89,7 @@ impl<'a> Filtered<'a> {
         })
     }
 
-    /// The chosen packets in the file's order.
+    /// Returns the accepted packets in the file's order.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> FilteredPackets<'a> {
@@ -99,27 +99,27 @@ impl<'a> Filtered<'a> {
         }
     }
 
-    /// The chosen packets with the options of their blocks, which pcap records do not have.
+    /// Returns the accepted packets with the options of their blocks; pcap records have no options.
     pub fn packets_with_options(
         &self,
     ) -> impl Iterator<Item = (Packet<'a>, Options<'a>)> + use<'a> {
         self.runs().flat_map(|run| run.packets_with_options())
     }
 
-    /// Number of packets that were chosen.
+    /// Returns the number of accepted packets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.iter().map(|range| range.packets).sum()
     }
 
-    /// Whether none was chosen.
+    /// Returns whether no packet was accepted.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Number of packets that were chosen from.
+    /// Returns the number of packets that the filter was applied to.
     #[inline]
     #[must_use]
     pub fn read(&self) -> usize {
@@ -141,9 +141,9 @@ impl fmt::Debug for Filtered<'_> {
 /// Iterator over the packets of a [`Filtered`].
 #[derive(Clone, Debug)]
 pub struct FilteredPackets<'a> {
-    /// What is left of a range.
+    /// The rest of a range.
     run: Packets<'a>,
-    /// The ranges behind it.
+    /// The later ranges.
     filtered: Filtered<'a>,
 }
 

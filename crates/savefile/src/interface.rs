@@ -1,4 +1,4 @@
-//! What a file tells about the interface on which packets were captured.
+//! A capture file's description of an interface.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,26 +8,26 @@ use crate::{LinkType, RawOptions, Resolution};
 /// An interface: one per pcapng interface description block, one for a whole pcap file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// What the packets' data begins with.
+    /// The header that the packets' data begin with.
     pub link_type: LinkType,
-    /// Most bytes captured of a packet, as the file states it; 0 where it states no limit. See
+    /// Most bytes captured of a packet, as stated by the file; 0 means no limit. See
     /// [`Interface::effective_snaplen`].
     pub snaplen: u32,
-    /// Unit of the timestamps.
+    /// Unit of the time stamps.
     pub resolution: Resolution,
-    /// Seconds to add to the timestamps (`if_tsoffset`).
+    /// Seconds to add to the time stamps (`if_tsoffset`).
     pub time_offset: i64,
-    /// Bits of frame check sequence at the end of each packet (`if_fcslen`, or the upper bits of
-    /// pcap's link type field), where stated.
+    /// Length of the frame check sequence at the end of each packet, in bits, if stated
+    /// (`if_fcslen`, or the upper bits of pcap's link type field).
     pub fcs_len: Option<u8>,
-    /// The upper six bits of a pcap header's link type field, at their place; `fcs_len` is in
-    /// them. libpcap passes all of them on.
+    /// The upper six bits of a pcap header's link type field, in place, including `fcs_len`.
+    /// libpcap passes all of them on.
     pub link_type_bits: u32,
     /// Name, such as `eth0` (`if_name`).
     pub name: Option<String>,
     /// Description (`if_description`).
     pub description: Option<String>,
-    /// Filter that was active (`if_filter`).
+    /// The active filter (`if_filter`).
     pub filter: Option<CaptureFilter>,
     /// Operating system of the machine (`if_os`).
     pub os: Option<String>,
@@ -54,20 +54,20 @@ pub struct Interface {
 /// The filter of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaptureFilter {
-    /// In the language of pcap-filter (code 0).
+    /// An expression of pcap-filter (code 0).
     Expression(String),
-    /// As bytes of a code that has no meaning here; BPF instructions for code 1.
+    /// The bytes of a filter with another code; BPF instructions for code 1.
     Raw {
         /// The first byte of the option.
         code: u8,
-        /// What follows it.
+        /// The bytes after it.
         bytes: Vec<u8>,
     },
 }
 
 impl Interface {
-    /// An interface of that link type and snaplen of which nothing else is known, with nanosecond
-    /// timestamps.
+    /// Describes an interface with a link type and a snaplen, with nanosecond time stamps and no
+    /// other information.
     #[must_use]
     pub fn new(link_type: LinkType, snaplen: u32) -> Self {
         Self {
@@ -93,8 +93,8 @@ impl Interface {
         }
     }
 
-    /// Most bytes that a packet can hold: the stated snaplen, or the link type's maximum where it
-    /// states 0 or more than 2^31 - 1 (as libpcap takes it).
+    /// Returns the most bytes that a packet can hold: the stated snaplen, or, like libpcap, the
+    /// link type's maximum if the file states 0 or more than 2^31 - 1.
     #[must_use]
     pub fn effective_snaplen(&self) -> u32 {
         effective_snaplen(self.snaplen, self.link_type)

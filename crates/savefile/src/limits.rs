@@ -1,23 +1,22 @@
-//! Bounds on what a file may make the reader hold, and other choices at opening.
+//! Limits on memory while reading a file, and other options for opening.
 
 use crate::LinkType;
 use crate::read::MapFile;
 
 const MIB: usize = 1024 * 1024;
 
-/// Room for options beside the data of the largest packet: libpcap bounds pcapng blocks by the
-/// largest packet and so much.
+/// Room for options besides the data of the largest packet: libpcap limits pcapng blocks to the
+/// largest packet plus this.
 const OPTIONS_ROOM: usize = 131_072 + 32;
 
-/// Bounds on memory, which no length field of a file overrides. Memory grows as bytes arrive, so
-/// that a length which is within the bounds but not backed by data costs nothing.
+/// Limits on memory, which no length field of a file overrides. Memory grows only as bytes arrive,
+/// so a length within the limits without data costs nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most captured bytes of a packet, where other than the link type's
-    /// [`LinkType::max_snaplen`].
+    /// Most captured bytes of a packet; by default the link type's [`LinkType::max_snaplen`].
     pub caplen: Option<u32>,
-    /// Most bytes of a pcapng block (libpcap: 16 MiB); larger where a link type of the file allows
+    /// Most bytes of a pcapng block (libpcap: 16 MiB); larger if a link type of the file allows
     /// packets that need it.
     pub block: usize,
     /// Most bytes of a pcapng section header block (libpcap: 1 MiB).
@@ -41,33 +40,33 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Most captured bytes of a packet of that link type.
+    /// Returns the most captured bytes of a packet of a link type.
     #[must_use]
     pub fn max_caplen(&self, link_type: LinkType) -> u32 {
         self.caplen.unwrap_or_else(|| link_type.max_snaplen())
     }
 
-    /// Most bytes of a block once an interface of that link type is known.
+    /// Returns the most bytes of a block, given an interface of this link type.
     pub(crate) fn max_block(&self, link_type: LinkType) -> usize {
         let packet = usize::try_from(self.max_caplen(link_type)).unwrap_or(usize::MAX);
         self.block.max(packet.saturating_add(OPTIONS_ROOM))
     }
 }
 
-/// How a file is read.
+/// The options for reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// Bounds on memory.
+    /// Limits on memory.
     pub limits: Limits,
-    /// Bytes of the read buffer, and so of one read call at most. It is kept small enough to stay
-    /// in the processor's cache; a larger record makes it grow.
+    /// Size of the read buffer in bytes, and so the most that one read call returns. It is small,
+    /// so that it stays in the processor's cache; a larger record makes it grow.
     pub buffer: usize,
-    /// Whether [`crate::Reader::open`] may have a large regular file read ahead by a second
-    /// thread, which is started by the first [`crate::Reader::next`] that needs it.
+    /// Whether a second thread may read ahead in a large regular file that [`crate::Reader::open`]
+    /// opens. The first [`crate::Reader::next`] that needs the thread starts it.
     pub read_ahead: bool,
-    /// What maps a large regular file that is not read ahead and not filtered, if anything does: its
-    /// bytes are not copied then.
+    /// The function that maps a large regular file, if it is neither read ahead nor filtered. The
+    /// bytes of a mapped file are not copied.
     pub map: Option<MapFile>,
 }
 
@@ -82,6 +81,6 @@ impl Default for ReadOptions {
     }
 }
 
-/// Measured: reads of 64 KiB to 1 MiB differ by less than the noise; several of this size fit the
-/// second-level cache of a processor.
+/// Measured: reads of 64 KiB to 1 MiB differ by less than the noise; several buffers of this size
+/// fit into the second-level cache of a processor.
 const DEFAULT_BUFFER: usize = 256 * 1024;

@@ -1,27 +1,27 @@
-//! Timestamp units of pcapng interfaces: what a tick is, and ticks to and from [`Timestamp`]s.
+//! Time stamp units of pcapng interfaces: converts ticks to [`Timestamp`]s and back.
 
 use crate::Timestamp;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// The highest negative power of ten whose ticks of one second fit 64 bits.
+/// The finest decimal unit, as a negative exponent, whose ticks per second fit 64 bits.
 const MAX_DECIMAL: u8 = 19;
-/// The highest negative power of two whose ticks of one second fit 64 bits.
+/// The finest binary unit, as a negative exponent, whose ticks per second fit 64 bits.
 const MAX_BINARY: u8 = 63;
 
-/// The unit of an interface's timestamps, as the `if_tsresol` option states it: a negative power
-/// of ten, or of two where the top bit is set (draft-ietf-opsawg-pcapng, section 4.2).
+/// The unit of an interface's time stamps, as in the `if_tsresol` option: a negative power of ten,
+/// or of two if the top bit is set (draft-ietf-opsawg-pcapng, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resolution(u8);
 
 impl Resolution {
-    /// Microseconds: what holds where no option states another.
+    /// Microseconds, the default.
     pub const MICROS: Self = Self(6);
     /// Nanoseconds.
     pub const NANOS: Self = Self(9);
 
-    /// The resolution that an `if_tsresol` byte states; none where a second would not fit the 64
-    /// bits of a timestamp (10^-20 and finer, 2^-64 and finer).
+    /// Parses an `if_tsresol` byte. Returns `None` if a second would not fit the 64 bits of a time
+    /// stamp (10^-20 and finer, 2^-64 and finer).
     #[must_use]
     pub const fn from_option(byte: u8) -> Option<Self> {
         let max = if byte & 0x80 == 0 {
@@ -36,13 +36,13 @@ impl Resolution {
         }
     }
 
-    /// The `if_tsresol` byte.
+    /// Returns the `if_tsresol` byte.
     #[must_use]
     pub const fn to_option(self) -> u8 {
         self.0
     }
 
-    /// Ticks per second.
+    /// Returns the ticks per second.
     #[must_use]
     pub const fn ticks_per_second(self) -> u64 {
         let exponent = (self.0 & 0x7f) as u32;
@@ -53,7 +53,7 @@ impl Resolution {
         }
     }
 
-    /// How ticks are computed, prepared once per interface.
+    /// Returns the conversion of ticks, computed once per interface.
     pub(crate) const fn scale(self) -> Scale {
         let exponent = self.0 & 0x7f;
         let per_second = self.ticks_per_second();
@@ -73,7 +73,7 @@ impl Resolution {
     }
 }
 
-/// Ticks of an interface to and from whole seconds and nanoseconds.
+/// The conversion of an interface's ticks to and from whole seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     Micros,
@@ -93,7 +93,7 @@ pub(crate) enum Scale {
     },
 }
 
-/// The timestamps of one interface: unit and offset.
+/// The conversion of one interface's time stamps: unit and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
     pub(crate) scale: Scale,
@@ -122,13 +122,13 @@ impl Clock {
             reason = "each arm yields less than a second of nanoseconds"
         )]
         let nanos = nanos as u32;
-        // A tick count above 2^63 seconds exists only where a tick is a second.
+        // More than 2^63 seconds are only possible if a tick is a second.
         let secs = i64::try_from(secs).unwrap_or(i64::MAX);
         Timestamp::new(secs.saturating_add(self.offset), nanos)
     }
 
-    /// The tick that holds `timestamp`; what the unit and 64 bits cannot represent becomes the
-    /// nearest tick that they can.
+    /// Returns the tick that contains `timestamp`; a time that unit and 64 bits cannot represent
+    /// becomes the nearest tick.
     #[inline]
     pub(crate) fn ticks(self, timestamp: Timestamp) -> u64 {
         let Ok(secs) = u64::try_from(timestamp.secs().saturating_sub(self.offset)) else {
@@ -152,7 +152,7 @@ impl Clock {
     }
 }
 
-/// Seconds and nanoseconds of a tick count in units of 2^-shift seconds, rounded down.
+/// Returns seconds and nanoseconds of ticks of 2^-shift seconds, rounded down.
 fn binary_parts(ticks: u64, shift: u8) -> (u64, u64) {
     let fraction = u128::from(ticks & ((1 << shift) - 1));
     let nanos = (fraction * u128::from(NANOS_PER_SEC)) >> shift;
@@ -164,8 +164,8 @@ fn binary_parts(ticks: u64, shift: u8) -> (u64, u64) {
     (ticks >> shift, nanos)
 }
 
-/// Ticks of 2^-shift seconds for less than a second of nanoseconds, rounded up: [`binary_parts`]
-/// rounds down, and the two together must give back what was read.
+/// Returns the ticks of 2^-shift seconds for less than a second of nanoseconds, rounded up:
+/// [`binary_parts`] rounds down, and both together must return the original value.
 fn binary_ticks(nanos: u64, shift: u8) -> u64 {
     let scaled = (u128::from(nanos) << shift).div_ceil(u128::from(NANOS_PER_SEC));
     #[expect(
@@ -208,7 +208,7 @@ mod tests {
             (12, 2_000_000_003_999, 2, 3),
             (0x80, 7, 7, 0),
             (0x8a, 1024 + 512, 1, 500_000_000),
-            // libpcap 1.10 overflows 64 bits here and gives 3,031,811 ns.
+            // libpcap 1.10 overflows 64 bits here and returns 3,031,811 ns.
             (0xa8, 0x5_1234_5678, 0, 19_809_027),
         ];
         for (byte, ticks, secs, nanos) in cases {

@@ -1,8 +1,8 @@
-//! A run: a validated stretch of consecutive packet records, handed out in place.
+//! A run: a validated stretch of consecutive packet records, delivered in place.
 //!
-//! Every record was checked once, when the run was made; the iteration over it neither fails nor
-//! copies. Because the records lie behind one another as in the file, a writer of the same
-//! encoding moves the whole stretch.
+//! Every record was checked once, when the run was made; iterating over it neither fails nor
+//! copies. The records are consecutive as in the file, so a writer with the same encoding copies
+//! the whole stretch at once.
 
 use std::fmt;
 
@@ -17,23 +17,23 @@ pub struct PacketRun<'a> {
     pub(crate) offset: u64,
     pub(crate) packets: usize,
     pub(crate) max_caplen: u32,
-    /// Captured bytes of all packets, where that is known without a walk.
+    /// Captured bytes of all packets, if known without a walk.
     pub(crate) captured: Option<u64>,
     pub(crate) encoding: Encoding<'a>,
 }
 
-/// What is known of a stretch of packet blocks; see [`PacketRun::from_ring`].
+/// The totals of a stretch of packet blocks; see [`PacketRun::from_ring`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTotals {
     /// Number of packets.
     pub packets: usize,
     /// Captured bytes of all packets together.
     pub captured: u64,
-    /// A bound on the captured bytes of each packet.
+    /// An upper bound of the captured bytes of each packet.
     pub max_caplen: u32,
 }
 
-/// How the records of a [`PacketRun`] are encoded.
+/// The encoding of a [`PacketRun`]'s records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding<'a> {
     /// pcap packet records.
@@ -42,24 +42,23 @@ pub enum Encoding<'a> {
     Pcapng(PcapngEncoding<'a>),
 }
 
-/// How a pcap file's packet records are encoded.
+/// The encoding of a pcap file's packet records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapEncoding {
     /// Byte order of the record headers.
     pub byte_order: ByteOrder,
-    /// Whether the fraction of a second is in nanoseconds, else in microseconds.
+    /// Whether the fraction of a second is in nanoseconds; otherwise microseconds.
     pub nanos: bool,
-    /// Whether the record headers have the 8 bytes more of the "modified" format (magic
+    /// Whether the record headers have the 8 additional bytes of the "modified" format (magic
     /// 0xa1b2cd34).
     pub extended: bool,
     /// Order of the two length fields.
     pub lengths: LengthOrder,
-    /// Bytes of a record's data that belong to the packet at most; more is skipped, as libpcap
-    /// does.
+    /// Most bytes of a record's data that belong to the packet; the rest is skipped, as in libpcap.
     pub snaplen: u32,
 }
 
-/// Order of captured and original length in a pcap packet record.
+/// The order of captured and original length in a pcap packet record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthOrder {
     /// Captured length first: version 2.4.
@@ -70,7 +69,7 @@ pub enum LengthOrder {
     SmallerIsCaptured,
 }
 
-/// How a pcapng section's packet blocks are encoded.
+/// The encoding of a pcapng section's packet blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapngEncoding<'a> {
     /// The section's byte order.
@@ -79,7 +78,7 @@ pub struct PcapngEncoding<'a> {
 }
 
 impl PcapngEncoding<'_> {
-    /// The index, counted over all sections, of the interface that the blocks call 0.
+    /// Returns the index, counted over all sections, of interface 0 of the blocks.
     #[must_use]
     pub fn first_interface(&self) -> u32 {
         self.interfaces.first()
@@ -89,17 +88,17 @@ impl PcapngEncoding<'_> {
 /// Result of a walk over packet records, which checks each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walk<S> {
-    /// Bytes of the valid, whole records at the start.
+    /// Bytes of the valid, complete records at the start.
     pub(crate) used: usize,
     pub(crate) packets: usize,
     /// The largest captured length among them.
     pub(crate) max_caplen: u32,
-    /// Why it ended.
+    /// The reason why it ended.
     pub(crate) stop: S,
 }
 
 impl<S> Walk<S> {
-    /// The same with what `map` makes of the stop.
+    /// Returns the same walk with the stop converted by `map`.
     pub(crate) fn map_stop<T>(self, map: impl FnOnce(S) -> T) -> Walk<T> {
         Walk {
             used: self.used,
@@ -111,9 +110,9 @@ impl<S> Walk<S> {
 }
 
 impl<'a> PacketRun<'a> {
-    /// The longest run of whole, valid packet blocks at the start of `bytes`, as a ring holds
-    /// them; it ends before the first block of another type, the first that is not complete and
-    /// the first that is damaged. `offset` is that of `bytes` in whatever stream they belong to.
+    /// Returns the longest run of complete, valid packet blocks at the start of `bytes`, as a ring
+    /// holds them. It ends before the first block that has another type, is incomplete, or is
+    /// damaged. `offset` is that of `bytes` in their stream.
     #[must_use]
     pub fn from_epbs(
         bytes: &'a [u8],
@@ -135,9 +134,9 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// A run of which whoever wrote it tells what a walk would find out: `bytes` are whole packet
-    /// blocks of those interfaces, `totals` counts them and their captured bytes. Nothing of that is
-    /// checked; where it is wrong, packets are missing and counts are wrong, no more.
+    /// Returns a run without walking over it: `bytes` must be complete packet blocks of those
+    /// interfaces, and `totals` must count them and their captured bytes. None of this is checked;
+    /// if it is wrong, packets are missing and counts are wrong, but nothing worse happens.
     #[must_use]
     pub fn from_ring(
         bytes: &'a [u8],
@@ -159,17 +158,17 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// The packets in the run's order.
+    /// Returns the packets in the run's order.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> Packets<'a> {
         Packets::of(self.bytes, self.encoding)
     }
 
-    /// The packets as [`PacketRun::packets`], but without their flags, for which the options of each block
-    /// would have to be read: an iterator for each encoding, each step of which becomes a part of the
-    /// caller's loop. For who does little with each packet, and would have to look with each of them
-    /// how it is encoded.
+    /// Returns the packets like [`PacketRun::packets`], but without their flags, which are in the
+    /// options of each block. There is one iterator per encoding, whose steps are inlined into the
+    /// caller's loop. Use it for little work per packet, where a test of the encoding for each
+    /// packet would be noticeable.
     #[inline]
     #[must_use]
     pub fn bare_packets(&self) -> BarePackets<'a> {
@@ -184,7 +183,7 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// The packets with the options of their blocks, which pcap records do not have.
+    /// Returns the packets with the options of their blocks; pcap records have no options.
     pub fn packets_with_options(
         &self,
     ) -> impl Iterator<Item = (Packet<'a>, Options<'a>)> + use<'a> {
@@ -195,8 +194,8 @@ impl<'a> PacketRun<'a> {
         })
     }
 
-    /// The longest part at the front that has at most so many bytes, but its first record in any
-    /// case, and the rest. It walks over the records of the part.
+    /// Splits the run. The first part is as long as possible with at most `bytes` bytes, but has at
+    /// least one record. This walks over the records of that part.
     #[must_use]
     pub fn split(&self, bytes: u64) -> (PacketRun<'a>, PacketRun<'a>) {
         let limit = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -232,7 +231,7 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// Bytes of the record that begins there; nothing at the end.
+    /// Returns the bytes of the record at `at`; `None` at the end.
     fn record_len(&self, at: usize) -> Option<usize> {
         let rest = self.bytes.get(at..)?;
         let len = match self.encoding {
@@ -242,42 +241,42 @@ impl<'a> PacketRun<'a> {
         (len > 0 && len <= rest.len()).then_some(len)
     }
 
-    /// How the records are encoded.
+    /// Returns the encoding of the records.
     #[inline]
     #[must_use]
     pub fn encoding(&self) -> Encoding<'a> {
         self.encoding
     }
 
-    /// The records as they are in the file.
+    /// Returns the records as they are in the file.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Where the first record begins: bytes from the start of the uncompressed stream.
+    /// Returns the offset of the first record, in bytes from the start of the uncompressed stream.
     #[inline]
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Number of packets.
+    /// Returns the number of packets.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.packets
     }
 
-    /// Whether there is no packet; the runs of a [`crate::Reader`] have at least one.
+    /// Returns whether there is no packet; a run of a [`crate::Reader`] has at least one.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Captured bytes of all packets together, without their headers.
+    /// Returns the captured bytes of all packets together, without their headers.
     #[must_use]
     pub fn captured_bytes(&self) -> u64 {
         if let Some(captured) = self.captured {
@@ -291,7 +290,7 @@ impl<'a> PacketRun<'a> {
         }
     }
 
-    /// A bound on the captured bytes of each packet.
+    /// Returns an upper bound of the captured bytes of each packet.
     #[inline]
     #[must_use]
     pub fn max_caplen(&self) -> u32 {
@@ -330,7 +329,7 @@ enum Inner<'a> {
 }
 
 impl<'a> Packets<'a> {
-    /// The packets of validated records.
+    /// Returns the packets of validated records.
     #[inline]
     pub(crate) fn of(bytes: &'a [u8], encoding: Encoding<'a>) -> Self {
         match encoding {
@@ -351,7 +350,7 @@ impl<'a> Iterator for Packets<'a> {
         }
     }
 
-    /// As [`Iterator::fold`], deciding on the encoding once.
+    /// As [`Iterator::fold`], but tests the encoding only once.
     #[inline]
     fn fold<B, F: FnMut(B, Packet<'a>) -> B>(self, init: B, f: F) -> B {
         match self.0 {
@@ -361,14 +360,14 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// The packets of a [`PacketRun`] by their encoding, see [`PacketRun::bare_packets`].
+/// The packets of a [`PacketRun`], with one variant per encoding; see [`PacketRun::bare_packets`].
 #[derive(Clone, Debug)]
 pub enum BarePackets<'a> {
-    /// Of pcap records as most files have them.
+    /// Packets of pcap records with the encoding of most files.
     Usual(UsualRecords<'a>),
-    /// Of pcapng packet blocks.
+    /// Packets of pcapng packet blocks.
     Blocks(BareBlocks<'a>),
-    /// Of any others.
+    /// Packets with any other encoding.
     Others(Packets<'a>),
 }
 

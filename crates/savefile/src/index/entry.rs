@@ -1,39 +1,39 @@
-//! What an index says of one stretch.
+//! An index's entry for one stretch.
 
 use super::set::Keys;
 use super::{Fields, put_time};
 use crate::Timestamp;
 
-/// A stretch of packet records that lie behind one another, and what is in it.
+/// A stretch of consecutive packet records, with a summary of its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where the first record begins: bytes from the start of the uncompressed capture.
+    /// Offset of the first record, in bytes from the start of the uncompressed capture.
     pub offset: u64,
-    /// Bytes of the records.
+    /// Length of the records, in bytes.
     pub len: u64,
     /// Number of packets.
     pub packets: u64,
     /// The earliest time of a packet.
     pub first: Timestamp,
-    /// The latest.
+    /// The latest time of a packet.
     pub last: Timestamp,
-    /// Where reading a compressed file can begin, at or before the stretch.
+    /// The place in a compressed file, at or before the stretch, where reading can begin.
     pub seek: Option<SeekPoint>,
-    /// Addresses and ports.
+    /// The addresses and ports in the packets.
     pub keys: Keys,
 }
 
-/// Where a compressed file can be read from: the beginning of a member or frame.
+/// A place where reading a compressed file can begin: the beginning of a member or frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeekPoint {
-    /// Its place in the compressed file, in bytes.
+    /// Its offset in the compressed file, in bytes.
     pub compressed: u64,
-    /// The place in the uncompressed stream that it begins with, in bytes.
+    /// The offset of its first byte in the uncompressed stream.
     pub uncompressed: u64,
 }
 
 impl SeekPoint {
-    /// The beginning of every file.
+    /// The beginning of a file.
     pub(crate) const START: Self = Self {
         compressed: 0,
         uncompressed: 0,
@@ -41,7 +41,7 @@ impl SeekPoint {
 }
 
 impl Entry {
-    /// Behind the last byte; `None` where no file is as long.
+    /// Returns the end of the stretch; `None` if no file can be that long.
     pub(super) fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }
@@ -59,7 +59,7 @@ impl Entry {
         self.keys.put(to);
     }
 
-    /// None where it has not this form.
+    /// Decodes an entry; returns `None` if the format is wrong.
     pub(super) fn take(body: &[u8]) -> Option<Self> {
         let mut fields = Fields(body);
         let entry = Self {

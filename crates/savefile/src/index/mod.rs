@@ -1,39 +1,47 @@
-//! The index of a capture file: what its stretches hold, so that a search can pass over most of
+//! The index of a capture file: the contents of its stretches, so that a search can skip most of
 //! them.
 //!
-//! An index is a file beside the capture. Each [`Entry`] is about a stretch of packet records, some
-//! hundred kilobytes, which lie behind one another without anything between them: where it lies, when
-//! its packets were captured, and which addresses and ports are in them ([`Keys`]). What no entry
-//! covers (a pcapng file's other blocks, small stretches between them) is read by every search, so
-//! that leaving out stretches leaves a file that is whole ([`crate::Reader::skipping`]).
+//! An index is a file beside the capture. Each [`Entry`] describes a stretch of some hundred
+//! kilobytes of consecutive packet records. It holds the stretch's place, the times of its packets,
+//! and their addresses and ports ([`Keys`]). Bytes without an entry, such as a pcapng file's other
+//! blocks and small stretches between them, are read by every search. So the file is still valid
+//! when stretches are left out ([`crate::Reader::skipping`]).
 //!
-//! An index is only believed when it was finished, belongs to the file as it is now ([`Stamp`]) and
-//! is undamaged (each part has a checksum). It is input from outside like any other: its lengths are
-//! bounded, its stretches in order and within the file. That its stretches begin and end where
-//! records do, and what is in them, is its word; who can forge an index with its checksums can hide
-//! packets from a search, as who can write the capture can.
+//! An index is used only if it was finished, belongs to the file in its present state ([`Stamp`])
+//! and is undamaged (each part has a checksum). Like any input it is not trusted: lengths are
+//! bounded, and stretches must be in order and within the file. But it is trusted that stretches
+//! begin and end at records, and that their keys are right. An attacker who can forge an index with
+//! its checksums can hide packets from a search, like one who can write to the capture.
 //!
 //! # Layout
 //!
-//! All numbers are little-endian. A header of 64 bytes: the magic `RTINDEX` and the version 1; length
-//! of the capture, modification time in seconds and nanoseconds, XXH64 of its first 4096 bytes, the
-//! number of entries and that of the packets in them (64 bits each, but the nanoseconds 32, and 32
-//! zero bits behind them); XXH64 of all that. It is written last: until then
-//! there is nothing but the magic.
+//! All numbers are little-endian. The header has 64 bytes:
 //!
-//! Then the entries, each with the length of its body (32 bits), XXH64 of the body, and the body:
-//! offset and length of the stretch in the uncompressed capture and its packets (64 bits each); first
-//! and last time, seconds (64) and nanoseconds (32); for a compressed capture where the last member
-//! or frame, or chunk of a frame that has its chunks one by one
-//! ([`crate::Codec`]), at or before the stretch begins in the compressed file and what offset in the
-//! uncompressed one that is (64 each, all ones if unknown); three sets (IPv4, IPv6, ports), each a
-//! kind (8 bits), a length in bytes (32) and the bytes.
+//! - the magic `RTINDEX` and the version 1;
+//! - the length of the capture (64 bits);
+//! - its modification time: seconds (64), nanoseconds (32), and 32 zero bits;
+//! - XXH64 of its first 4096 bytes (64);
+//! - the number of entries (64), and that of the packets in them (64);
+//! - XXH64 of all these bytes (64).
 //!
-//! Sets are sorted lists where these are small enough. Otherwise they are split-block Bloom filters
-//! (blocks of 256 bits, 8 of them set by a key) with up to 12 bits a key, of which 1 % and less are
-//! found that are not there; down to 4 bits a key (15 %) where many keys have to share the room, and
-//! nothing where that is too little: then the stretch is always read. All sets of a stretch together
-//! take at most a 128th part of it.
+//! The header is written last: until then it holds only the magic.
+//!
+//! The entries follow, each with the length of its body (32 bits), XXH64 of the body, and the body:
+//!
+//! - offset and length of the stretch in the uncompressed capture, and its number of packets (64
+//!   each);
+//! - first and last time: seconds (64) and nanoseconds (32);
+//! - for a compressed capture, the last place at or before the stretch where reading can begin: its
+//!   offsets in the compressed and in the uncompressed file (64 each, all ones if unknown). This is
+//!   the start of a member or frame, or of a chunk in a frame of separate chunks
+//!   ([`crate::Codec`]);
+//! - three sets (IPv4, IPv6, ports), each with a kind (8), a length in bytes (32) and the bytes.
+//!
+//! Small sets are sorted lists. Others are split-block Bloom filters (blocks of 256 bits, of which
+//! a key sets 8) with up to 12 bits per key, and a false-positive rate of 1 % or less. If many keys
+//! share the room, there are as few as 4 bits per key (15 %). With less than that, no set is
+//! stored, and the stretch is always read. All sets of a stretch together take at most 1/128 of its
+//! size.
 
 mod entry;
 mod read;
@@ -64,12 +72,12 @@ const VERSION: u8 = 1;
 const HEADER: usize = 64;
 /// Length and checksum before an entry.
 const ENTRY_HEADER: usize = 12;
-/// The most that an entry may take: more than any that is written.
+/// The largest size of an entry: larger than any that is written.
 const MAX_ENTRY: usize = 1 << 20;
-/// Bytes of the capture's beginning that the index knows a checksum of.
+/// Bytes of the capture's beginning that the index holds a checksum of.
 const HEAD: usize = 4096;
 
-/// The name of a capture's index: that of the capture with `.idx` behind it.
+/// Returns the path of a capture's index: the capture's, with `.idx` appended.
 #[must_use]
 pub fn path_for(capture: &Path) -> PathBuf {
     let mut name = OsString::from(capture);
@@ -77,13 +85,13 @@ pub fn path_for(capture: &Path) -> PathBuf {
     name.into()
 }
 
-/// Whether a file that begins so is an index, finished or not.
+/// Returns whether a file that begins with these bytes is an index, finished or not.
 #[must_use]
 pub fn is_index(start: &[u8]) -> bool {
     start.starts_with(&MAGIC)
 }
 
-/// What tells a capture file, as it is now, from others and from itself at other times.
+/// Identifies a capture file in its present state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     len: u64,
@@ -92,10 +100,10 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of an open file.
+    /// Returns the stamp of an open file.
     ///
     /// # Errors
-    /// It can't be asked or read.
+    /// The file or its metadata cannot be read.
     pub fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let mut head = vec![0; HEAD];
@@ -116,8 +124,8 @@ impl Stamp {
         })
     }
 
-    /// Whether that is the file that `self` was taken of, unchanged. What keeps times in seconds
-    /// only (many an archive) does not make it another.
+    /// Returns whether `now` is the stamp of the same unchanged file. Times without nanoseconds
+    /// match, because many archives keep only seconds.
     fn is_of(&self, now: &Self) -> bool {
         let (then, seen) = (self.modified, now.modified);
         let same_time = then == seen || (seen.subsec_nanos() == 0 && then.secs() == seen.secs());
@@ -131,7 +139,7 @@ fn checksum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Takes numbers from the front of bytes.
+/// Takes numbers from the beginning of bytes.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,31 +1,31 @@
-//! Reading an index, which anyone may have written.
+//! Reads an index, which may be hostile.
 
 use std::io::{self, Read};
 
 use super::{ENTRY_HEADER, Entry, Fields, HEADER, MAGIC, MAX_ENTRY, Stamp, VERSION, checksum};
 
-/// Why an index is not to be used.
+/// The reason why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// It can't be read.
+    /// The index cannot be read.
     #[error("it cannot be read: {0}")]
     Read(io::Error),
-    /// It was begun and not finished, or is something else.
+    /// The index was not finished, or the file is not an index.
     #[error("it is no index, or one that was not finished")]
     NoIndex,
-    /// It has a version that is not known.
+    /// The index has an unknown version.
     #[error("it has version {0}, which is not known")]
     Version(u8),
-    /// It belongs to another file, or the capture was changed since.
+    /// The index belongs to another file, or the capture was changed since.
     #[error("it was made for another file, or the file was changed since")]
     Stale,
-    /// It is damaged.
+    /// The index is damaged.
     #[error("it is damaged at offset {offset}: {what}")]
     Damaged {
         /// Bytes from the start of the index.
         offset: u64,
-        /// What is wrong there.
+        /// The reason.
         what: &'static str,
     },
 }
@@ -40,22 +40,22 @@ impl From<io::Error> for IndexError {
 #[derive(Debug)]
 pub struct IndexReader<R> {
     input: R,
-    /// Entries that are to come.
+    /// Number of entries left.
     left: u64,
-    /// Packets that must be in them.
+    /// Number of packets that they must have.
     packets: u64,
-    /// Bytes of the index that were read.
+    /// Number of bytes read from the index.
     offset: u64,
-    /// Where the last stretch ended.
+    /// The end of the last stretch.
     behind: u64,
     body: Vec<u8>,
 }
 
 impl<R: Read> IndexReader<R> {
-    /// Begins to read an index, if it is one of that capture.
+    /// Starts reading an index, which must belong to that capture.
     ///
     /// # Errors
-    /// It can't be read, or is not to be used.
+    /// The index cannot be read or cannot be used.
     pub fn new(mut input: R, capture: &Stamp) -> Result<Self, IndexError> {
         let mut header = [0; HEADER];
         if !fill(&mut input, &mut header)? {
@@ -85,10 +85,10 @@ impl<R: Read> IndexReader<R> {
         })
     }
 
-    /// The next entry; none after the last.
+    /// Returns the next entry; `None` after the last.
     ///
     /// # Errors
-    /// It can't be read or is damaged. None of the entries before is to be used then.
+    /// The index cannot be read or is damaged. Earlier entries must then not be used either.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, IndexError> {
         if self.left == 0 {
             return match (self.packets, fill(&mut self.input, &mut [0])?) {
@@ -134,7 +134,7 @@ impl<R: Read> IndexReader<R> {
     }
 }
 
-/// Fills the buffer; false if the input ends before.
+/// Fills the buffer; returns false if the input ends before.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match input.read_exact(buffer) {
         Ok(()) => Ok(true),
@@ -143,7 +143,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     }
 }
 
-/// Version, capture, entries and packets.
+/// Returns version, stamp, number of entries and number of packets.
 fn parse(header: &[u8; HEADER]) -> Option<(u8, Stamp, u64, u64)> {
     let mut fields = Fields(header);
     let magic: [u8; MAGIC.len()] = fields.array()?;
@@ -152,7 +152,7 @@ fn parse(header: &[u8; HEADER]) -> Option<(u8, Stamp, u64, u64)> {
     }
     let [version] = fields.array()?;
     if version == 0 {
-        // It was begun, and not finished.
+        // The index was not finished.
         return None;
     }
     let len = fields.u64()?;

@@ -1,28 +1,28 @@
-//! Sets of keys, exact or approximate, never without a key that was put in.
+//! Sets of keys, exact or approximate; a set always contains every key that was added.
 
 use super::Fields;
 
 /// A set of addresses or ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set<T> {
-    /// Nothing is known: any may be there.
+    /// Nothing is known: any key may be in it.
     Anything,
-    /// These, in ascending order.
+    /// Exactly these keys, in ascending order.
     Exact(Vec<T>),
     /// A split-block Bloom filter.
     Bloom(Vec<[u32; LANES]>),
 }
 
-/// What a set may be asked for.
+/// The keys that a search looks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted<T> {
-    /// From the first to the last, both included.
+    /// All keys from the first to the last, both included.
     Range(T, T),
-    /// Those that equal the value under the mask.
+    /// All keys that equal the value under the mask.
     Masked {
         /// The value, all zeros where the mask is zero.
         value: T,
-        /// The bits that count.
+        /// The bits to compare.
         mask: T,
     },
 }
@@ -39,7 +39,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Of a stretch of which nothing is known.
+    /// The keys of a stretch about which nothing is known.
     pub const ANYTHING: Self = Self {
         ip4: Set::Anything,
         ip6: Set::Anything,
@@ -61,7 +61,7 @@ impl Keys {
     }
 }
 
-/// What sets are of.
+/// A type of keys.
 pub trait Element: Copy + Ord + std::ops::BitAnd<Output = Self> + private::Bytes {}
 
 impl Element for u16 {}
@@ -74,7 +74,7 @@ mod private {
         const ONES: Self;
         fn put(self, to: &mut Vec<u8>);
         fn get(bytes: &[u8]) -> Option<Self>;
-        /// A number of 64 bits that any two elements hardly share.
+        /// Returns a 64-bit hash that two elements rarely share.
         fn hash(self) -> u64;
     }
 
@@ -107,7 +107,7 @@ mod private {
         mixed(mixed(half(high)) ^ half(low))
     });
 
-    /// The finaliser of SplitMix64.
+    /// Mixes bits as the finaliser of SplitMix64.
     fn mixed(mut bits: u64) -> u64 {
         bits = bits.wrapping_add(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -116,10 +116,10 @@ mod private {
     }
 }
 
-/// Words of a Bloom filter's block.
+/// Number of words in a block of a Bloom filter.
 const LANES: usize = 8;
 const BLOCK: usize = LANES * 4;
-/// One odd factor for each word of a block, as Parquet's filters have them.
+/// One odd factor for each word of a block, as in Parquet's filters.
 const SALTS: [u32; LANES] = [
     0x47b6_137b,
     0x4497_4d91,
@@ -130,7 +130,7 @@ const SALTS: [u32; LANES] = [
     0x9efc_4947,
     0x5c6b_fb31,
 ];
-/// Bits for each key of a Bloom filter, where there is room, and the least that is of use.
+/// Bits per key of a Bloom filter, if there is room, and the smallest useful number.
 const BITS: usize = 12;
 const LEAST_BITS: usize = 4;
 
@@ -139,7 +139,7 @@ const EXACT: u8 = 1;
 const BLOOM: u8 = 2;
 
 impl<T: Element> Set<T> {
-    /// A set of keys in ascending order, each once, in at most so many bytes.
+    /// Makes a set of keys (ascending, each once) in at most `room` bytes.
     fn within(keys: Vec<T>, room: usize) -> Self {
         if keys.len() * T::LEN <= room {
             return Self::Exact(keys);
@@ -161,7 +161,7 @@ impl<T: Element> Set<T> {
         Self::Bloom(filter)
     }
 
-    /// Whether anything that is wanted may be in it.
+    /// Returns whether the set may contain any wanted key.
     #[must_use]
     pub fn may_have(&self, wanted: Wanted<T>) -> bool {
         match (self, wanted) {
@@ -244,13 +244,13 @@ fn has<T: Element>(filter: &[[u32; LANES]], key: T) -> bool {
         })
 }
 
-/// The upper half of the hash chooses the block.
+/// Returns the block for a hash, chosen by its upper half.
 fn block_of(hash: u64, blocks: usize) -> usize {
     let block = ((hash >> 32) * (blocks as u64)) >> 32;
     usize::try_from(block).unwrap_or(0)
 }
 
-/// The lower half chooses a bit of each word.
+/// Returns one bit for each word, chosen by the lower half.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
 fn bits_of(hash: u64) -> impl Iterator<Item = u32> {
     let key = hash as u32;
@@ -300,10 +300,10 @@ impl Collector {
         }
     }
 
-    /// The keys of a stretch of `len` bytes, as sets that are in proportion to it; then there are
-    /// none any more.
+    /// Takes the keys of a stretch of `len` bytes, as sets whose size is in proportion to it; the
+    /// collector is then empty.
     pub fn take(&mut self, len: u64) -> Keys {
-        /// The share of the stretch that its sets may have.
+        /// The divisor for the largest part of the stretch that its sets may take.
         const SHARE: u64 = 128;
         let ip4 = self.ip4.take();
         let ip6 = self.ip6.take();
@@ -311,7 +311,7 @@ impl Collector {
         let room = usize::try_from(len / SHARE).unwrap_or(usize::MAX);
         let ports = Set::within(ports, room / 4);
         let mut room = room - ports.room();
-        // Few are exact, many share what is left in proportion to their numbers.
+        // Small sets are exact; large ones share the rest of the room by their numbers of keys.
         let wanted = [ip4.len() * 4, ip6.len() * 16];
         if wanted[0] + wanted[1] > room {
             let of_ip6 = room * ip6.len() / (ip4.len() + ip6.len()).max(1);
@@ -351,13 +351,13 @@ impl<T: Element> Set<T> {
     }
 }
 
-/// A list of what was added, most repetitions left out at once.
+/// A list of added elements, without most repetitions.
 #[derive(Debug)]
 struct Distinct<T> {
     list: Vec<T>,
-    /// Elements when repetitions are looked for again.
+    /// The number of elements at which repetitions are removed again.
     limit: usize,
-    /// The last ones, each at a place that it chooses itself.
+    /// The latest elements, each at the place that its hash selects.
     recent: Box<[Option<T>; RECENT]>,
 }
 
@@ -438,7 +438,7 @@ mod tests {
         for i in 0..4000 {
             collector.ip4(key(i));
         }
-        // 4000 addresses would take 16,000 bytes, with 12 bits each 6,000.
+        // 4000 addresses take 16,000 bytes; with 12 bits each, 6,000.
         let keys = collector.take(1 << 20);
         assert!(matches!(keys.ip4, Set::Bloom(_)));
         assert!((0..4000).all(|i| keys.ip4.may_have(one(key(i)))));

@@ -1,4 +1,4 @@
-//! A capture without the stretches that a search passes over.
+//! Reads a capture without the stretches that a search skips.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,19 +8,20 @@ use std::sync::Arc;
 
 use super::SeekPoint;
 
-/// Stretches of a capture that are not to be read.
+/// Stretches of a capture that are skipped.
 #[derive(Clone, Debug, Default)]
 pub struct Skips {
-    /// In ascending order, none touching the next; offsets in the uncompressed capture.
+    /// In ascending order, with gaps between them; offsets in the uncompressed capture.
     ranges: Vec<(u64, u64)>,
-    /// Where a compressed capture can be read from, in ascending order.
+    /// Places where reading a compressed capture can begin, in ascending order.
     seeks: Vec<SeekPoint>,
     bytes: u64,
     packets: u64,
 }
 
 impl Skips {
-    /// Adds a stretch behind those before, with so many packets; nothing where it is not behind them.
+    /// Adds a stretch after the earlier ones, with its number of packets. Does nothing if it is not
+    /// after them.
     pub fn add(&mut self, offset: u64, len: u64, packets: u64) {
         let end = offset.saturating_add(len);
         match self.ranges.last_mut() {
@@ -32,8 +33,8 @@ impl Skips {
         self.packets = self.packets.saturating_add(packets);
     }
 
-    /// Adds a place where a compressed capture can be read from; nothing where it is not behind those
-    /// before.
+    /// Adds a place where reading a compressed capture can begin. Does nothing if it is not after
+    /// the earlier ones.
     pub fn add_seek(&mut self, point: SeekPoint) {
         let last = self.seeks.last().copied().unwrap_or(SeekPoint::START);
         if point.uncompressed > last.uncompressed && point.compressed > last.compressed {
@@ -41,31 +42,30 @@ impl Skips {
         }
     }
 
-    /// The stretches that are left out, from their first bytes to behind their last, in ascending
-    /// order.
+    /// Returns the skipped stretches, in ascending order.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
         self.ranges.iter().map(|(start, end)| *start..*end)
     }
 
-    /// Bytes that are left out, of the uncompressed capture.
+    /// Returns the skipped bytes of the uncompressed capture.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Packets in them.
+    /// Returns the number of skipped packets.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The first range that ends behind `offset`.
+    /// Returns the first range that ends after `offset`.
     fn next(&self, offset: u64) -> Option<(u64, u64)> {
         let at = self.ranges.partition_point(|range| range.1 <= offset);
         self.ranges.get(at).copied()
     }
 
-    /// The last place before which nothing but `offset` need be read.
+    /// Returns the last place at or before `offset` where reading can begin.
     fn seek_before(&self, offset: u64) -> SeekPoint {
         let behind = self
             .seeks
@@ -76,8 +76,7 @@ impl Skips {
         }
     }
 
-    /// The place in the whole capture that has so many bytes before it when the stretches are left
-    /// out.
+    /// Converts an offset without the skipped stretches into an offset in the whole capture.
     pub(crate) fn place(&self, read: u64) -> u64 {
         let mut place = read;
         for (start, end) in &self.ranges {
@@ -90,7 +89,7 @@ impl Skips {
     }
 }
 
-/// A file, uncompressed, without those stretches.
+/// An uncompressed file, read without the skipped stretches.
 pub(crate) struct SkippingFile {
     pub(crate) file: File,
     pub(crate) skips: Arc<Skips>,
@@ -106,7 +105,7 @@ impl Read for SkippingFile {
     }
 }
 
-/// Passes over what is to be skipped at `at`, and tells how much may be read from there.
+/// Moves `at` past a skipped range, and returns how many bytes may be read from there.
 fn next_piece(skips: &Skips, at: &mut u64, room: usize) -> usize {
     match skips.next(*at) {
         Some((start, _)) if start > *at => {
@@ -114,7 +113,7 @@ fn next_piece(skips: &Skips, at: &mut u64, room: usize) -> usize {
         }
         Some((_, end)) => {
             *at = end;
-            // Ranges don't touch, so that something is between this and the next.
+            // Ranges have gaps between them, so there is something before the next.
             match skips.next(end) {
                 Some((start, _)) => usize::try_from(start - end).unwrap_or(usize::MAX).min(room),
                 None => room,
@@ -124,19 +123,19 @@ fn next_piece(skips: &Skips, at: &mut u64, room: usize) -> usize {
     }
 }
 
-/// A compressed capture, uncompressed and without those stretches. `open` decompresses the file from
-/// a place on where a member or frame begins.
+/// A compressed capture, decompressed and read without the skipped stretches. `open` decompresses
+/// the file from the beginning of a member or frame on.
 pub(crate) struct SkippingStream<R, F> {
     pub(crate) stream: R,
     pub(crate) open: F,
     pub(crate) skips: Arc<Skips>,
-    /// Place of the stream in the uncompressed capture.
+    /// Offset of the stream in the uncompressed capture.
     pub(crate) stream_at: u64,
     pub(crate) at: u64,
 }
 
 impl<R: Read, F: FnMut(u64) -> io::Result<R>> SkippingStream<R, F> {
-    /// Brings the stream to the place that is read next; false if it ends before.
+    /// Moves the stream to the place that is read next; returns false if it ends before.
     fn catch_up(&mut self) -> io::Result<bool> {
         if self.stream_at == self.at {
             return Ok(true);

@@ -1,10 +1,10 @@
-//! Writing an index.
+//! Writes an index.
 
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 
 use super::{Entry, HEADER, MAGIC, Stamp, VERSION, checksum, put_time};
 
-/// Writes an index, entry by entry, in memory for one.
+/// Writes an index, entry by entry; holds one entry in memory.
 pub struct IndexWriter<W: Write + Seek> {
     output: BufWriter<W>,
     entries: u64,
@@ -14,14 +14,14 @@ pub struct IndexWriter<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> IndexWriter<W> {
-    /// Begins an index at the start of `output`. Until it is finished it is not valid.
+    /// Starts an index at the start of `output`. It is invalid until it is finished.
     ///
     /// # Errors
     /// Writing fails.
     pub fn new(output: W) -> io::Result<Self> {
         let mut output = BufWriter::new(output);
         let mut header = [0; HEADER];
-        // Of no version yet, but known for what it is to be.
+        // The header has no version yet, but already the magic of an index.
         header[..MAGIC.len()].copy_from_slice(&MAGIC);
         output.write_all(&header)?;
         Ok(Self {
@@ -33,7 +33,7 @@ impl<W: Write + Seek> IndexWriter<W> {
         })
     }
 
-    /// Adds an entry, whose stretch is behind those before.
+    /// Adds an entry; its stretch must be after the earlier ones.
     ///
     /// # Errors
     /// Writing fails.
@@ -50,19 +50,19 @@ impl<W: Write + Seek> IndexWriter<W> {
         Ok(())
     }
 
-    /// Bytes of the index so far.
+    /// Returns the bytes of the index so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Packets in the entries so far.
+    /// Returns the number of packets in the entries so far.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Makes it valid, as the index of that capture.
+    /// Finishes the index, which is then valid for the capture with this stamp.
     ///
     /// # Errors
     /// Writing fails.

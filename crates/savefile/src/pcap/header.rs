@@ -10,24 +10,24 @@ pub(crate) const FILE_HEADER: usize = 24;
 
 pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
-/// The "modified" format of old patched libpcaps: 8 bytes more in each record header.
+/// The "modified" format of old patched versions of libpcap: record headers have 8 more bytes.
 const MAGIC_MODIFIED: u32 = 0xa1b2_cd34;
 
-/// Bytes of a made-up Ethernet header that the writers of the modified format put before the
-/// snaplen's worth of data in cooked captures; libpcap always allows for them.
+/// Bytes of an artificial Ethernet header. In cooked captures, writers of the modified format put
+/// it before data of the snaplen's length. libpcap always allows for it.
 const MODIFIED_EXTRA: u32 = 14;
 
 /// The bits of the last header field that hold the link type in libpcap 1.10.
 const LINK_TYPE_BITS: u32 = 0x03ff_ffff;
-/// Set where the upper four bits tell the length of the frame check sequence.
+/// Set if the upper four bits hold the length of the frame check sequence.
 const FCS_PRESENT: u32 = 0x0400_0000;
-/// The frame check sequence's length is in units of so many bits.
+/// The unit of the frame check sequence's length, in bits.
 const FCS_UNIT_BITS: u8 = 16;
 
-/// What a pcap file's header says.
+/// The contents of a pcap file's header.
 #[derive(Debug)]
 pub(crate) struct FileHeader {
-    /// Major and minor number.
+    /// Major and minor version.
     pub(crate) version: (u16, u16),
     pub(crate) encoding: PcapEncoding,
     /// Most captured bytes of a record.
@@ -35,7 +35,7 @@ pub(crate) struct FileHeader {
     pub(crate) interface: Interface,
 }
 
-/// Whether a file that begins with these bytes is a pcap file of any kind.
+/// Returns whether a file that begins with these bytes is a pcap file of any kind.
 pub(crate) fn is_pcap(magic: [u8; 4]) -> bool {
     Magic::parse(magic).is_some()
 }
@@ -132,13 +132,13 @@ fn fcs_len(field: u32) -> Option<u8> {
     (field & FCS_PRESENT != 0).then_some(units * FCS_UNIT_BITS)
 }
 
-/// The upper bits of the last header field for a frame check sequence of so many bits, which are
-/// counted in units of 16.
+/// Returns the upper bits of the last header field for a frame check sequence of `fcs_len` bits, in
+/// units of 16.
 pub(crate) fn fcs_bits(fcs_len: u8) -> u32 {
     FCS_PRESENT | (u32::from(fcs_len / FCS_UNIT_BITS) << 28)
 }
 
-/// The last header field.
+/// Returns the last header field.
 pub(crate) fn link_type_field(link_type: LinkType, upper_bits: u32) -> u32 {
     u32::from(link_type.0) | (upper_bits & !LINK_TYPE_BITS)
 }

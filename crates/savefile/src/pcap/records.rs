@@ -1,4 +1,4 @@
-//! pcap packet records: one walk that validates, one iteration that cannot fail.
+//! pcap packet records: one walk validates them, then the iteration cannot fail.
 
 use crate::fetch::Ahead;
 use crate::read::Visitor;
@@ -7,17 +7,17 @@ use crate::{ByteOrder, Packet, PacketFlags, Timestamp};
 
 /// Bytes of a packet record's header.
 pub(crate) const RECORD_HEADER: usize = 16;
-/// Bytes that the modified format has more.
+/// Bytes of a record's header in the modified format.
 const EXTENDED_HEADER: usize = 24;
 
-/// Why a walk ended.
+/// The reason why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The record header is not complete; it has so many bytes.
+    /// The record header is incomplete; it needs `need` bytes.
     Header { need: usize },
-    /// The record's data are not complete; the record has so many bytes.
+    /// The record's data are incomplete; the record needs `need` bytes.
     Data { need: usize, header: usize },
-    /// The record states more captured bytes than are valid.
+    /// The record states more captured bytes than valid.
     Caplen { caplen: u32 },
 }
 
@@ -31,14 +31,14 @@ impl PcapEncoding {
         }
     }
 
-    /// Bytes of the record at the start of `bytes`, with its header.
+    /// Returns the bytes of the record at the start of `bytes`, with its header.
     pub(crate) fn record_len(&self, bytes: &[u8]) -> Option<usize> {
         let order = self.byte_order;
         let (caplen, _) = self.lengths(order.u32_at(bytes, 8)?, order.u32_at(bytes, 12)?);
         Some(self.header_len() + caplen as usize)
     }
 
-    /// Captured and original length of a record.
+    /// Returns captured and original length of a record.
     #[inline]
     fn lengths(&self, first: u32, second: u32) -> (u32, u32) {
         match self.lengths {
@@ -49,8 +49,8 @@ impl PcapEncoding {
     }
 }
 
-/// Walks over the whole, valid records at the start of `bytes`, and notes in `starts`, where it is
-/// wanted, where each begins.
+/// Walks over the complete, valid records at the start of `bytes`; notes the start of each in
+/// `starts`, if given.
 pub(crate) fn walk(
     bytes: &[u8],
     encoding: &PcapEncoding,
@@ -66,8 +66,8 @@ pub(crate) fn walk(
     }
 }
 
-/// Walks over records as [`walk`] does, and gives each packet once its record was checked. None where
-/// they are encoded otherwise than those of most files.
+/// Walks over records like [`walk`], and passes each packet on after its record was checked.
+/// Returns `None` if the encoding is not that of most files.
 #[inline(always)]
 pub(crate) fn walk_giving(
     bytes: &[u8],
@@ -100,11 +100,11 @@ fn walk_noting(
 ) -> Walk<Stop> {
     let mut touched = 0u8;
     let note = |start: usize, record: &[u8]| {
-        // The walk knows where a header is only once it has the one before, and waits for each.
-        // The record after the next begins here if the next is as long as this one: touching that
-        // place makes the walk over large records, which the processor does not fetch by itself,
-        // wait half as often (measured: 5 % of the time to rewrite a file of them). It costs small
-        // ones nothing; a choice by length would be one more that cannot be foreseen.
+        // The walk knows the place of a header only after it has read the one before, and waits for
+        // each. The record after the next begins here if the next is as long as this one. Touching
+        // that place halves the waiting for large records, which the processor does not prefetch by
+        // itself (measured: 5 % of the time to rewrite a file of them). For small ones it costs
+        // nothing; a test of the length would add a branch that cannot be predicted.
         touched ^= bytes.get(start + 2 * record.len()).copied().unwrap_or(0);
         note(start);
     };
@@ -148,7 +148,7 @@ fn captured_field(header: &[u8; RECORD_HEADER]) -> [u8; 4] {
     [c0, c1, c2, c3]
 }
 
-/// Walks over records and calls `visit` with the place of each and its bytes.
+/// Walks over records and calls `visit` with the offset and the bytes of each.
 #[inline(always)]
 fn walk_by<'a>(
     bytes: &'a [u8],
@@ -214,8 +214,8 @@ impl<'a> Iterator for PcapRecords<'a> {
     }
 }
 
-/// Iterator over validated packet records that are encoded as those of most files are: with the
-/// least significant byte first, in microseconds.
+/// Iterator over validated packet records with the encoding of most files: least significant byte
+/// first, microseconds.
 #[derive(Clone, Debug)]
 pub struct UsualRecords<'a> {
     rest: &'a [u8],
@@ -223,7 +223,7 @@ pub struct UsualRecords<'a> {
 }
 
 impl<'a> UsualRecords<'a> {
-    /// None where they are encoded otherwise.
+    /// Returns `None` if the encoding is another.
     pub(crate) fn new(bytes: &'a [u8], encoding: PcapEncoding) -> Option<Self> {
         let records = Self {
             rest: bytes,
@@ -254,7 +254,7 @@ impl<'a> Iterator for UsualRecords<'a> {
     }
 }
 
-/// The packet at the start of `rest`, which is then what follows it.
+/// Takes the packet at the start of `rest`, which becomes the bytes after it.
 #[inline(always)]
 fn next<'a>(rest: &mut &'a [u8], encoding: PcapEncoding) -> Option<Packet<'a>> {
     let order = encoding.byte_order;
@@ -274,7 +274,7 @@ fn next<'a>(rest: &mut &'a [u8], encoding: PcapEncoding) -> Option<Packet<'a>> {
     })
 }
 
-/// A record's time.
+/// Returns a record's time.
 #[inline(always)]
 fn timestamp(secs: u32, fraction: u32, nanos: bool) -> Timestamp {
     if nanos {

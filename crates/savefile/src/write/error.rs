@@ -1,16 +1,16 @@
-//! Why packets cannot be written, and what is in the file all the same.
+//! The reasons why packets cannot be written, and how much of the file is intact.
 
 use std::io;
 
 use crate::{ByteOrder, LinkType};
 
-/// Packets that cannot be written.
+/// An error of writing packets.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0)]
 pub struct WriteError(Box<WriteErrorKind>);
 
 impl WriteError {
-    /// What went wrong.
+    /// Returns the reason.
     #[must_use]
     pub fn kind(&self) -> &WriteErrorKind {
         &self.0
@@ -29,7 +29,7 @@ fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{s}")
 }
 
-/// What is intact. Of compressed files only packets are known.
+/// Describes the intact part of the file. For compressed files only the packets are known.
 fn kept(packets: u64, bytes: u64) -> String {
     let of = counted(packets, "packet");
     match (packets, bytes) {
@@ -39,26 +39,26 @@ fn kept(packets: u64, bytes: u64) -> String {
     }
 }
 
-/// What went wrong in a [`WriteError`].
+/// The reason of a [`WriteError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteErrorKind {
-    /// The output took no more. What it took before is a whole capture file up to `intact`.
+    /// Writing to the output failed. The bytes before `intact` are a complete capture file.
     #[error("cannot write: {source} ({})", kept(*packets, *intact))]
     Output {
-        /// What the output said.
+        /// The output's error.
         r#source: io::Error,
-        /// Bytes that the output took, over all.
+        /// Number of bytes written to the output.
         written: u64,
-        /// Bytes of them that end with a whole record or block.
+        /// Number of these bytes that are complete records or blocks.
         intact: u64,
-        /// Packets in them.
+        /// Number of packets in the intact bytes.
         packets: u64,
     },
-    /// An earlier call failed, maybe within a record: nothing can be appended.
+    /// An earlier call failed, possibly within a record: nothing can be appended.
     #[error("the output failed before")]
     FailedBefore,
-    /// A pcap file holds packets of one link type.
+    /// A pcap file holds packets of only one link type.
     #[error(
         "a pcap file of link type {expected} cannot hold a packet of link type {found} \
          (interface {interface}); pcapng can"
@@ -71,17 +71,17 @@ pub enum WriteErrorKind {
         /// The packet's interface.
         interface: u32,
     },
-    /// A packet or counters of an interface that the section does not describe.
+    /// The section does not describe the interface of a packet or of counters.
     #[error("interface {interface} is not described: the section has {first}..{end}")]
     UnknownInterface {
         /// The interface, counted over all sections.
         interface: u32,
         /// The section's first interface.
         first: u32,
-        /// One more than the section's last interface.
+        /// The index after the section's last interface.
         end: u32,
     },
-    /// A raw block whose numbers are in the other byte order than the section's.
+    /// A raw block has another byte order than the section.
     #[error("a raw {found:?}-endian block cannot be put into a {expected:?}-endian section")]
     ByteOrder {
         /// The section's byte order.

@@ -13,14 +13,14 @@ pub use error::{WriteError, WriteErrorKind};
 pub use pcap::{PcapBatch, PcapOptions, PcapWriter, whole_records};
 pub use pcapng::{PcapngBatch, PcapngWriter, whole_blocks};
 
-/// What was handed to an output.
+/// Totals of the packets written to an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Packets.
     pub packets: u64,
     /// Bytes, with all headers.
     pub bytes: u64,
-    /// Packets whose invalid time ([`crate::Timestamp::is_valid`]) has no place in the file as it was
-    /// stored, and was written as what it adds up to.
+    /// Number of packets whose invalid time ([`crate::Timestamp::is_valid`]) the format cannot hold
+    /// as it was stored; the equivalent valid time was written.
     pub altered_times: u64,
 }

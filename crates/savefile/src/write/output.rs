@@ -1,23 +1,23 @@
-//! Records to large writes: small packets are gathered in a staging buffer, large ones and whole
-//! runs are written from where they are.
+//! Combines records into large writes: small packets are collected in a staging buffer, large ones
+//! and whole runs are written in place.
 
 use std::io::{self, IoSlice, Write};
 
 use crate::write::{Totals, WriteError, WriteErrorKind};
 
-/// Bytes gathered before they are written.
+/// Number of bytes collected before a write.
 const STAGING: usize = 256 * 1024;
-/// Data of at least so many bytes are written from where they are. Measured: below, a copy costs
+/// Data of at least this size, in bytes, are written in place. Measured: below it, a copy costs
 /// less than another element of a vectored write.
 const LARGE: usize = 512;
-/// Pieces written from where they are in one call: enough for a call to write as much as the
-/// staging buffer holds, few enough to be set up in no time. Between any two there may be staged
-/// bytes, and Linux takes 1024 elements in a vectored write (IOV_MAX).
+/// The most pieces written in place by one call: enough for a call to write as much as the staging
+/// buffer holds, few enough to be set up quickly. There may be staged bytes between any two, and
+/// Linux takes 1024 elements in a vectored write (IOV_MAX).
 const PIECES: usize = 256;
 
-/// How the records of a format are told apart, to count what is intact after a failed write.
+/// Finds the records of a format, to count the intact ones after a failed write.
 pub(crate) trait Framing {
-    /// Bytes of the record that begins here, and whether it holds a packet.
+    /// Returns the bytes of the record at the start, and whether it holds a packet.
     fn record(&self, start: &[u8]) -> Option<(u64, bool)>;
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Output<W> {
     /// Packets in the staging buffer and the pieces.
     pending: u64,
     written: Totals,
-    /// Times that all was written out.
+    /// How often all pending data were written.
     calls: u64,
     failed: bool,
 }
 
-/// Pieces of a batch that are written from where they are, and their places among staged bytes.
+/// Pieces of a batch that are written in place, and their positions among staged bytes.
 pub(crate) struct Pieces<'d> {
     pieces: [&'d [u8]; PIECES],
     places: [usize; PIECES],
@@ -57,7 +57,7 @@ impl Pieces<'_> {
     }
 }
 
-/// The place in an [`Output`] to which an uncommitted batch is undone.
+/// The state of an [`Output`] to which an uncommitted batch is undone.
 #[derive(Clone, Copy)]
 pub(crate) struct Mark {
     staged: usize,
@@ -77,7 +77,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// What was handed to the output.
+    /// Returns the totals that were written to the output.
     pub(crate) fn written(&self) -> Totals {
         self.written
     }
@@ -94,19 +94,19 @@ impl<W: Write> Output<W> {
         &mut self.sink
     }
 
-    /// Counts a packet whose time is written otherwise than it was stored.
+    /// Counts a packet whose time is written differently from how it was stored.
     #[cold]
     pub(crate) fn alter_time(&mut self) {
         self.written.altered_times += 1;
     }
 
-    /// Bytes that were handed to the output or are to be.
+    /// Returns the bytes of the file, written and pending.
     #[inline]
     pub(crate) fn position(&self, pieces: &Pieces<'_>) -> u64 {
         self.written.bytes + self.staging.len() as u64 + pieces.bytes
     }
 
-    /// The buffer to which records are appended.
+    /// Returns the buffer to which records are appended.
     #[inline]
     pub(crate) fn staging(&mut self) -> &mut Vec<u8> {
         &mut self.staging
@@ -120,7 +120,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Undoes what was staged since, unless it was written in the meantime.
+    /// Undoes all that was staged after `mark`, unless it was written meanwhile.
     pub(crate) fn undo(&mut self, mark: Mark) {
         let (staged, pending) = if mark.calls == self.calls {
             (mark.staged, mark.pending)
@@ -131,13 +131,13 @@ impl<W: Write> Output<W> {
         self.pending = pending;
     }
 
-    /// Whether data of so many bytes are to be written from where they are.
+    /// Returns whether data of this size are written in place.
     #[inline]
     pub(crate) fn is_large(data: usize) -> bool {
         data >= LARGE
     }
 
-    /// Makes room to stage `bytes` more; what is pending is written if need be.
+    /// Makes room for staging `bytes` more; writes pending data if necessary.
     #[inline]
     pub(crate) fn reserve(
         &mut self,
@@ -151,7 +151,7 @@ impl<W: Write> Output<W> {
         self.write_out(pieces, framing)
     }
 
-    /// Puts a piece behind what is staged. [`Output::reserve`] made room for it.
+    /// Adds a piece after the staged bytes. [`Output::reserve`] has made room for it.
     #[inline]
     pub(crate) fn refer<'d>(&self, data: &'d [u8], pieces: &mut Pieces<'d>) {
         let index = pieces.count;
@@ -214,7 +214,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Writes all that is staged, and has the output do the same.
+    /// Writes all staged data, and flushes the output.
     pub(crate) fn flush(&mut self, framing: &impl Framing) -> Result<(), WriteError> {
         self.write_out(&mut Pieces::new(), framing)?;
         self.sink.flush().map_err(|source| {
@@ -230,7 +230,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// Staged bytes and pieces in their order; gives their number.
+/// Collects staged bytes and pieces in order; returns the number of slices.
 fn gather<'s>(staging: &'s [u8], pieces: &Pieces<'s>, slices: &mut [IoSlice<'s>]) -> usize {
     let mut count = 0;
     let mut from = 0;
@@ -250,7 +250,7 @@ fn gather<'s>(staging: &'s [u8], pieces: &Pieces<'s>, slices: &mut [IoSlice<'s>]
     count
 }
 
-/// Writes all slices in as few calls as the output allows, counting the bytes that it took.
+/// Writes all slices in as few calls as possible, and counts the bytes that the output took.
 fn write_all(
     sink: &mut impl Write,
     mut slices: &mut [IoSlice<'_>],
@@ -270,13 +270,14 @@ fn write_all(
     Ok(())
 }
 
-/// The whole records at the start of `bytes`, which begin with one: their bytes and packets.
+/// Returns the bytes and packets of the complete records at the start of `bytes`, which begin with
+/// a record.
 pub(crate) fn whole(bytes: &[u8], framing: &impl Framing) -> (u64, u64) {
     intact(&[IoSlice::new(bytes)], bytes.len() as u64, framing)
 }
 
-/// Bytes and packets of the records that lie wholly within the first `written` bytes. A record
-/// begins where the slices begin, and the start of each lies in one slice.
+/// Returns the bytes and packets of the records that lie completely within the first `written`
+/// bytes. The slices begin with a record, and the start of each record lies in one slice.
 fn intact(slices: &[IoSlice<'_>], written: u64, framing: &impl Framing) -> (u64, u64) {
     let mut packets = 0;
     let mut end = 0;

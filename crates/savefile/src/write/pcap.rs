@@ -1,4 +1,4 @@
-//! Writing pcap (draft-ietf-opsawg-pcap).
+//! Writes pcap files (draft-ietf-opsawg-pcap).
 
 use std::io::Write;
 
@@ -13,24 +13,24 @@ use crate::{ByteOrder, Interface, LinkType, Packet, PacketRun, Resolution, Times
 
 const NANOS_PER_MICRO: u32 = 1000;
 
-/// What the header of a pcap file states.
+/// The contents of a pcap file's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PcapOptions {
     /// Link type of all packets.
     pub link_type: LinkType,
-    /// Most bytes of a packet; longer ones are cut. 0 means the link type's maximum.
+    /// Most bytes of a packet; longer packets are cut. 0 means the link type's maximum.
     pub snaplen: u32,
-    /// Whether timestamps are written in nanoseconds, else in microseconds (rounded down).
+    /// Whether time stamps are written in nanoseconds; otherwise in microseconds (rounded down).
     pub nanos: bool,
     /// Byte order of all headers; libpcap writes the machine's.
     pub byte_order: ByteOrder,
-    /// The upper six bits of the link type field, at their place: [`Interface::link_type_bits`].
+    /// The upper six bits of the link type field, in place: [`Interface::link_type_bits`].
     pub link_type_bits: u32,
 }
 
 impl PcapOptions {
-    /// A file in this machine's byte order with timestamps in microseconds.
+    /// Options for a file in this machine's byte order with time stamps in microseconds.
     #[must_use]
     pub fn new(link_type: LinkType, snaplen: u32) -> Self {
         Self {
@@ -42,8 +42,8 @@ impl PcapOptions {
         }
     }
 
-    /// A file for the packets of that interface, in nanoseconds where its timestamps are finer
-    /// than microseconds.
+    /// Options for a file with the packets of an interface, in nanoseconds if its time stamps are
+    /// finer than microseconds.
     #[must_use]
     pub fn for_interface(interface: &Interface) -> Self {
         let micros = Resolution::MICROS.ticks_per_second();
@@ -60,9 +60,9 @@ impl PcapOptions {
 
 /// Writes a pcap file of version 2.4.
 ///
-/// Seconds are written as libpcap writes them: the lower 32 bits, so that times before 1970 and
-/// after 2106 wrap. A writer that is dropped loses what [`PcapWriter::write_packet`] left pending;
-/// end it by [`PcapWriter::finish`].
+/// Seconds are written like libpcap's: the lower 32 bits, so that times before 1970 and after 2106
+/// wrap. Dropping a writer loses the packets that [`PcapWriter::write_packet`] left pending; call
+/// [`PcapWriter::finish`] at the end.
 ///
 /// ```
 /// use ringtap_savefile::{LinkType, Packet, PacketFlags, PcapOptions, PcapWriter, Timestamp};
@@ -86,13 +86,13 @@ impl PcapOptions {
 pub struct PcapWriter<W: Write> {
     output: Output<W>,
     records: Records,
-    /// Link types of the interfaces that packets name, where told; as the file's where not.
+    /// The link types of the interfaces of packets, if added; by default the file's.
     link_types: Vec<LinkType>,
-    /// Whether one of them is not the file's.
+    /// Whether one of them differs from the file's.
     mixed: bool,
 }
 
-/// How the writer's records are encoded.
+/// The encoding of the writer's records.
 #[derive(Clone, Copy)]
 struct Records {
     byte_order: ByteOrder,
@@ -106,7 +106,7 @@ impl<W: Write> PcapWriter<W> {
     /// Writes the file header.
     ///
     /// # Errors
-    /// The output does not take it.
+    /// Writing to the output fails.
     pub fn new(sink: W, options: &PcapOptions) -> Result<Self, WriteError> {
         let link_type = options.link_type.canonical();
         let stated = crate::interface::effective_snaplen(options.snaplen, link_type);
@@ -127,15 +127,15 @@ impl<W: Write> PcapWriter<W> {
         })
     }
 
-    /// Tells of an interface, which packets name by its index in the order of these calls. A
-    /// packet of an interface whose link type is not the file's is then refused; interfaces that
-    /// were not told of are taken to have the file's.
+    /// Adds an interface; packets refer to it by its index in the order of these calls. A packet of
+    /// an interface with another link type than the file's is then rejected. Other interfaces are
+    /// assumed to have the file's link type.
     pub fn add_interface(&mut self, interface: &Interface) {
         self.mixed |= interface.link_type.canonical() != self.records.link_type;
         self.link_types.push(interface.link_type.canonical());
     }
 
-    /// Begins a batch of packets.
+    /// Starts a batch of packets.
     pub fn batch<'w, 'd>(&'w mut self) -> PcapBatch<'w, 'd, W> {
         PcapBatch {
             mark: self.output.mark(),
@@ -144,7 +144,7 @@ impl<W: Write> PcapWriter<W> {
         }
     }
 
-    /// Copies one packet, to be written with others by a later call.
+    /// Copies one packet; a later call writes it together with others.
     ///
     /// # Errors
     /// As [`PcapBatch::push`].
@@ -154,7 +154,7 @@ impl<W: Write> PcapWriter<W> {
         batch.keep()
     }
 
-    /// Writes what is pending, and has the output flush.
+    /// Writes pending packets, and flushes the output.
     ///
     /// # Errors
     /// The output fails.
@@ -162,24 +162,24 @@ impl<W: Write> PcapWriter<W> {
         self.output.flush(&self.records)
     }
 
-    /// What the output took so far.
+    /// Returns the totals written so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.output.written()
     }
 
-    /// The output.
+    /// Returns the output.
     #[must_use]
     pub fn sink(&self) -> &W {
         self.output.sink()
     }
 
-    /// The output, to which whoever writes past this writer writes what readers will not understand.
+    /// Returns the output; writing to it directly makes the file unreadable.
     pub fn sink_mut(&mut self) -> &mut W {
         self.output.sink_mut()
     }
 
-    /// Writes what is pending, and gives the output back with what it took.
+    /// Writes pending packets, and returns the output with the totals written.
     ///
     /// # Errors
     /// The output fails.
@@ -249,7 +249,7 @@ impl Records {
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
     }
 
-    /// The fields of an invalid time, as they were stored, where they fit.
+    /// Returns the fields of an invalid time as they were stored, if they fit.
     #[cold]
     fn as_stored(&self, time: Timestamp) -> Option<(u32, u32)> {
         let (secs, nanos) = time.stored();
@@ -261,7 +261,7 @@ impl Records {
         Some((u32::try_from(secs).ok()?, u32::try_from(fraction).ok()?))
     }
 
-    /// Whether records of a run mean the same in this file, byte for byte.
+    /// Returns whether a run's records are valid in this file byte for byte.
     fn takes(&self, encoding: &PcapEncoding, max_caplen: u32) -> bool {
         encoding.byte_order == self.byte_order
             && encoding.nanos == self.nanos
@@ -278,7 +278,8 @@ impl Framing for Records {
     }
 }
 
-/// Of a part of a pcap file that begins with a record: bytes and packets of its whole records.
+/// Returns the bytes and packets of the complete records in a part of a pcap file that begins with
+/// a record.
 #[must_use]
 pub fn whole_records(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
     let framing = Records {
@@ -290,8 +291,8 @@ pub fn whole_records(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
     whole(bytes, &framing)
 }
 
-/// Packets that are written together. Dropped without [`PcapBatch::commit`], those that did not
-/// have to be written to make room are forgotten.
+/// Packets that are written together. If it is dropped without [`PcapBatch::commit`], the packets
+/// are discarded, except those already written to make room.
 pub struct PcapBatch<'w, 'd, W: Write> {
     writer: &'w mut PcapWriter<W>,
     pieces: Pieces<'d>,
@@ -299,11 +300,10 @@ pub struct PcapBatch<'w, 'd, W: Write> {
 }
 
 impl<'d, W: Write> PcapBatch<'_, 'd, W> {
-    /// Adds a packet, whose data are cut at the file's snaplen.
+    /// Adds a packet; its data are cut at the file's snaplen.
     ///
     /// # Errors
-    /// A packet of another link type than the file's; an output that fails, if what is pending
-    /// had to be written.
+    /// The packet's link type is not the file's, or writing pending packets to the output fails.
     #[inline(always)]
     pub fn push(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
         if self.writer.mixed {
@@ -332,7 +332,7 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
         Ok(())
     }
 
-    /// Adds all packets of a run: as one piece where its encoding is the file's, else one by one.
+    /// Adds all packets of a run: as one piece if its encoding is the file's, otherwise one by one.
     ///
     /// # Errors
     /// As [`PcapBatch::push`].
@@ -354,8 +354,8 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
         }
     }
 
-    /// Adds the packets of pcapng blocks, in a loop of its own: a record has no place for what their
-    /// options say, so nothing looks at them.
+    /// Adds the packets of pcapng blocks, in a separate loop: pcap records cannot hold their
+    /// options, so these are not read.
     fn push_blocks(
         &mut self,
         bytes: &'d [u8],
@@ -368,23 +368,23 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
         Ok(())
     }
 
-    /// Bytes of the file with all that was added so far.
+    /// Returns the bytes of the file with all that was added so far.
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
         self.writer.output.position(&self.pieces)
     }
 
-    /// Writes the batch, with all that was pending before it.
+    /// Writes the batch and all pending packets.
     ///
     /// # Errors
-    /// The output fails; the error tells what is intact.
+    /// Writing to the output fails; the error holds the number of intact packets.
     pub fn commit(mut self) -> Result<(), WriteError> {
         let records = self.writer.records;
         self.writer.output.write_out(&mut self.pieces, &records)
     }
 
-    /// Leaves copies of the packets pending, to be written by a later call.
+    /// Leaves copies of the packets pending; a later call writes them.
     fn keep(mut self) -> Result<(), WriteError> {
         if self.pieces.is_empty() {
             self.mark = self.writer.output.mark();

@@ -1,4 +1,4 @@
-//! Writing pcapng (draft-ietf-opsawg-pcapng).
+//! Writes pcapng files (draft-ietf-opsawg-pcapng).
 
 use std::io::Write;
 
@@ -12,18 +12,18 @@ use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, Packet, PacketFlags, PacketRun};
 
-/// Bytes of an `epb_flags` option with the end mark behind it.
+/// Bytes of an `epb_flags` option and the end mark after it.
 const FLAGS_OPTION: usize = 12;
 
 /// Writes a pcapng file: sections, interfaces, packets as enhanced packet blocks, and all other
 /// blocks.
 ///
-/// Interfaces are numbered over all sections, as [`crate::Reader`] numbers them: with an interface
-/// added for each that the reader gave, and a section started for each, packets keep their
-/// interface and runs are moved as they are.
+/// Interfaces are counted over all sections, as in [`crate::Reader`]. To copy a file, add each
+/// interface and start each section that the reader delivers: then packets keep their interface,
+/// and runs are copied unchanged.
 ///
-/// A time before the interface's epoch is written as its first tick; beyond 64 bits, as its last.
-/// A writer that is dropped loses what is pending; end it by [`PcapngWriter::finish`].
+/// A time before the interface's epoch is written as its first tick; one beyond 64 bits, as its
+/// last. Dropping a writer loses pending packets; call [`PcapngWriter::finish`] at the end.
 pub struct PcapngWriter<W: Write> {
     output: Output<W>,
     byte_order: ByteOrder,
@@ -35,7 +35,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes the header of the first section.
     ///
     /// # Errors
-    /// The output does not take it.
+    /// Writing to the output fails.
     pub fn new(sink: W, section: &Section) -> Result<Self, WriteError> {
         let mut output = Output::new(sink);
         section.encode(output.staging());
@@ -48,12 +48,12 @@ impl<W: Write> PcapngWriter<W> {
         })
     }
 
-    /// Ends the section and begins another, which has no interfaces yet.
+    /// Ends the section and starts another, which has no interfaces yet.
     ///
     /// # Errors
-    /// The output fails.
+    /// Writing to the output fails.
     pub fn start_section(&mut self, section: &Section) -> Result<(), WriteError> {
-        // What is pending is framed in the old byte order.
+        // Pending data are framed in the old byte order.
         self.output.flush(&self.framing())?;
         self.byte_order = section.byte_order;
         self.table.start_section(self.end());
@@ -61,10 +61,10 @@ impl<W: Write> PcapngWriter<W> {
         self.output.flush(&self.framing())
     }
 
-    /// Describes the next interface of the section, and gives its index over all sections.
+    /// Describes the next interface of the section, and returns its index over all sections.
     ///
     /// # Errors
-    /// The output fails, if what is pending had to be written.
+    /// Writing pending data to the output fails.
     pub fn add_interface(&mut self, interface: &Interface) -> Result<u32, WriteError> {
         let index = self.end();
         self.table.push(interface, interface.effective_snaplen());
@@ -75,8 +75,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Appends counters of an interface.
     ///
     /// # Errors
-    /// An interface that the section does not describe; an output that fails, if what is pending
-    /// had to be written.
+    /// The section does not describe the interface, or writing pending data to the output fails.
     pub fn write_statistics(&mut self, counters: &InterfaceStatistics) -> Result<(), WriteError> {
         let interface = self.local(counters.interface)?;
         let Some(clock) = self.table.clock(interface) else {
@@ -88,17 +87,17 @@ impl<W: Write> PcapngWriter<W> {
     /// Appends names of addresses.
     ///
     /// # Errors
-    /// The output fails, if what is pending had to be written.
+    /// Writing pending data to the output fails.
     pub fn write_names(&mut self, names: &Names<'_>) -> Result<(), WriteError> {
         self.append(|order, out| encode_names(names, order, out))
     }
 
-    /// Appends a block of another file as it is. Whether that is allowed for a custom block,
-    /// [`RawBlock::is_not_to_be_copied`] tells.
+    /// Appends a block of another file unchanged. For a custom block, check
+    /// [`RawBlock::is_not_to_be_copied`] first.
     ///
     /// # Errors
-    /// A block in the other byte order, whose numbers only its owner can turn; an output that
-    /// fails, if what is pending had to be written.
+    /// The block has the other byte order, and only its owner could convert its numbers; or writing
+    /// pending data to the output fails.
     pub fn write_block(&mut self, block: &RawBlock<'_>) -> Result<(), WriteError> {
         let (expected, found) = (self.byte_order, block.byte_order());
         if expected != found {
@@ -107,7 +106,7 @@ impl<W: Write> PcapngWriter<W> {
         self.append(|_, out| out.extend_from_slice(block.bytes()))
     }
 
-    /// Begins a batch of packets.
+    /// Starts a batch of packets.
     pub fn batch<'w, 'd>(&'w mut self) -> PcapngBatch<'w, 'd, W> {
         PcapngBatch {
             mark: self.output.mark(),
@@ -116,7 +115,7 @@ impl<W: Write> PcapngWriter<W> {
         }
     }
 
-    /// Copies one packet, to be written with others by a later call.
+    /// Copies one packet; a later call writes it together with others.
     ///
     /// # Errors
     /// As [`PcapngBatch::push`].
@@ -126,7 +125,7 @@ impl<W: Write> PcapngWriter<W> {
         batch.keep()
     }
 
-    /// Writes what is pending, and has the output flush.
+    /// Writes pending data, and flushes the output.
     ///
     /// # Errors
     /// The output fails.
@@ -134,24 +133,24 @@ impl<W: Write> PcapngWriter<W> {
         self.output.flush(&self.framing())
     }
 
-    /// What the output took so far.
+    /// Returns the totals written so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.output.written()
     }
 
-    /// The output.
+    /// Returns the output.
     #[must_use]
     pub fn sink(&self) -> &W {
         self.output.sink()
     }
 
-    /// The output, to which whoever writes past this writer writes what readers will not understand.
+    /// Returns the output; writing to it directly makes the file unreadable.
     pub fn sink_mut(&mut self) -> &mut W {
         self.output.sink_mut()
     }
 
-    /// Writes what is pending, and gives the output back with what it took.
+    /// Writes pending data, and returns the output with the totals written.
     ///
     /// # Errors
     /// The output fails.
@@ -165,7 +164,7 @@ impl<W: Write> PcapngWriter<W> {
         Blocks(self.byte_order)
     }
 
-    /// One more than the index of the last interface.
+    /// Returns the index after the last interface.
     fn end(&self) -> u32 {
         self.table.first().saturating_add(self.table.len())
     }
@@ -178,7 +177,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// The number that the section gives to an interface.
+    /// Returns the number of an interface in the section.
     #[inline]
     fn local(&self, interface: u32) -> Result<u32, WriteError> {
         match interface.checked_sub(self.table.first()) {
@@ -198,7 +197,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 }
 
-/// The framing of pcapng.
+/// Finds the blocks of pcapng.
 struct Blocks(ByteOrder);
 
 impl Framing for Blocks {
@@ -213,15 +212,15 @@ impl Framing for Blocks {
     }
 }
 
-/// Of a part of a pcapng file that begins with a block: bytes of its whole blocks, and packets among
-/// them.
+/// Returns the bytes of the complete blocks in a part of a pcapng file that begins with a block,
+/// and the number of packets among them.
 #[must_use]
 pub fn whole_blocks(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
     whole(bytes, &Blocks(byte_order))
 }
 
-/// Packets that are written together. Dropped without [`PcapngBatch::commit`], those that did not
-/// have to be written to make room are forgotten.
+/// Packets that are written together. If it is dropped without [`PcapngBatch::commit`], the packets
+/// are discarded, except those already written to make room.
 pub struct PcapngBatch<'w, 'd, W: Write> {
     writer: &'w mut PcapngWriter<W>,
     pieces: Pieces<'d>,
@@ -232,8 +231,8 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
     /// Adds a packet with its flags, cut at its interface's snaplen.
     ///
     /// # Errors
-    /// A packet of an interface that the section does not describe; an output that fails, if what
-    /// is pending had to be written.
+    /// The section does not describe the packet's interface, or writing pending packets to the
+    /// output fails.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
         if packet.flags == PacketFlags::default() {
@@ -246,7 +245,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
         })
     }
 
-    /// Adds a packet with the options of its block in another file, which hold its flags too.
+    /// Adds a packet with the options of its block in another file, which include its flags.
     ///
     /// # Errors
     /// As [`PcapngBatch::push`].
@@ -315,8 +314,8 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
         Ok(())
     }
 
-    /// Adds all packets of a run: as one piece where its blocks mean the same in this section,
-    /// else one by one, with their options.
+    /// Adds all packets of a run: as one piece if its blocks are valid in this section unchanged,
+    /// otherwise one by one, with their options.
     ///
     /// # Errors
     /// As [`PcapngBatch::push`].
@@ -342,23 +341,23 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
             && encoding.interfaces.is_prefix_of(&self.writer.table)
     }
 
-    /// Bytes of the file with all that was added so far.
+    /// Returns the bytes of the file with all that was added so far.
     #[inline]
     #[must_use]
     pub fn position(&self) -> u64 {
         self.writer.output.position(&self.pieces)
     }
 
-    /// Writes the batch, with all that was pending before it.
+    /// Writes the batch and all pending data.
     ///
     /// # Errors
-    /// The output fails; the error tells what is intact.
+    /// Writing to the output fails; the error holds the number of intact packets.
     pub fn commit(mut self) -> Result<(), WriteError> {
         let blocks = self.writer.framing();
         self.writer.output.write_out(&mut self.pieces, &blocks)
     }
 
-    /// Leaves copies of the packets pending, to be written by a later call.
+    /// Leaves copies of the packets pending; a later call writes them.
     fn keep(mut self) -> Result<(), WriteError> {
         if self.pieces.is_empty() {
             self.mark = self.writer.output.mark();
@@ -374,7 +373,7 @@ impl<W: Write> Drop for PcapngBatch<'_, '_, W> {
     }
 }
 
-/// The fixed part of an enhanced packet block, but for its total length.
+/// Encodes the fixed part of an enhanced packet block, except its total length.
 #[inline]
 fn encode_head(
     interface: u32,
