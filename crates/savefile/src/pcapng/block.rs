@@ -38,7 +38,7 @@ impl<'a> RawBlock<'a> {
         self.bytes
     }
 
-    /// What is between the lengths.
+    /// Returns the bytes between the two lengths.
     #[must_use]
     pub fn body(&self) -> &'a [u8] {
         let end = self.bytes.len().saturating_sub(TRAILER);

@@ -12,7 +12,7 @@ pub(crate) const EPB_FIXED: usize = 28;
 /// Bytes before the data of a simple packet block.
 const SPB_FIXED: usize = 12;
 
-/// What the packet blocks of a section need to know of its interfaces.
+/// The properties of a section's interfaces that its packet blocks depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTable {
     entries: Vec<Entry>,
@@ -83,7 +83,7 @@ impl InterfaceTable {
     }
 }
 
-/// Why a walk ended.
+/// The reason why a walk ended.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The block's type and length are not complete.

@@ -8,7 +8,7 @@ use crate::{ByteOrder, Format};
 
 /// Bytes of a section header block without options, the least there can be.
 pub(crate) const SECTION_MIN: usize = FRAME + 16;
-/// Bytes at the start of the block that tell type, length and byte order.
+/// Number of bytes at the start of the block with its type, length and byte order.
 pub(crate) const MAGIC_BYTES: usize = 12;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
@@ -16,7 +16,7 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const NO_LENGTH: u64 = u64::MAX;
 const MAJOR: u16 = 1;
 
-/// A section of a pcapng file: what its header says of the machine and program that wrote it.
+/// A section of a pcapng file: its header's description of the machine and program that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// Byte order of the section's numbers.
@@ -34,14 +34,14 @@ pub struct Section {
 }
 
 impl Default for Section {
-    /// A section in this machine's byte order of which nothing is said.
+    /// Creates a section in this machine's byte order without further information.
     fn default() -> Self {
         Self::new(ByteOrder::NATIVE)
     }
 }
 
 impl Section {
-    /// A section in that byte order of which nothing is said.
+    /// Creates a section in a byte order without further information.
     #[must_use]
     pub fn new(byte_order: ByteOrder) -> Self {
         Self {

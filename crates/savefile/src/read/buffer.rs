@@ -1,4 +1,4 @@
-//! The one buffer into which a file is read, and in which its packets are handed out.
+//! The only buffer into which a file is read, and from which its packets are delivered.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -9,21 +9,22 @@ use crate::read::choose::Scratch;
 use crate::read::mapped::Mapped;
 use crate::read::walker::Walker;
 
-/// Bytes of the stream that were read and not yet consumed, in one piece.
+/// Bytes of the stream that were read but not consumed, in one piece.
 pub(crate) struct Buffer {
     memory: Memory,
     start: usize,
     end: usize,
     /// Offset in the stream of `start`.
     offset: u64,
-    /// The file that is looked at in the memory's place; `start` and `end` are offsets in it.
+    /// The mapped file that is used instead of the memory; `start` and `end` are then offsets in
+    /// it.
     mapped: Option<Box<dyn Mapped>>,
-    /// Why the file can't be read from where it was looked at up to.
+    /// The error because of which the file cannot be read further.
     lost: Option<io::Error>,
 }
 
-/// Bytes of a mapped file that are handed out at once: as many as stay in a second-level cache between
-/// their being fetched and being looked at.
+/// The most bytes of a mapped file that are delivered at once: they stay in a second-level cache
+/// between prefetch and use.
 const WINDOW: usize = 256 * 1024;
 
 /// Result of [`Buffer::fill`].
@@ -49,13 +50,13 @@ impl Buffer {
         }
     }
 
-    /// The bytes that are there.
+    /// Returns the unconsumed bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.at((self.start, self.end))
     }
 
-    /// Goes on in a file that is mapped, with what was read of it and not consumed.
+    /// Continues in a mapped file, with the unconsumed bytes.
     pub(crate) fn go_on_in(&mut self, mapped: Box<dyn Mapped>) {
         let rest = self.end - self.start;
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
@@ -66,15 +67,15 @@ impl Buffer {
         }
     }
 
-    /// The bytes that are there, where they lie in a file that is mapped.
+    /// Returns the unconsumed bytes if the file is mapped.
     #[inline]
     pub(crate) fn mapped_bytes(&self) -> Option<&[u8]> {
         let mapped = self.mapped.as_ref()?;
         Some(&mapped.bytes()[self.start..self.end])
     }
 
-    /// Looks further in the file that is mapped, if one is and may be kept, and fetches what is seen: how
-    /// far.
+    /// Extends the bytes of a mapped file, if it may stay mapped, and prefetches the new ones.
+    /// Returns the end of the bytes.
     pub(crate) fn look_further(&mut self, need: usize) -> Option<(Filled, u64)> {
         let before = self.end;
         let found = self.look_on(need)?;
@@ -84,7 +85,7 @@ impl Buffer {
         Some(found)
     }
 
-    /// As [`Buffer::look_further`] for who fetches it meanwhile.
+    /// As [`Buffer::look_further`], but leaves the prefetch to the caller.
     pub(crate) fn look_on(&mut self, need: usize) -> Option<(Filled, u64)> {
         let mapped = self.mapped.as_mut()?;
         let len = mapped.bytes().len();
@@ -101,13 +102,13 @@ impl Buffer {
         if self.end > before {
             return Some((Filled::Some, end));
         }
-        // Whoever would write to the file need not wait for what else is read.
+        // A process that wants to write to the file need not wait until the rest is processed.
         self.leave_mapping();
         Some((Filled::End, end))
     }
 
-    /// Goes on in memory, with what is there, and lets go of the file, whose bytes from the end of that on
-    /// are to be read.
+    /// Copies the unconsumed bytes to memory and drops the mapping. The file is then read from
+    /// their end on.
     fn leave_mapping(&mut self) {
         let Some(mapped) = self.mapped.take() else {
             return;
@@ -123,12 +124,12 @@ impl Buffer {
         self.lost = mapped.file().seek(read_from).err();
     }
 
-    /// Offset in the stream of the first of [`Buffer::bytes`].
+    /// Returns the offset in the stream of the first byte of [`Buffer::bytes`].
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Lets go of the first `count` bytes and says where they are; they stay readable through
+    /// Consumes the first `count` bytes and returns their place; they stay readable through
     /// [`Buffer::at`] until the next fill.
     pub(crate) fn consume(&mut self, count: usize) -> (usize, usize) {
         let taken = (self.start, self.start + count);
@@ -138,7 +139,7 @@ impl Buffer {
         taken
     }
 
-    /// The bytes that a [`Buffer::consume`] took.
+    /// Returns the bytes that [`Buffer::consume`] took.
     #[inline]
     pub(crate) fn at(&self, (start, end): (usize, usize)) -> &[u8] {
         match &self.mapped {
@@ -147,21 +148,22 @@ impl Buffer {
         }
     }
 
-    /// The first `count` bytes, and the place where is noted what a filter chooses from them.
+    /// Returns the first `count` bytes, and the list for the ranges that a filter chooses from
+    /// them.
     pub(crate) fn filterable(&mut self, count: usize) -> (&mut [u8], &mut Vec<Range>) {
         self.leave_mapping();
         let Memory { data, ranges, .. } = &mut self.memory;
         (&mut data[self.start..self.start + count], ranges)
     }
 
-    /// What a filter chose from the bytes that were consumed last.
+    /// Returns the ranges that a filter chose from the bytes consumed last.
     pub(crate) fn ranges(&self) -> &[Range] {
         &self.memory.ranges
     }
 
-    /// Takes the next stretch of a file that is read ahead in the place of the buffer, with the
-    /// bytes that are there put in front. If a `walker` may go on there, the stretch may have been
-    /// walked already; with what result is told.
+    /// Replaces the buffer with the next stretch of a file that is read ahead, with the unconsumed
+    /// bytes in front. If a `walker` may continue there, the stretch may have been walked already;
+    /// then returns the result too.
     pub(crate) fn take_over(
         &mut self,
         ahead: &mut Ahead,
@@ -190,8 +192,8 @@ impl Buffer {
         Ok((filled, walked))
     }
 
-    /// Copies a stretch behind the bytes that are there: the beginning of a record larger than the
-    /// headroom, which grows in the buffer as its bytes come.
+    /// Copies a stretch after the unconsumed bytes, which are the beginning of a record larger than
+    /// the headroom. Such a record grows in the buffer as its bytes arrive.
     fn append(&mut self, stretch: &Stretch) {
         let rest = self.end - self.start;
         let data = &mut self.memory.data;
@@ -207,9 +209,9 @@ impl Buffer {
         self.end += new.len();
     }
 
-    /// Reads once, after making room for a structure of `need` bytes; a buffer too small for it
-    /// grows by doubling, and only once it is full, so that memory follows the bytes that came and
-    /// not the length that a file states.
+    /// Reads once, after making room for a structure of `need` bytes. A buffer that is too small
+    /// grows by doubling, and only when it is full. So memory grows with the bytes that arrive, not
+    /// with the length that a file states.
     pub(crate) fn fill(&mut self, input: &mut impl Read, need: usize) -> io::Result<Filled> {
         if let Some(error) = self.lost.take() {
             return Err(error);
@@ -240,21 +242,21 @@ impl Buffer {
     }
 }
 
-/// Holds any fixed header.
+/// At least the size of any fixed header.
 const MIN_CAPACITY: usize = 64;
 
-/// Bytes that are left free in front where copies would be slow.
+/// Bytes left free in front if copies would be slow.
 const ASIDE: usize = 128;
-/// Room behind the rest below which these bytes are not worth it.
+/// With less room after the rest, leaving these bytes free does not pay off.
 const MIN_ROOM: usize = 16 * 1024;
 
-/// Where in `data` to put the last `rest` bytes, which begin at `offset` of the stream, so that more
-/// can be read behind them.
+/// Returns the place in `data` for the last `rest` bytes, which begin at `offset` of the stream, so
+/// that more can be read after them.
 ///
-/// The kernel copies by one instruction. Where what it writes lies, within a page, up to 63 bytes
-/// behind what it reads, some processors take that for an overlap, and up to four times as long
-/// (measured on Zen 4, whatever the pages). Pages of the cache hold a file's bytes as they are in the
-/// file.
+/// The kernel copies with one instruction. If the destination lies, within a page, up to 63 bytes
+/// after the source, some processors treat it as an overlap, and the copy takes up to four times as
+/// long (measured on Zen 4, for all pages). Pages of the cache hold a file's bytes at the file's
+/// offsets.
 fn front(data: &[u8], rest: usize, offset: u64) -> usize {
     const PAGE: usize = 4096;
     const SLOW: usize = 64;
@@ -288,7 +290,7 @@ mod tests {
         assert_eq!(calls, 5, "64, 64, 128, 256 and 488 bytes");
     }
 
-    /// As many bytes at a time as there is room for, and where in a page they were put.
+    /// Reads as many bytes as there is room for, and records where in a page they were put.
     struct Places {
         offset: usize,
         slow: usize,
@@ -317,7 +319,8 @@ mod tests {
             reads: 0,
         };
         buffer.fill(&mut input, 1).expect("reads");
-        // Rests that begin at places so near to one another, within a page, that some would be slow.
+        // Unread bytes that begin at places so close, within a page, that some copies would be
+        // slow.
         for place in (0..4096).step_by(32) {
             let last = buffer.bytes().len() - 4096;
             let to = (place + 4096 - input.offset % 4096) % 4096;

@@ -1,25 +1,25 @@
-//! Applying a filter to a stretch of records, and bringing what it chose together.
+//! Applies a filter to a stretch of records, and moves the chosen ones together.
 
 use crate::filtered::{PacketFilter, Range, Records};
 use crate::run::Encoding;
 
-/// Records of fewer bytes are moved together. Measured: from here on, one more piece for the writer
-/// costs less than the move.
+/// Records of fewer bytes are moved together. Measured: from this size on, another piece for the
+/// writer costs less than the move.
 const SMALL: usize = 512;
 
-/// What a thread needs to apply a filter, kept from one stretch to the next.
+/// The memory that a thread needs for applying a filter, kept between stretches.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Where each record begins.
+    /// The start of each record.
     pub(super) starts: Vec<usize>,
     wanted: Vec<bool>,
-    /// The numbers of the records that are wanted, and maybe more behind them.
+    /// The numbers of the chosen records, possibly followed by others.
     chosen: Vec<usize>,
 }
 
 impl Scratch {
-    /// Applies `filter` to the records, which begin at [`Scratch::starts`] and fill `bytes`. What
-    /// it chose is in `ranges` then; between them, the bytes are no records any more.
+    /// Applies `filter` to the records that begin at [`Scratch::starts`] and fill `bytes`. The
+    /// chosen ones are then in `ranges`; the bytes between them are no longer records.
     pub(super) fn choose(
         &mut self,
         filter: &dyn PacketFilter,
@@ -67,8 +67,8 @@ impl Scratch {
     }
 }
 
-/// The numbers of what is wanted, at the start of `numbers`. What a filter takes cannot be foreseen,
-/// by the processor neither; so there is no branch on it.
+/// Returns the numbers of the accepted records, at the start of `numbers`. There is no branch,
+/// because the processor could not predict it.
 fn number_wanted<'n>(wanted: &[bool], numbers: &'n mut Vec<usize>) -> &'n [usize] {
     if numbers.len() < wanted.len() {
         numbers.resize(wanted.len(), 0);

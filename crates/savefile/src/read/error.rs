@@ -1,4 +1,4 @@
-//! Why a file cannot be read (any further), and where.
+//! The reason why a file cannot be read (any further), and the place.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,8 @@ use std::io;
 use crate::LinkType;
 use crate::codec::Compression;
 
-/// A file that cannot be read, or not beyond a place: every packet before it was delivered.
+/// The error of a file that cannot be read, or only up to a place: every packet before was
+/// delivered.
 ///
 /// It names the input, the offset in the uncompressed stream where the damaged structure begins,
 /// and what was expected and found there.
@@ -31,25 +32,27 @@ impl ReadError {
         }))
     }
 
-    /// The error of a file that could not be opened, for those who open files themselves.
+    /// Returns the error of a file that could not be opened, for callers that open files
+    /// themselves.
     #[must_use]
     pub fn unopened(name: &str, error: std::io::Error) -> Self {
         Self::new(name, 0, ReadErrorKind::Open(error))
     }
 
-    /// The input's name: a path, or what [`crate::Reader::new`] was told.
+    /// Returns the input's name: a path, or the name given to [`crate::Reader::new`].
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Where the damaged structure begins: bytes from the start of the uncompressed stream.
+    /// Returns the offset of the damaged structure, in bytes from the start of the uncompressed
+    /// stream.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.0.offset
     }
 
-    /// What is wrong there.
+    /// Returns the reason.
     #[must_use]
     pub fn kind(&self) -> &ReadErrorKind {
         &self.0.kind
@@ -57,7 +60,7 @@ impl ReadError {
 }
 
 impl ReadErrorKind {
-    /// The place as a message names it; a file that was not opened has none.
+    /// Returns the place for a message; a file that was not opened has none.
     fn place(&self, offset: u64) -> String {
         match self {
             Self::Open(_) => String::new(),
@@ -66,7 +69,7 @@ impl ReadErrorKind {
     }
 }
 
-/// What is wrong at the place of a [`ReadError`].
+/// The reason of a [`ReadError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadErrorKind {
@@ -81,10 +84,10 @@ pub enum ReadErrorKind {
     Decompress {
         /// The compression that was detected.
         compression: Compression,
-        /// What the decoder said.
+        /// The decoder's error.
         r#source: io::Error,
     },
-    /// The first bytes are those of no format that is known.
+    /// The first bytes are not those of a known format.
     #[error(
         "neither a pcap nor a pcapng file: it begins with {:02x} {:02x} {:02x} {:02x}",
         magic[0], magic[1], magic[2], magic[3]
@@ -93,7 +96,7 @@ pub enum ReadErrorKind {
         /// The first four bytes.
         magic: [u8; 4],
     },
-    /// A version whose layout is not known.
+    /// An unknown version.
     #[error("{format} version {major}.{minor} is not supported; supported are {supported}")]
     Version {
         /// The format.
@@ -108,13 +111,13 @@ pub enum ReadErrorKind {
     /// A pcap link type beyond the 16 bits that link types have.
     #[error("link type {value} exceeds 65535, the largest that exists")]
     LinkTypeRange {
-        /// The value found, without the upper bits that tell the frame check sequence.
+        /// The value found, without the upper bits for the frame check sequence.
         value: u32,
     },
     /// The file ends within a structure.
     #[error("the file ends within {structure}: {expected} bytes expected, {found} found")]
     Truncated {
-        /// What was being read.
+        /// The structure that was read.
         structure: Structure,
         /// Bytes it should have.
         expected: u64,
@@ -130,7 +133,7 @@ pub enum ReadErrorKind {
         caplen: u32,
         /// The bound, in bytes.
         max: u32,
-        /// Where the bound comes from.
+        /// The origin of the bound.
         bound: CaplenBound,
     },
     /// A packet states more captured bytes than its block holds.
@@ -143,7 +146,7 @@ pub enum ReadErrorKind {
         /// Bytes between the block's fixed part and its end.
         room: u32,
     },
-    /// A block that cannot hold what its type requires.
+    /// A block too short for its type.
     #[error("{structure} states a length of {length} bytes, at least {min} are required")]
     BlockTooShort {
         /// The block.
@@ -153,7 +156,7 @@ pub enum ReadErrorKind {
         /// The least that is valid, in bytes.
         min: u32,
     },
-    /// A block beyond the bound of memory.
+    /// A block longer than the limit.
     #[error("{structure} states a length of {length} bytes, at most {max} are accepted")]
     BlockTooLong {
         /// The block.
@@ -181,7 +184,7 @@ pub enum ReadErrorKind {
         /// The length at the end, in bytes.
         trailer: u32,
     },
-    /// A section header without the magic that tells its byte order.
+    /// A section header without the magic number of its byte order.
     #[error(
         "section header block holds the byte-order magic {:02x} {:02x} {:02x} {:02x}, \
          expected 1a 2b 3c 4d or its reverse",
@@ -203,7 +206,7 @@ pub enum ReadErrorKind {
         structure: Structure,
         /// The interface index found, in the section.
         interface: u32,
-        /// How many the section has described.
+        /// The number of interfaces that the section has described.
         known: u32,
     },
     /// An option that extends beyond its block.
@@ -216,7 +219,7 @@ pub enum ReadErrorKind {
         /// Bytes left in the block.
         room: u32,
     },
-    /// An option of a length that its meaning does not allow.
+    /// An option with a length that is invalid for it.
     #[error("option {option} has {length} bytes, expected {expected}")]
     OptionLength {
         /// The option's name.
@@ -226,7 +229,7 @@ pub enum ReadErrorKind {
         /// The only valid length, in bytes.
         expected: u16,
     },
-    /// An option that may be given once only.
+    /// An option that must not be repeated.
     #[error("option {option} is given more than once")]
     OptionRepeated {
         /// The option's name.
@@ -259,7 +262,7 @@ pub enum ReadErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Structure {
-    /// The four bytes that tell the format.
+    /// The four magic bytes that identify the format.
     Magic,
     /// The header of a pcap file.
     FileHeader,
@@ -292,7 +295,7 @@ impl fmt::Display for Structure {
     }
 }
 
-/// Where a bound on captured bytes comes from.
+/// The origin of a limit on captured bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaplenBound {
     /// The link type's maximum, or [`crate::Limits::caplen`].

@@ -1,4 +1,4 @@
-//! The stream of bytes under the reader: plain, or decompressed on the fly.
+//! The stream of bytes for the reader: uncompressed, or decompressed on the fly.
 
 use std::fs::File;
 use std::io::{self, BufReader, Chain, Cursor, Read};
@@ -21,7 +21,7 @@ const COMPRESSED_BUFFER: usize = 128 * 1024;
 pub fn decompressed_start(bytes: &[u8]) -> Vec<u8> {
     let mut start = Vec::new();
     if let Ok(mut input) = Input::new(Box::new(Cursor::new(bytes.to_vec()))) {
-        // It keeps what came before the end or the damage.
+        // The bytes before the end or the damage are kept.
         let _ = input.read_to_end(&mut start);
     }
     start
@@ -37,10 +37,10 @@ pub(crate) struct Input {
 /// Whether an uncompressed file is read ahead.
 enum ReadAhead {
     No,
-    /// It can be, once the reader is past its header. Not before: the thread is to have what
-    /// privileges the caller has kept when it reads the packets.
+    /// It can be, after the reader has read the header. Not earlier: the thread must have only the
+    /// privileges that the caller has kept when it reads the packets.
     Possible(File),
-    /// One thread is to read it, or there is one processor only.
+    /// One thread reads it, or there is only one processor.
     Alone(File),
     Started(Ahead),
 }
@@ -50,11 +50,11 @@ enum Decoder {
     Compressed(Compression, Box<dyn Decode>),
 }
 
-/// What was read to detect the compression, then the rest.
+/// The bytes read to detect the compression, then the rest.
 type Source = Chain<Cursor<Vec<u8>>, Counted>;
 
 impl Input {
-    /// Detects the compression by the first bytes.
+    /// Detects the compression from the first bytes.
     pub(crate) fn new(raw: Box<dyn Read + Send>) -> io::Result<Self> {
         let consumed = Arc::new(AtomicU64::new(0));
         let mut counted = Counted {
@@ -81,7 +81,7 @@ impl Input {
         })
     }
 
-    /// As [`Input::new`] for a file that stands at its beginning; a large one is read ahead.
+    /// As [`Input::new`], for a file at its beginning; a large one is read ahead.
     pub(crate) fn open(file: File, options: &ReadOptions) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let large = metadata.is_file() && metadata.len() > MIN_LEFT;
@@ -101,7 +101,7 @@ impl Input {
         Ok(input)
     }
 
-    /// The file that is read ahead, in stretches of `size` bytes, and filtered there, if it is.
+    /// Returns the file if it is read ahead, in stretches of `size` bytes, and filtered there.
     pub(crate) fn ahead(
         &mut self,
         size: usize,
@@ -110,11 +110,11 @@ impl Input {
         if let ReadAhead::Possible(_) = self.ahead
             && let ReadAhead::Possible(file) = std::mem::replace(&mut self.ahead, ReadAhead::No)
         {
-            // To be asked once only: the answer takes the standard library a dozen system calls.
+            // Done only once: the standard library makes a dozen system calls for the result.
             if processors() == 1 {
                 self.ahead = ReadAhead::Alone(file);
             } else if let Ok(ahead) =
-                // Without a second thread it is read by one.
+                // If there is no second thread, one thread reads the file.
                 Ahead::start(file, self.consumed(), size, filter.cloned())
             {
                 self.ahead = ReadAhead::Started(ahead);
@@ -126,7 +126,7 @@ impl Input {
         }
     }
 
-    /// The file, where it is large and this thread only reads it; once.
+    /// Returns the file, once, if it is large and only this thread reads it.
     pub(crate) fn take_alone(&mut self) -> Option<File> {
         match std::mem::replace(&mut self.ahead, ReadAhead::No) {
             ReadAhead::Alone(file) => Some(file),
@@ -137,19 +137,19 @@ impl Input {
         }
     }
 
-    /// Says how much of a mapped file was used.
+    /// Sets the number of bytes used of a mapped file.
     pub(crate) fn set_consumed(&self, consumed: u64) {
         self.consumed.store(consumed, Ordering::Relaxed);
     }
 
-    /// Has what is read ahead filtered otherwise.
+    /// Sets the filter for bytes that are read ahead.
     pub(crate) fn set_filter(&self, filter: Option<&Arc<dyn PacketFilter>>) {
         if let ReadAhead::Started(ahead) = &self.ahead {
             ahead.set_filter(filter.cloned());
         }
     }
 
-    /// What the stream is compressed with.
+    /// Returns the compression of the stream.
     pub(crate) fn compression(&self) -> Option<Compression> {
         match self.decoder {
             Decoder::Plain(_) => None,
@@ -186,13 +186,13 @@ impl Read for Input {
     }
 }
 
-/// Processors on which this thread may run, so far as that is known: on a single one, reading ahead
-/// only costs the changes from thread to thread.
+/// Returns the number of processors on which this thread may run, as far as known. On a single one,
+/// reading ahead costs context switches and gains nothing.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Counts the bytes that are read of a file.
+/// Counts the bytes read from a file.
 struct Counted {
     raw: Box<dyn Read + Send>,
     consumed: Arc<AtomicU64>,

@@ -1,23 +1,24 @@
-//! A file that is looked at where the kernel keeps it, instead of being read.
+//! A file that is mapped instead of read.
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 
-/// The bytes of a regular file, which stay as they are as long as this is kept.
+/// The bytes of a regular file, which do not change while this value exists.
 pub trait Mapped: Send {
-    /// All of them.
+    /// Returns all bytes of the file.
     fn bytes(&self) -> &[u8];
 
-    /// Bytes before `passed` were looked at, those before `end` are looked at next. Whether the mapping may
-    /// be kept: where it may not, it is let go of at once, and the file read from there on.
+    /// Notes that bytes before `passed` were processed, and that those before `end` are next.
+    /// Returns whether the mapping may be kept; if not, it is dropped at once, and the file is read
+    /// from there on.
     fn advance(&mut self, passed: usize, end: usize) -> bool;
 
-    /// The file that is mapped.
+    /// Returns the mapped file.
     fn file(&self) -> &File;
 }
 
-/// What maps a file, if it can.
+/// A function that maps a file, if possible.
 #[derive(Clone, Copy)]
 pub struct MapFile(pub fn(File) -> io::Result<Box<dyn Mapped>>);
 

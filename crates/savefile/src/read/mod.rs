@@ -1,4 +1,4 @@
-//! Reading: a stream of bytes to items, the most frequent of which are runs of packets.
+//! Reads a stream of bytes as items, most of which are runs of packets.
 
 mod ahead;
 mod buffer;
@@ -53,24 +53,25 @@ impl fmt::Display for Format {
     }
 }
 
-/// What takes packets one by one.
+/// A receiver of single packets.
 ///
-/// Not a closure, since only a function can be made a part of each loop that calls it.
+/// This is a trait and not a closure, because only a function can be inlined into each loop that
+/// calls it.
 pub trait Visitor {
-    /// Takes the next packet.
+    /// Receives the next packet.
     fn packet(&mut self, packet: &Packet<'_>);
 }
 
-/// What a file consists of, in the file's order.
+/// The parts of a file, in the file's order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Item<'a> {
     /// Consecutive packets, at least one.
     Run(PacketRun<'a>),
-    /// What the filter chose from consecutive packets, in the place of a run where
-    /// [`Reader::set_filter`] was called.
+    /// The packets that the filter accepted from consecutive ones; it replaces a run after
+    /// [`Reader::set_filter`].
     Filtered(Filtered<'a>),
-    /// A section begins: the interfaces that follow are its own.
+    /// A section begins: the interfaces that follow belong to it.
     Section(&'a Section),
     /// An interface was described: its index in [`Reader::interfaces`]. A pcap file has one, which
     /// comes first.
@@ -79,8 +80,7 @@ pub enum Item<'a> {
     Names(Names<'a>),
     /// Counters of an interface.
     Statistics(Statistics<'a>),
-    /// A block that is passed on as it is: custom, decryption secrets, unknown, or statistics that
-    /// are damaged.
+    /// A raw block: custom, decryption secrets, unknown, or damaged statistics.
     Other(RawBlock<'a>),
 }
 
@@ -114,7 +114,7 @@ pub struct Reader {
     source: Source,
     format: FormatReader,
     interfaces: Vec<Interface>,
-    /// An error was given, or the end of the file: there is nothing more.
+    /// Whether an error or the end of the file was reported: there is nothing more.
     ended: bool,
 }
 
@@ -123,20 +123,20 @@ struct Source {
     name: String,
     input: Input,
     buffer: Buffer,
-    /// Bytes of a stretch, where the file is read ahead.
+    /// Bytes of a stretch, if the file is read ahead.
     stretch: usize,
     /// Whether the format is known, so that the file may be read ahead.
     past_header: bool,
     filter: Option<Arc<dyn PacketFilter>>,
     scratch: Scratch,
-    /// The packets at the start of the buffer, where they were found when they were read ahead.
+    /// The packets at the start of the buffer, if they were walked when they were read ahead.
     walked: Option<Walked>,
-    /// What is left out of the file, if anything is.
+    /// The stretches of the file that are skipped, if any.
     skips: Option<Arc<Skips>>,
     map: Option<MapFile>,
 }
 
-/// Least bytes of a stretch that is read ahead.
+/// The smallest stretch that is read ahead, in bytes.
 const MIN_STRETCH: usize = 64 * 1024;
 
 enum FormatReader {
@@ -144,7 +144,7 @@ enum FormatReader {
     Pcapng(Box<PcapngReader>),
 }
 
-/// An item of which only the place is known, while the reader is still borrowed mutably.
+/// The place of an item, while the reader is still borrowed mutably.
 enum Found {
     Interface(u32),
     Section,
@@ -174,8 +174,8 @@ impl Reader {
     /// Opens the file and reads its header.
     ///
     /// # Errors
-    /// A file that cannot be opened or read, that is in no known format or version, or ends within
-    /// its header.
+    /// The file cannot be opened or read, its format or version is unknown, or it ends within its
+    /// header.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, ReadError> {
         let name = path.display().to_string();
         let file = File::open(path)
@@ -183,8 +183,7 @@ impl Reader {
         Self::from_file(file, &name, options)
     }
 
-    /// Reads the header of a file that the caller has opened, from where it stands, and which errors
-    /// call `name`.
+    /// Reads the header of an open file, from its present position on; errors use `name`.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -193,9 +192,9 @@ impl Reader {
         Self::start(input, name, options, None)
     }
 
-    /// As [`Reader::from_file`] for a regular file, from its beginning, without the stretches that are
-    /// to be skipped. Each of them must be whole packet records; offsets are still those in the whole
-    /// file. A compressed file is read as if it were not.
+    /// As [`Reader::from_file`] for a regular file, from its beginning, without the stretches to
+    /// skip. Each stretch must consist of complete packet records. Offsets are still those in the
+    /// whole file, and in its uncompressed form.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -210,10 +209,10 @@ impl Reader {
         Self::start(input, name, options, Some(skips))
     }
 
-    /// Reads the file's header from a stream, which errors call `name`.
+    /// Reads the file's header from a stream; errors use `name`.
     ///
-    /// The stream is read in pieces as large as the buffer; what a pipe has is handed out without
-    /// waiting for more than one whole record.
+    /// The stream is read in pieces of up to the buffer's size. From a pipe, packets are delivered
+    /// as soon as one complete record has arrived.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -270,12 +269,11 @@ impl Reader {
         })
     }
 
-    /// The next item, or none at the end of the file and after an error.
+    /// Returns the next item; `None` at the end of the file and after an error.
     ///
     /// # Errors
-    /// Where the file is damaged or ends early: after every packet before that place was given.
-    /// Where reading failed; only if the cause is [`io::ErrorKind::WouldBlock`] can the reader be
-    /// called again.
+    /// The file is damaged or ends early: every packet before that place was delivered. Or reading
+    /// failed; call the reader again only if the error is [`io::ErrorKind::WouldBlock`].
     #[expect(
         clippy::should_implement_trait,
         reason = "items borrow from the reader, which Iterator cannot express"
@@ -301,12 +299,14 @@ impl Reader {
         }
     }
 
-    /// Hands over the packets that come next, one by one, where they can be looked at as the file is mapped
-    /// ([`ReadOptions::map`]): each when its record was checked, without its flags, and while those behind
-    /// it are fetched. That is the fastest way through a large file. The number of them; where it is 0,
-    /// what comes next is [`Reader::next`]'s: another item, an error, packets that are to be read, the
-    /// first ones of a file, with which it is mapped, or those of a file that is encoded otherwise than
-    /// most: not with the least significant byte first or, of pcap, not in microseconds.
+    /// Passes the next packets of a mapped file ([`ReadOptions::map`]) to `visitor`, one by one,
+    /// without their flags. Each is passed on after its record was checked, while later ones are
+    /// prefetched. This is the fastest way through a large file.
+    ///
+    /// Returns the number of packets. If it is 0, call [`Reader::next`]: the next item is not a
+    /// packet, there is an error, or the packets are not mapped. The first packets are never
+    /// mapped, and neither are those with a rare encoding: most significant byte first or, in pcap,
+    /// not in microseconds.
     #[inline]
     pub fn visit(&mut self, visitor: &mut impl Visitor) -> usize {
         let Self { source, format, .. } = self;
@@ -367,25 +367,25 @@ impl Reader {
         }
     }
 
-    /// Has packets chosen by a filter, or by none any more; chosen ones come as [`Item::Filtered`].
+    /// Sets or removes the filter; accepted packets are delivered as [`Item::Filtered`].
     ///
-    /// Of a large file, packets may have been read and filtered already when this is called: those
-    /// stay as the filter before has chosen. Packets of an interface that comes as an
-    /// [`Item::Interface`] are not filtered before the next call of [`Reader::next`], so that a
-    /// filter that depends on the interfaces can be replaced in between.
+    /// In a large file, packets may have been read and filtered already: these keep the former
+    /// filter's result. After an [`Item::Interface`], packets of that interface are not filtered
+    /// before the next call of [`Reader::next`]. So a filter that depends on the interfaces can be
+    /// replaced in between.
     pub fn set_filter(&mut self, filter: Option<Arc<dyn PacketFilter>>) {
         self.source.input.set_filter(filter.as_ref());
         self.source.filter = filter;
     }
 
-    /// The interfaces described so far, counted over all sections. The one of a pcap file is there
-    /// from the start.
+    /// Returns the interfaces described so far, counted over all sections. That of a pcap file is
+    /// available from the start.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// The file's format.
+    /// Returns the file's format.
     #[must_use]
     pub fn format(&self) -> Format {
         match self.format {
@@ -394,7 +394,7 @@ impl Reader {
         }
     }
 
-    /// Major and minor number of the format's version. Of pcapng there is one.
+    /// Returns the major and minor version of the format. pcapng has only one version.
     #[must_use]
     pub fn version(&self) -> (u16, u16) {
         match &self.format {
@@ -403,7 +403,7 @@ impl Reader {
         }
     }
 
-    /// The section that is being read, of a pcapng file.
+    /// Returns the present section of a pcapng file.
     #[must_use]
     pub fn section(&self) -> Option<&Section> {
         match &self.format {
@@ -412,7 +412,7 @@ impl Reader {
         }
     }
 
-    /// The byte order of the present section's numbers, of all numbers of a pcap file.
+    /// Returns the byte order of the present section, or of a pcap file.
     #[must_use]
     pub fn byte_order(&self) -> ByteOrder {
         match &self.format {
@@ -421,34 +421,35 @@ impl Reader {
         }
     }
 
-    /// What the file is compressed with.
+    /// Returns the compression of the file.
     #[must_use]
     pub fn compression(&self) -> Option<Compression> {
         self.source.input.compression()
     }
 
-    /// The input's name, as errors give it.
+    /// Returns the input's name, as in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.source.name
     }
 
-    /// Where the next item begins: bytes from the start of the uncompressed stream.
+    /// Returns the offset of the next item, in bytes from the start of the uncompressed stream.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
 
-    /// Where a compressed file can be read from, by [`Reader::skipping`], to come to a place at or
-    /// near the present one, given as bytes from the start of the uncompressed stream. None where
-    /// that is not known any more, and for files that are not compressed.
+    /// Returns the last known place at or before `offset` where [`Reader::skipping`] can begin in a
+    /// compressed file. `offset` counts bytes of the uncompressed stream, and should be near the
+    /// present place. Returns `None` if the place is no longer known, or if the file is not
+    /// compressed.
     #[must_use]
     pub fn seek_point(&self, offset: u64) -> Option<SeekPoint> {
         self.source.input.seek_point(offset)
     }
 
-    /// Bytes read of the file so far, compressed if it is; it runs ahead of what was handed out
-    /// by up to a buffer.
+    /// Returns the bytes read from the file so far, in compressed form if it is compressed; up to a
+    /// buffer more than was delivered.
     #[must_use]
     pub fn input_offset(&self) -> u64 {
         self.source.input.consumed()
@@ -485,12 +486,12 @@ fn is_would_block(error: &ReadError) -> bool {
 }
 
 impl Source {
-    /// An error at the place that is read next.
+    /// Returns an error at the present place.
     fn error(&self, kind: ReadErrorKind) -> ReadError {
         ReadError::new(&self.name, self.offset(), kind)
     }
 
-    /// Where what is read next begins, in the whole uncompressed stream.
+    /// Returns the present offset, in the whole uncompressed stream.
     fn offset(&self) -> u64 {
         let offset = self.buffer.offset();
         self.skips
@@ -498,14 +499,14 @@ impl Source {
             .map_or(offset, |skips| skips.place(offset))
     }
 
-    /// The bytes that are there, and the place to note where their records begin, if a filter
-    /// wants to know it.
+    /// Returns the unconsumed bytes, and the list for the starts of records, if there is a filter
+    /// that needs it.
     fn walkable(&mut self) -> (&[u8], Option<&mut Vec<usize>>) {
         let starts = self.filter.is_some().then_some(&mut self.scratch.starts);
         (self.buffer.bytes(), starts)
     }
 
-    /// Takes the packets that the reader has walked over, and filters them.
+    /// Takes the packets of a walk, and filters them.
     fn found<S>(&mut self, walk: &Walk<S>, encoding: Encoding<'_>) -> Found {
         if let Some(filter) = &self.filter {
             let (records, ranges) = self.buffer.filterable(walk.used);
@@ -519,7 +520,7 @@ impl Source {
         }
     }
 
-    /// Takes the packets that were walked over when they were read ahead.
+    /// Takes the packets that were walked when they were read ahead.
     fn walked_ahead(&mut self) -> Option<Found> {
         let Walked { walk, filtered, .. } = self.walked.take()?;
         (walk.packets > 0).then(|| Found::Packets {
@@ -530,8 +531,8 @@ impl Source {
         })
     }
 
-    /// Reads once more; `need` is the size of the structure that is not complete. It is a packet's
-    /// where a `walker` is given, which may go on with the bytes that come.
+    /// Reads once more; `need` is the size of the incomplete structure. If that is a packet, a
+    /// `walker` is given, which may walk over the new bytes.
     fn fill(&mut self, need: usize, walker: Option<Walker>) -> Result<Filled, ReadError> {
         let ahead = if self.past_header {
             self.input.ahead(self.stretch, self.filter.as_ref())
@@ -560,7 +561,7 @@ impl Source {
         })
     }
 
-    /// Looks further in a file that is mapped, or else reads.
+    /// Extends the bytes of a mapped file, or reads more.
     fn look_or_read(&mut self, need: usize) -> io::Result<Filled> {
         if self.past_header
             && let Some(map) = self.map
@@ -577,7 +578,7 @@ impl Source {
         self.buffer.fill(&mut self.input, need)
     }
 
-    /// Looks further in a file that is mapped, and stays so, and leaves it to the caller to fetch it.
+    /// Extends the bytes of a file that stays mapped, and leaves the prefetch to the caller.
     fn look_on(&mut self, need: usize) -> bool {
         let looked = self.buffer.look_on(need);
         if let Some((_, end)) = looked {
@@ -586,7 +587,7 @@ impl Source {
         matches!(looked, Some((Filled::Some, _)))
     }
 
-    /// Reads until `need` bytes are there.
+    /// Reads until `need` bytes are available.
     fn require(&mut self, need: usize, structure: Structure) -> Result<(), ReadError> {
         while self.buffer.bytes().len() < need {
             if self.fill(need, None)? == Filled::End {
@@ -596,8 +597,8 @@ impl Source {
         Ok(())
     }
 
-    /// The error that the file ends within a structure of `expected` bytes, of which the first
-    /// `before` belong to the structure before it.
+    /// Returns the error of a file that ends within a structure of `expected` bytes. The first
+    /// `before` of them belong to the structure before it.
     fn truncated(&self, structure: Structure, expected: usize, before: usize) -> ReadError {
         let found = self.buffer.bytes().len().saturating_sub(before);
         self.error(ReadErrorKind::Truncated {

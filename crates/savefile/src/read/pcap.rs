@@ -1,4 +1,4 @@
-//! Reading pcap: the header, then runs of packet records.
+//! Reads pcap: the header, then runs of packet records.
 
 use crate::pcap::{FILE_HEADER, FileHeader, Stop, walk, walk_giving};
 use crate::read::walker::Walker;
@@ -9,12 +9,12 @@ use crate::run::{Encoding, PcapEncoding};
 use crate::{Interface, Limits, LinkType};
 
 pub(super) struct PcapReader {
-    /// Major and minor number of the format.
+    /// Major and minor version of the format.
     pub(super) version: (u16, u16),
     encoding: PcapEncoding,
     max_caplen: u32,
     link_type: LinkType,
-    /// Whether the file's interface was given as an item.
+    /// Whether the file's interface was delivered as an item.
     described: bool,
 }
 
@@ -50,7 +50,7 @@ impl PcapReader {
         }
     }
 
-    /// Gives packets of a file that is mapped: how many.
+    /// Passes packets of a mapped file to the visitor; returns their number.
     #[inline]
     pub(super) fn visit(&self, source: &mut Source, visitor: &mut impl Visitor) -> usize {
         while let Some(bytes) = source.buffer.mapped_bytes() {

@@ -1,4 +1,4 @@
-//! Reading pcapng: blocks one by one, but packet blocks by the run.
+//! Reads pcapng: blocks one by one, but packet blocks in runs.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct PcapngReader {
     max_block: usize,
     /// Bytes of interface and section blocks so far.
     metadata: usize,
-    /// Whether the first section was given as an item.
+    /// Whether the first section was delivered as an item.
     described: bool,
 }
 
@@ -60,7 +60,7 @@ impl PcapngReader {
         }
     }
 
-    /// A block that is neither packet, section nor interface.
+    /// Returns the item for a block that is neither packet, section nor interface.
     pub(super) fn item<'a>(&self, block: RawBlock<'a>) -> Item<'a> {
         match block.block_type() {
             block_type::NAMES => Item::Names(Names { block }),
@@ -71,7 +71,7 @@ impl PcapngReader {
         }
     }
 
-    /// Gives packets of a file that is mapped: how many.
+    /// Passes packets of a mapped file to the visitor; returns their number.
     #[inline]
     pub(super) fn visit(&self, source: &mut Source, visitor: &mut impl Visitor) -> usize {
         while let Some(bytes) = source.buffer.mapped_bytes() {
@@ -128,7 +128,7 @@ impl PcapngReader {
         }
     }
 
-    /// A block that holds no packet; its type and length are there.
+    /// Takes a block that is not a packet, after its type and length were read.
     fn other(
         &mut self,
         source: &mut Source,
@@ -199,10 +199,10 @@ impl PcapngReader {
     }
 }
 
-/// Reads and takes a section header block.
+/// Reads a section header block.
 ///
-/// Its length is in the byte order that it states itself. libpcap does not look at the length at
-/// the end of a file's first block, so that is not damage here either.
+/// Its length has the byte order that the block itself states. libpcap does not check the length at
+/// the end of a file's first block, so a wrong one is accepted here too.
 fn read_section(source: &mut Source, limits: &Limits, first: bool) -> Result<Section, ReadError> {
     source.require(MAGIC_BYTES, SECTION)?;
     let start = source.buffer.bytes();
@@ -245,7 +245,7 @@ fn check_trailer(
     }))
 }
 
-/// The stream has ended where a block should begin.
+/// Handles the end of the stream where a block should begin.
 fn end(source: &Source, without_interface: bool) -> Result<Option<Found>, ReadError> {
     if !source.buffer.bytes().is_empty() {
         return Err(source.truncated(Structure::BlockHeader, BLOCK_HEADER, 0));

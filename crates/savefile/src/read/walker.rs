@@ -1,5 +1,4 @@
-//! What it takes to walk over the packet records at some place of a file: as a value, so that any
-//! thread can do it.
+//! The parameters of a walk over packet records, as a value, so that any thread can walk.
 
 use std::sync::Arc;
 
@@ -20,18 +19,18 @@ pub(super) enum Walker {
     },
 }
 
-/// Why a walk ended that another thread may go on with.
+/// The reason why a walk ended; another thread may continue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// The record goes on behind the bytes that are there.
+    /// The record continues after the available bytes.
     More,
-    /// Something that is no valid packet record: the reader's own business.
+    /// Not a valid packet record: the reader must handle it.
     Other,
 }
 
 impl Walker {
-    /// Walks over the whole, valid records at the start of `bytes`, and notes in `starts`, where it
-    /// is wanted, where each begins.
+    /// Walks over the complete, valid records at the start of `bytes`; notes the start of each in
+    /// `starts`, if given.
     pub(super) fn walk(&self, bytes: &[u8], starts: Option<&mut Vec<usize>>) -> Walk<Stop> {
         match self {
             Self::Pcap {
@@ -58,7 +57,7 @@ impl Walker {
         }
     }
 
-    /// How the records are encoded.
+    /// Returns the encoding of the records.
     pub(super) fn encoding(&self) -> Encoding<'_> {
         match self {
             Self::Pcap { encoding, .. } => Encoding::Pcap(*encoding),

@@ -1,20 +1,20 @@
-//! Reading a large regular file ahead, by a second thread.
+//! Reads a large regular file ahead, by a second thread.
 //!
-//! From the page cache, a file is read as fast as one processor copies; looking at what was read
-//! costs as much again, and more where it lies in the cache of another processor. So the consumer
-//! and a helper do the same work: each reads stretches of the file into memory of its own, walks
-//! over the records, and applies the filter, while the bytes are in its processor's cache. The
-//! consumer gets the stretches in the file's order, and makes one itself instead of waiting.
+//! From the page cache, a file is read as fast as one processor copies. Processing the bytes costs
+//! as much again, and more if they lie in another processor's cache. So the consumer and a helper
+//! do the same work: each reads stretches of the file into its own memory, walks over the records
+//! and applies the filter while the bytes are in its processor's cache. The consumer gets the
+//! stretches in the file's order, and processes one itself instead of waiting.
 //!
-//! Where records begin is known only from the records before: the walk over a stretch begins where
-//! that over the stretch before has ended. The right to walk, with the beginning of the record that
-//! goes on in the next stretch, is a value ([`Walk`]) that one thread hands on to the next as soon as
-//! it has walked, and before it applies the filter. A walk that meets anything but packets (another
-//! block, damage) is not handed on: the consumer goes on by itself from there, and starts a new walk
-//! with the next stretch that it asks for.
+//! The start of a record is known only from the records before it: the walk over a stretch begins
+//! where the walk over the stretch before ended. The right to walk is a value ([`Walk`]), with the
+//! beginning of the record that continues in the next stretch. A thread passes it on as soon as it
+//! has walked, before it applies the filter. A walk that finds anything but packets (another block,
+//! damage) is not passed on. The consumer continues alone from there, and starts a new walk with
+//! its next stretch.
 //!
-//! Stretches change hands as whole vectors, so that nothing is copied again, and lie behind a
-//! headroom into which the beginning of the first record is put.
+//! Stretches are passed on as whole vectors, so that nothing is copied again. Each has headroom
+//! before it for the beginning of the first record.
 
 mod state;
 #[cfg(test)]
@@ -34,25 +34,25 @@ use crate::read::choose::Scratch;
 use crate::read::walker::{Stop, Walker};
 use state::{Slot, State, Walk};
 
-/// Room before a stretch for the beginning of a record. A larger beginning is copied together with
+/// Room before a stretch for the beginning of a record. A longer beginning is copied together with
 /// the stretch instead.
 ///
-/// Half a page more than whole pages: large blocks of memory begin a few bytes behind the start of a
-/// page, and stretches of a file at or near one. Without it, each would be read to where copies are
-/// slow (see [`Buffer`](super::buffer::Buffer)).
+/// It is half a page more than whole pages: large blocks of memory begin a few bytes after the
+/// start of a page, and stretches of a file at or near one. Without the half page, each would be
+/// read to a place where copies are slow (see [`Buffer`](super::buffer::Buffer)).
 pub(super) const HEADROOM: usize = 64 * 1024 + 2048;
 
-/// Bytes that a file must have left for a second thread to be worth its start.
+/// The smallest rest of a file, in bytes, for which a second thread pays off.
 pub(super) const MIN_LEFT: u64 = 8 * 1024 * 1024;
 
-/// How often a thread that has read a stretch looks whether the walk has come to it, before it
-/// leaves the stretch to whoever has time later: a few times as long as a walk takes, and less than
-/// it takes to fetch the bytes from another processor's cache.
+/// How often a thread that has read a stretch checks whether the walk has reached it, before it
+/// leaves the stretch to another thread. This takes a few times as long as a walk, but less than
+/// fetching the bytes from another processor's cache.
 const PATIENCE: u32 = 500;
-/// In the place of a stretch's number: the consumer has the walk.
+/// Instead of a stretch's number: the consumer has the walk.
 const NOWHERE: u64 = u64::MAX;
 
-/// Memory for a stretch, and for what was chosen from it.
+/// Memory for a stretch and for the records chosen from it.
 pub(super) struct Memory {
     pub(super) data: Vec<u8>,
     /// Chosen records, from the first record on.
@@ -60,8 +60,8 @@ pub(super) struct Memory {
     pub(super) by: By,
 }
 
-/// A stretch of the file: the bytes from `start` to `end`, of which those from [`HEADROOM`] on were
-/// read. Those before were put there by the walk.
+/// A stretch of the file: the bytes from `start` to `end`. Those from [`HEADROOM`] on were read;
+/// the walk put those before there.
 pub(super) struct Stretch {
     pub(super) memory: Memory,
     pub(super) start: usize,
@@ -69,17 +69,18 @@ pub(super) struct Stretch {
     pub(super) walked: Option<Walked>,
 }
 
-/// What a walk over a stretch has found.
+/// The result of a walk over a stretch.
 #[derive(Clone, Copy)]
 pub(super) struct Walked {
     pub(super) walk: crate::run::Walk<Stop>,
     /// Whether a filter was applied, and chose [`Memory::ranges`].
     pub(super) filtered: bool,
-    /// Whether the walk was handed on to the next stretch.
+    /// Whether the walk was passed on to the next stretch.
     handed_on: bool,
 }
 
-/// Who reads a stretch. Its memory goes back to the same thread, in whose processor's cache it is.
+/// The thread that reads a stretch. Its memory returns to the same thread, whose processor's cache
+/// holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Consumer,
@@ -90,9 +91,9 @@ pub(super) enum By {
 pub(super) struct Ahead {
     shared: Arc<Shared>,
     helper: Option<JoinHandle<()>>,
-    /// Offset in the file of the next byte to hand out.
+    /// Offset in the file of the next byte to deliver.
     offset: u64,
-    /// Whether the walk over the next stretch was started or handed on.
+    /// Whether the walk over the next stretch was started or passed on.
     walking: bool,
 }
 
@@ -107,12 +108,13 @@ struct Shared {
     room: Condvar,
     /// The consumer waits for the next stretch.
     ready: Condvar,
-    /// The stretch that is walked next or now, for a thread that has just read it; a hint only.
+    /// The number of the stretch that is walked next or now, for a thread that has just read one;
+    /// only a hint.
     walk_at: AtomicU64,
 }
 
 impl Ahead {
-    /// Starts to read the file from `offset` on, in stretches of `size` bytes.
+    /// Starts reading the file from `offset` on, in stretches of `size` bytes.
     pub(super) fn start(
         file: File,
         offset: u64,
@@ -140,20 +142,20 @@ impl Ahead {
         })
     }
 
-    /// Offset in the file of the next byte to hand out.
+    /// Returns the offset in the file of the next byte to deliver.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Has stretches filtered otherwise from now on, those excepted that are already.
+    /// Sets the filter of later stretches, except those filtered already.
     pub(super) fn set_filter(&self, filter: Option<Arc<dyn PacketFilter>>) {
         self.shared.lock().filter = filter;
     }
 
-    /// The next stretch; nothing was read of it at the end of the file.
+    /// Returns the next stretch; it is empty at the end of the file.
     ///
-    /// `rest` is what the consumer has left of the stretch before. With a `walker` that may go on
-    /// there, the stretch comes walked, if that can be: with `rest` put in front.
+    /// `rest` is the unread part of the consumer's last stretch. If a `walker` may continue there,
+    /// the stretch comes walked if possible, with `rest` put in front.
     pub(super) fn next(
         &mut self,
         rest: &[u8],
@@ -180,13 +182,13 @@ impl Ahead {
         self.walking = stretch.walked.is_some_and(|walked| walked.handed_on);
         self.offset += stretch.read_len() as u64;
         if stretch.read_len() < self.shared.size {
-            // The end, maybe of a file that grows: what the others have read begins elsewhere.
+            // The end, possibly of a growing file: the later stretches then begin at wrong offsets.
             self.close();
         }
         Ok(stretch)
     }
 
-    /// The next stretch, without the helper.
+    /// Reads the next stretch without the helper.
     fn read_alone(&mut self) -> io::Result<Stretch> {
         let memory = self.shared.lock().memory(self.shared.size, By::Consumer);
         let stretch = self.shared.read(self.offset, memory)?;
@@ -194,14 +196,14 @@ impl Ahead {
         Ok(stretch)
     }
 
-    /// Takes memory back, if it is of the kind that is used here.
+    /// Takes memory back if its size is that of stretches.
     pub(super) fn recycle(&self, memory: Memory) {
         if memory.data.len() == HEADROOM + self.shared.size {
             self.shared.lock().recycle(memory);
         }
     }
 
-    /// Ends the helper; if it has panicked (which only a filter does), so does the caller.
+    /// Ends the helper; if it has panicked (only a filter does), so does the caller.
     fn close(&mut self) {
         if let Some(helper) = self.helper.take() {
             self.walking = false;
@@ -225,7 +227,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The helper's life.
+    /// Runs the helper until the file is closed.
     fn serve(&self) {
         let _farewell = Farewell(self);
         let mut scratch = Scratch::default();
@@ -244,8 +246,8 @@ impl Shared {
         }
     }
 
-    /// The next stretch in the file's order, walked unless it is wanted `raw`; none if there is no
-    /// helper any more. Instead of waiting for it, the caller works on another.
+    /// Returns the next stretch in the file's order, walked unless `raw` is set; `None` if the
+    /// helper is gone. Instead of waiting for it, the caller works on another.
     fn next(&self, raw: bool, scratch: &mut Scratch) -> Option<io::Result<Stretch>> {
         let mut state = self.lock();
         loop {
@@ -271,8 +273,8 @@ impl Shared {
         }
     }
 
-    /// Lets whoever comes first walk over the next stretch, `rest` before it; false if that is too
-    /// much to be put there.
+    /// Makes the walk over the next stretch available to any thread, with `rest` before it. Returns
+    /// false if `rest` is longer than the headroom.
     fn start_walk(&self, rest: &[u8], walker: Walker) -> bool {
         if rest.len() > HEADROOM {
             return false;
@@ -291,7 +293,7 @@ impl Shared {
         true
     }
 
-    /// Walks over a stretch or reads one, whatever is there to do; an error if there is nothing.
+    /// Walks over a stretch or reads one, if there is one to do; otherwise returns an error.
     fn work<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -317,7 +319,7 @@ impl Shared {
         Ok(self.put(number, slot))
     }
 
-    /// Reads a stretch at that offset, less only at the end of the file.
+    /// Reads a stretch at an offset; it is shorter only at the end of the file.
     fn read(&self, offset: u64, mut memory: Memory) -> io::Result<Stretch> {
         let mut end = HEADROOM;
         while end < memory.data.len() {
@@ -348,7 +350,7 @@ impl Shared {
         }
     }
 
-    /// Walks over a stretch, hands the walk on, and applies the filter.
+    /// Walks over a stretch, passes the walk on, and applies the filter.
     fn walk(
         &self,
         mut walk: Walk,
@@ -383,7 +385,7 @@ impl Shared {
             filtered: filter.is_some(),
             handed_on,
         });
-        // Before the stretch is ready: so that the reader, which may have to add to them then, is
+        // Before the stretch is ready, so that the reader, which may then have to change them, is
         // their only owner.
         drop((walker, filter));
         self.put(number, Slot::Ready(Ok(stretch)))
@@ -411,7 +413,7 @@ impl Shared {
 }
 
 impl Stretch {
-    /// Bytes that were read.
+    /// Returns the number of bytes read.
     fn read_len(&self) -> usize {
         self.end - HEADROOM
     }
@@ -423,7 +425,7 @@ impl Stretch {
     }
 }
 
-/// Tells the consumer, when the helper ends, not to wait for it.
+/// Wakes the consumer when the helper ends, so that it does not wait for it.
 struct Farewell<'s>(&'s Shared);
 
 impl Drop for Farewell<'_> {

@@ -1,4 +1,4 @@
-//! What the two threads share: which stretches are read, walked and handed out.
+//! The state that the two threads share: which stretches are read, walked and delivered.
 
 use std::io;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use super::{By, HEADROOM, Memory, Stretch};
 use crate::filtered::PacketFilter;
 use crate::read::walker::Walker;
 
-/// Stretches that are read and not yet handed out, at most.
+/// The most stretches that are read but not delivered.
 const SLOTS: usize = 6;
-/// The helper sleeps while that many stretches or more are ahead, once it had to sleep: to be woken
-/// for each single one costs more than to read it.
+/// A sleeping helper is woken when no more than this number of stretches is ahead: waking it for
+/// each one costs more than reading it.
 const RESUME: u64 = SLOTS as u64 / 2;
 
 pub(super) struct State {
-    /// Stretches that someone reads or has read.
+    /// Number of stretches that a thread reads or has read.
     claimed: u64,
-    /// Stretches that were handed out.
+    /// Number of stretches delivered.
     pub(super) taken: u64,
     /// The stretches from `taken` on, by their number modulo the length.
     slots: [Slot; SLOTS],
-    /// The walk, unless a thread is at it or the consumer has it.
+    /// The walk, unless a thread is walking or the consumer has it.
     pub(super) walk: Option<Walk>,
     pub(super) filter: Option<Arc<dyn PacketFilter>>,
-    /// Memory to be used again by the consumer and by the helper.
+    /// Memory for reuse by the consumer and by the helper.
     spare: [Vec<Memory>; 2],
     /// A vector for the next [`Walk::before`].
     pub(super) spare_before: Vec<u8>,
@@ -35,15 +35,15 @@ pub(super) struct State {
 
 /// The state of a stretch.
 pub(super) enum Slot {
-    /// Not read yet, or in somebody's hands.
+    /// Not read yet, or in use by a thread.
     Away,
-    /// Read, and to be walked.
+    /// Read, but not walked.
     Read(Stretch),
-    /// To be handed out.
+    /// Ready to be delivered.
     Ready(io::Result<Stretch>),
 }
 
-/// The right to walk over a stretch, with what that takes.
+/// The right to walk over a stretch, with all that the walk needs.
 pub(super) struct Walk {
     /// The stretch's number.
     pub(super) number: u64,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// The number of a stretch that nobody reads yet, if there is room for it.
+    /// Returns the number of a stretch that no thread reads yet, if there is room for it.
     pub(super) fn claim(&mut self) -> Option<u64> {
         let number = self.claimed;
         if number >= self.taken + SLOTS as u64 {
@@ -79,7 +79,7 @@ impl State {
         Some(number)
     }
 
-    /// The walk and the stretch that it is to go over, if that was read.
+    /// Takes the walk and its stretch, if the stretch was read.
     pub(super) fn take_walk(&mut self) -> Option<(Walk, Stretch)> {
         let walk = self.walk.take()?;
         match std::mem::replace(self.slot(walk.number), Slot::Away) {
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// The next stretch to be handed out, if it is ready; where it is wanted `raw`, if it was read.
+    /// Takes the next stretch to deliver, if it is ready, or, with `raw`, if it was read.
     pub(super) fn take(&mut self, raw: bool) -> Option<io::Result<Stretch>> {
         let number = self.taken;
         let result = match std::mem::replace(self.slot(number), Slot::Away) {
@@ -107,7 +107,7 @@ impl State {
         Some(result)
     }
 
-    /// Whether the helper sleeps and there is enough for it to do.
+    /// Returns whether the helper sleeps and there is enough work for it.
     pub(super) fn wants_helper(&self) -> bool {
         self.helper_sleeps && self.claimed <= self.taken + RESUME
     }
@@ -117,7 +117,7 @@ impl State {
         &mut self.slots[usize::try_from(index).unwrap_or(0)]
     }
 
-    /// Memory for a stretch of `size` bytes, with its headroom.
+    /// Returns memory for a stretch of `size` bytes, with its headroom.
     pub(super) fn memory(&mut self, size: usize, by: By) -> Memory {
         let spare = self.spare[by as usize].pop();
         spare.unwrap_or_else(|| Memory {

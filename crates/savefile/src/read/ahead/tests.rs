@@ -33,7 +33,7 @@ fn read_all(ahead: &mut Ahead) -> Vec<u8> {
     }
 }
 
-/// Records of 16 and 5 bytes.
+/// Returns records of 16 and 5 bytes.
 fn records(count: u32) -> Vec<u8> {
     (0..count)
         .flat_map(|number| {
@@ -91,7 +91,7 @@ fn is_closed_while_there_is_more() {
     assert_eq!(stretch.memory.data[HEADROOM..stretch.end], bytes[..1000]);
 }
 
-/// Packets whose number is divisible by three.
+/// Accepts packets whose number is divisible by three.
 struct Third;
 
 impl PacketFilter for Third {
@@ -151,7 +151,7 @@ fn a_walk_that_meets_damage_is_not_handed_on() {
     assert!(third.walked.is_none());
 }
 
-/// Fails at some packet.
+/// Panics at a certain packet.
 struct Failing;
 
 impl PacketFilter for Failing {
