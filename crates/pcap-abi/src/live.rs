@@ -191,8 +191,7 @@ fn start(
     if dlt == COOKED_V2 && source.set_link_type(LinkType::LINUX_SLL).is_ok() {
         dlt = COOKED_V1;
     }
-    // The doorbell of a tap rings for every packet when it is polled; so only programs that request
-    // the descriptor get it.
+    // A tap that is polled rings for every packet; it is only asked for what a program asks for.
     let poll_fd = match description.engine {
         "packet" => source.poll_fd().map_err(|error| refusal(&error))?,
         _ => None,

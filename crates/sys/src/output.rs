@@ -23,7 +23,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
-/// The most symbolic links that are followed, as in the kernel (path_resolution(7)).
+/// Links that are followed at most, as the kernel has it (path_resolution(7)).
 const LINKS: u32 = 40;
 /// The number of attempts if files come and go between two calls.
 const ATTEMPTS: u32 = 16;

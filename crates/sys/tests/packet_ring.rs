@@ -97,7 +97,7 @@ fn injector(side: &Side) -> Injector {
     side.run(|| Injector::open(ifindex).unwrap())
 }
 
-/// Returns an Ethernet frame of an experimental ethertype with a number in it.
+/// An Ethernet frame of an experimental ethertype with a number in it.
 fn frame(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
@@ -106,7 +106,7 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Passes each packet to `each` until `packets` have arrived or no more arrive.
+/// Gives each block to `each` until `packets` have come or nothing more does.
 fn read(ring: &mut Ring, packets: u64, mut each: impl FnMut(&ringtap_sys::packet::Frame<'_>)) {
     let mut seen = 0;
     while seen < packets {
