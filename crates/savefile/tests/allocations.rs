@@ -1,5 +1,5 @@
-//! Memory does not grow with the number of packets: reading, iterating and writing allocate as
-//! often for ten times the packets.
+//! Memory does not grow with the number of packets: reading, iterating and writing make as many
+//! allocations for ten times the packets.
 
 use std::io;
 use std::process::ExitCode;
@@ -57,7 +57,7 @@ fn open(file: Vec<u8>) -> Reader {
     Reader::new(Box::new(io::Cursor::new(file)), "memory", &options).expect("header")
 }
 
-/// Packets written: each twice, once with its run and once by itself.
+/// Writes each packet twice, with its run and by itself; returns the number written.
 fn rewrite_pcap(mut reader: Reader) -> u64 {
     let options = PcapOptions::for_interface(&reader.interfaces()[0]);
     let mut writer = PcapWriter::new(io::sink(), &options).expect("sink");
@@ -95,7 +95,7 @@ fn rewrite_pcapng(mut reader: Reader) -> u64 {
     writer.finish().expect("sink").1.packets
 }
 
-/// What is allocated for files of so many packets.
+/// Returns the allocations for files of two numbers of packets.
 fn allocations(file: fn(u64) -> Vec<u8>, rewrite: fn(Reader) -> u64) -> Vec<alloc::Counts> {
     [10_000, 100_000]
         .map(|count| {

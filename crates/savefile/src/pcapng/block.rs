@@ -1,11 +1,11 @@
-//! A block of any type, raw (draft-ietf-opsawg-pcapng, section 3.1).
+//! A raw block of any type (draft-ietf-opsawg-pcapng, section 3.1).
 
 use crate::ByteOrder;
 use crate::pcapng::{Options, block_type};
 
 /// Bytes before a block's body: type and total length.
 pub(crate) const HEADER: usize = 8;
-/// Bytes after a block's body: total length once more.
+/// Bytes after a block's body: the total length again.
 pub(crate) const TRAILER: usize = 4;
 /// Bytes of a block without a body.
 pub(crate) const FRAME: usize = HEADER + TRAILER;
@@ -20,19 +20,19 @@ pub struct RawBlock<'a> {
 }
 
 impl<'a> RawBlock<'a> {
-    /// The block's type.
+    /// Returns the block's type.
     #[must_use]
     pub fn block_type(&self) -> u32 {
         self.block_type
     }
 
-    /// The section's byte order, in which its numbers are.
+    /// Returns the section's byte order, which the block's numbers have.
     #[must_use]
     pub fn byte_order(&self) -> ByteOrder {
         self.byte_order
     }
 
-    /// The whole block, with type and both lengths.
+    /// Returns the whole block, with type and both lengths.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
@@ -45,20 +45,20 @@ impl<'a> RawBlock<'a> {
         self.bytes.get(HEADER..end).unwrap_or(&[])
     }
 
-    /// Where it begins: bytes from the start of the uncompressed stream.
+    /// Returns the block's offset, in bytes from the start of the uncompressed stream.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether the block must not be passed on by a program that does not understand it (custom
-    /// block of the kind that is not to be copied).
+    /// Returns whether programs that do not understand the block must not copy it (a custom block
+    /// with the type for that).
     #[must_use]
     pub fn is_not_to_be_copied(&self) -> bool {
         self.block_type == block_type::CUSTOM_NO_COPY
     }
 
-    /// The options that begin at `at` in the body.
+    /// Returns the options that begin at `at` in the body.
     pub(crate) fn options_at(&self, at: usize) -> Options<'a> {
         Options::new(self.byte_order, self.body().get(at..).unwrap_or(&[]))
     }

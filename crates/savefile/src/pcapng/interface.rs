@@ -16,8 +16,8 @@ const FIXED: usize = HEADER + 8;
 /// `if_filter` code of a pcap-filter expression.
 const FILTER_EXPRESSION: u8 = 0;
 
-/// Parses a whole interface description block, as strictly as libpcap does: options that overrun
-/// the block, and timestamp options that are malformed or repeated, are damage.
+/// Parses a complete interface description block, as strictly as libpcap: it rejects options that
+/// overrun the block, and time stamp options that are malformed or repeated.
 pub(crate) fn parse_interface(block: &[u8], order: ByteOrder) -> Result<Interface, ReadErrorKind> {
     let (Some(link_type), Some(snaplen), true) = (
         order.u16_at(block, 8),
@@ -81,7 +81,8 @@ fn fixed<const N: usize>(
         })
 }
 
-/// Takes an option over into a field; false where it has none, is malformed or was there before.
+/// Stores an option in its field. Returns false if there is no field, or if the option is malformed
+/// or repeated.
 fn describe(interface: &mut Interface, option: RawOption<'_>, order: ByteOrder) -> bool {
     let value = option.value;
     match option.code {
@@ -124,7 +125,7 @@ fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
 }
 
 fn set_text(field: &mut Option<String>, value: &[u8]) -> bool {
-    // Some writers count a terminating zero in; it is no part of the text.
+    // Some writers include a terminating zero, which is not part of the text.
     let text = std::str::from_utf8(value).ok();
     set(
         field,

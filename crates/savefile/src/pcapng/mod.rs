@@ -39,7 +39,7 @@ pub(crate) mod block_type {
     pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
 }
 
-/// The name of a block of that type.
+/// Returns the name of a block type.
 pub(crate) fn block_name(block_type: u32) -> Option<&'static str> {
     Some(match block_type {
         block_type::INTERFACE => "interface description block",
@@ -55,7 +55,7 @@ pub(crate) fn block_name(block_type: u32) -> Option<&'static str> {
     })
 }
 
-/// The length of a block, checked as far as that can be done without seeing the block.
+/// Checks the length of a block as far as possible without the block.
 pub(crate) fn check_length(
     block_type: u32,
     length: u32,

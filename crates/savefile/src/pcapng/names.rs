@@ -20,7 +20,7 @@ pub struct Names<'a> {
     pub(crate) block: RawBlock<'a>,
 }
 
-/// An address and a name of it; an address with several names gives several records.
+/// An address and one of its names; an address with several names has several records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameRecord<'a> {
     /// The address.
@@ -30,14 +30,14 @@ pub struct NameRecord<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The block as it is in the file.
+    /// Returns the block as it is in the file.
     #[must_use]
     pub fn block(&self) -> RawBlock<'a> {
         self.block
     }
 
-    /// The records. They end at the end mark or, in a damaged block, before the first that does
-    /// not fit; records of other types than addresses are left out.
+    /// Returns the records, up to the end mark or, in a damaged block, up to the first that does
+    /// not fit. Records of other types than addresses are skipped.
     #[must_use]
     pub fn records(&self) -> NameRecords<'a> {
         NameRecords {
@@ -48,7 +48,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The options after the records.
+    /// Returns the options after the records.
     #[must_use]
     pub fn options(&self) -> Options<'a> {
         let mut records = self.records();
@@ -64,12 +64,12 @@ pub struct NameRecords<'a> {
     block: RawBlock<'a>,
     rest: &'a [u8],
     address: Option<IpAddr>,
-    /// Names of the address that are still to be given, each ended by a zero.
+    /// Names of the address that are not returned yet, each ended by a zero.
     names: &'a [u8],
 }
 
 impl<'a> NameRecords<'a> {
-    /// Type and value of the next record, whose bytes are taken; none at the end mark, which
+    /// Takes the next record and returns its type and value; returns `None` at the end mark, which
     /// stays.
     fn next_record(&mut self) -> Option<(u16, &'a [u8])> {
         let order = self.block.byte_order();
@@ -117,8 +117,8 @@ impl<'a> Iterator for NameRecords<'a> {
     }
 }
 
-/// Appends the block, as it is where the byte order is its own; records of unknown types survive
-/// the change of byte order, for their values hold no numbers of the block's.
+/// Appends the block, unchanged if it has this byte order. Records of unknown types keep their
+/// values, which have no numbers in the block's byte order.
 pub(crate) fn encode_names(names: &Names<'_>, order: ByteOrder, out: &mut Vec<u8>) {
     if order == names.block.byte_order() {
         out.extend_from_slice(names.block.bytes());
@@ -129,7 +129,7 @@ pub(crate) fn encode_names(names: &Names<'_>, order: ByteOrder, out: &mut Vec<u8
     out.extend_from_slice(&[0; 4]);
     let mut records = names.records();
     while let Some((record_type, value)) = records.next_record() {
-        // Records and options are framed alike.
+        // Records and options have the same framing.
         encode(record_type, value, order, out);
     }
     out.extend_from_slice(&[0; RECORD_HEADER]);

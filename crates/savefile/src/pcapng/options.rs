@@ -3,7 +3,7 @@
 use crate::ByteOrder;
 use crate::read::ReadErrorKind;
 
-/// Codes of options, by the block that they belong to.
+/// Codes of options, by their block.
 pub(crate) mod code {
     pub(crate) const END: u16 = 0;
     pub(crate) const COMMENT: u16 = 1;
@@ -49,9 +49,9 @@ const HEADER: usize = 4;
 /// One option: its code and its value, without padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawOption<'a> {
-    /// Its meaning depends on the block, but for comments (1) and custom options.
+    /// The code; its meaning depends on the block, except for comments (1) and custom options.
     pub code: u16,
-    /// The value, numbers in the section's byte order.
+    /// The value; its numbers have the section's byte order.
     pub value: &'a [u8],
 }
 
@@ -67,37 +67,37 @@ impl<'a> Options<'a> {
         Self { byte_order, bytes }
     }
 
-    /// No options.
+    /// Returns an empty list of options.
     #[must_use]
     pub fn none() -> Self {
         Self::new(ByteOrder::Little, &[])
     }
 
-    /// The byte order of numbers in the values.
+    /// Returns the byte order of numbers in the values.
     #[must_use]
     pub fn byte_order(&self) -> ByteOrder {
         self.byte_order
     }
 
-    /// Bytes that the options take in their block.
+    /// Returns the bytes of the options in their block.
     pub(crate) fn bytes_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no options.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 
-    /// The options in the file's order. They end at `opt_endofopt` or, in a damaged block, before
+    /// Returns the options in the file's order, up to `opt_endofopt` or, in a damaged block, up to
     /// the first that does not fit.
     #[must_use]
     pub fn iter(&self) -> OptionsIter<'a> {
         OptionsIter(*self)
     }
 
-    /// The value of the first option of that code.
+    /// Returns the value of the first option with a code.
     #[must_use]
     pub fn get(&self, code: u16) -> Option<&'a [u8]> {
         self.iter()
@@ -105,15 +105,15 @@ impl<'a> Options<'a> {
             .map(|option| option.value)
     }
 
-    /// The comments (`opt_comment`), in which invalid UTF-8 is replaced.
+    /// Returns the comments (`opt_comment`); invalid UTF-8 is replaced.
     pub fn comments(&self) -> impl Iterator<Item = std::borrow::Cow<'a, str>> + use<'a> {
         self.iter()
             .filter(|option| option.code == code::COMMENT)
             .map(|option| String::from_utf8_lossy(option.value))
     }
 
-    /// Packets lost between this packet and the one before it on the interface
-    /// (`epb_dropcount`); options of enhanced packet blocks only.
+    /// Returns the number of packets lost between this packet and the one before it on the
+    /// interface (`epb_dropcount`); for options of enhanced packet blocks only.
     #[must_use]
     pub fn packet_drop_count(&self) -> Option<u64> {
         self.u64(code::EPB_DROPCOUNT)
@@ -123,7 +123,7 @@ impl<'a> Options<'a> {
         self.byte_order.u64_at(self.get(code)?, 0)
     }
 
-    /// Splits the first option off; none at the end.
+    /// Takes the first option; returns `None` at the end.
     pub(crate) fn take(&mut self) -> Result<Option<RawOption<'a>>, ReadErrorKind> {
         let order = self.byte_order;
         let (Some(code), Some(length)) = (order.u16_at(self.bytes, 0), order.u16_at(self.bytes, 2))
@@ -183,14 +183,14 @@ impl<'a> Iterator for OptionsIter<'a> {
 /// Options kept beyond their block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawOptions {
-    /// Byte order of the numbers; none where every value is a string or in no byte order.
+    /// Byte order of the numbers; `None` if no value has numbers.
     byte_order: Option<ByteOrder>,
-    /// As a block has them, codes and lengths in [`KEPT`]. One piece, for a block may have millions of
-    /// options of few bytes.
+    /// The options as in a block, with codes and lengths in [`KEPT`]. They are in one piece,
+    /// because a block may have millions of small options.
     encoded: Vec<u8>,
 }
 
-/// The byte order of codes and lengths that are kept.
+/// The byte order of kept codes and lengths.
 const KEPT: ByteOrder = ByteOrder::Little;
 
 impl RawOptions {
@@ -201,8 +201,8 @@ impl RawOptions {
         }
     }
 
-    /// Adds an option, whose value is a string or was encoded in the byte order of the others. A value
-    /// beyond the 65535 bytes that an option can hold is cut; `opt_endofopt` (0) is no option.
+    /// Adds an option; its value is a string, or encoded in the byte order of the others. A value
+    /// longer than 65535 bytes is cut; `opt_endofopt` (0) is ignored.
     pub fn push(&mut self, code: u16, value: &[u8]) {
         if code != code::END {
             encode(code, value, KEPT, &mut self.encoded);
@@ -214,31 +214,31 @@ impl RawOptions {
         self.push(code::COMMENT, comment.as_bytes());
     }
 
-    /// The options in the file's order.
+    /// Returns the options in the file's order.
     pub fn iter(&self) -> impl Iterator<Item = RawOption<'_>> {
         Options::new(KEPT, &self.encoded).iter()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no options.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.encoded.is_empty()
     }
 
-    /// Gives back what was allocated beyond the options.
+    /// Frees unused capacity.
     pub(crate) fn shrink(&mut self) {
         self.encoded.shrink_to_fit();
     }
 
-    /// The comments, in which invalid UTF-8 is replaced.
+    /// Returns the comments; invalid UTF-8 is replaced.
     pub fn comments(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
         self.iter()
             .filter(|option| option.code == code::COMMENT)
             .map(|option| String::from_utf8_lossy(option.value))
     }
 
-    /// Appends the options to a block in another byte order: of custom options the enterprise
-    /// number is turned, what follows it is the enterprise's own affair.
+    /// Appends the options to a block in another byte order. In custom options only the enterprise
+    /// number is converted, because the rest has its own format.
     pub(crate) fn encode(&self, order: ByteOrder, out: &mut Vec<u8>) {
         for option in self.iter() {
             encode_foreign(option, self.byte_order.unwrap_or(order), order, out);
@@ -260,7 +260,7 @@ pub(crate) fn encode_foreign(
     }
 }
 
-/// As [`encode_foreign`] for an option of a packet block, whose numbers are turned too.
+/// As [`encode_foreign`] for an option of a packet block, whose numbers are converted too.
 pub(crate) fn encode_packet_option(
     option: RawOption<'_>,
     from: ByteOrder,
@@ -279,7 +279,7 @@ pub(crate) fn encode_packet_option(
     }
 }
 
-/// Appends an option. A value beyond the 65535 bytes that an option can hold is cut.
+/// Appends an option. A value longer than 65535 bytes is cut.
 pub(crate) fn encode(code: u16, value: &[u8], order: ByteOrder, out: &mut Vec<u8>) {
     let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
     let value = &value[..usize::from(length)];
@@ -289,7 +289,7 @@ pub(crate) fn encode(code: u16, value: &[u8], order: ByteOrder, out: &mut Vec<u8
     out.resize(out.len() + value.len().next_multiple_of(4) - value.len(), 0);
 }
 
-/// Ends a list of options that begins at `start`, if there are any.
+/// Adds the end mark to a list of options that begins at `start`, if it is not empty.
 pub(crate) fn encode_end(start: usize, out: &mut Vec<u8>) {
     if out.len() > start {
         out.extend_from_slice(&[0; HEADER]);
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(options.get(1), Some(&b"c"[..]));
     }
 
-    /// Each was a piece of memory of its own: a block of 16 MiB took 360 MiB.
+    /// A block of 16 MiB once took 360 MiB, because each option had its own allocation.
     #[test]
     fn options_are_kept_in_as_many_bytes_as_their_block_has() {
         let mut block = Vec::new();

@@ -1,4 +1,4 @@
-//! Packet blocks of pcapng: one walk that validates, one iteration that cannot fail.
+//! Packet blocks of pcapng: one walk validates them, then the iteration cannot fail.
 
 use crate::fetch::Ahead;
 use crate::pcapng::{Options, TRAILER, block_type, code};
@@ -26,8 +26,8 @@ struct Entry {
 }
 
 impl InterfaceTable {
-    /// A table of a section whose first interface has the index `first`, counted over all
-    /// sections, and `interfaces`.
+    /// Creates the table of a section with `interfaces`; its first interface has the index `first`,
+    /// counted over all sections.
     #[must_use]
     pub fn new(first: u32, interfaces: &[Interface]) -> Self {
         let mut table = Self {
@@ -47,19 +47,19 @@ impl InterfaceTable {
         });
     }
 
-    /// Forgets the interfaces: a new section begins, whose first interface is the next.
+    /// Clears the table for a new section, whose first interface has the index `first`.
     pub(crate) fn start_section(&mut self, first: u32) {
         self.entries.clear();
         self.first = first;
     }
 
-    /// The index, counted over all sections, of the section's first interface.
+    /// Returns the index, counted over all sections, of the section's first interface.
     #[must_use]
     pub fn first(&self) -> u32 {
         self.first
     }
 
-    /// Interfaces of the section so far.
+    /// Returns the number of interfaces of the section so far.
     pub(crate) fn len(&self) -> u32 {
         u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
     }
@@ -72,7 +72,7 @@ impl InterfaceTable {
         self.entry(interface).map(|entry| entry.max_caplen)
     }
 
-    /// Whether blocks that are written for this table mean the same under `other`.
+    /// Returns whether blocks written for this table have the same meaning with `other`.
     pub(crate) fn is_prefix_of(&self, other: &Self) -> bool {
         self.first == other.first && other.entries.starts_with(&self.entries)
     }
@@ -86,18 +86,18 @@ impl InterfaceTable {
 /// The reason why a walk ended.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The block's type and length are not complete.
+    /// The block's type and length are incomplete.
     Header,
-    /// The block is not complete; it has so many bytes.
+    /// The block is incomplete; it needs `need` bytes.
     Block { need: usize, block_type: u32 },
-    /// A block of another type, whose length is not checked.
+    /// A block of another type; its length is not checked.
     Other,
     /// The block is damaged.
     Damaged(ReadErrorKind),
 }
 
-/// Walks over the whole, valid packet blocks at the start of `bytes`, and notes in `starts`, where it
-/// is wanted, where each begins; blocks of more than `max_block` bytes are damage.
+/// Walks over the complete, valid packet blocks at the start of `bytes`; notes the start of each in
+/// `starts`, if given. Blocks of more than `max_block` bytes are damaged.
 pub(crate) fn walk(
     bytes: &[u8],
     byte_order: ByteOrder,
@@ -116,8 +116,8 @@ pub(crate) fn walk(
     }
 }
 
-/// Walks over blocks as [`walk`] does, and gives each packet, without its flags, once its block was
-/// checked. None where the most significant byte of numbers comes first.
+/// Walks over blocks like [`walk`], and passes on each packet, without its flags, after its block
+/// was checked. Returns `None` if the most significant byte comes first.
 #[inline(always)]
 pub(crate) fn walk_giving(
     bytes: &[u8],
@@ -130,7 +130,7 @@ pub(crate) fn walk_giving(
         return None;
     }
     let interfaces = encoding.interfaces;
-    // As a constant, so that there is no choice inside the loop.
+    // A constant, so that the loop has no branch for it.
     let encoding = PcapngEncoding {
         byte_order: ORDER,
         interfaces,
@@ -154,14 +154,14 @@ fn walk_noting(
     mut note: impl FnMut(usize),
 ) -> Walk<Stop> {
     let note = |start, _: &[u8]| note(start);
-    // Two copies of the loop, each without a choice of byte order inside.
+    // Two copies of the loop, each without a branch for the byte order.
     match byte_order {
         ByteOrder::Little => walk_in(bytes, ByteOrder::Little, interfaces, max_block, note),
         ByteOrder::Big => walk_in(bytes, ByteOrder::Big, interfaces, max_block, note),
     }
 }
 
-/// Walks over blocks and calls `visit` with the place of each and its bytes.
+/// Walks over blocks and calls `visit` with the offset and the bytes of each.
 #[inline(always)]
 fn walk_in<'a>(
     bytes: &'a [u8],
@@ -233,7 +233,7 @@ fn check(
     Ok(Valid { length, caplen })
 }
 
-/// [`check`] for the packet blocks that are rarely seen.
+/// As [`check`], for rare packet blocks.
 #[cold]
 fn check_rare(
     bytes: &[u8],
@@ -274,7 +274,7 @@ fn check_rare(
     Ok(Valid { length, caplen })
 }
 
-/// A block whose end is not there yet, unless its length shows that it is damaged.
+/// Returns the stop for an incomplete block, or an error if its length shows that it is damaged.
 #[cold]
 fn incomplete(block_type: u32, total: u32, max_block: usize) -> Stop {
     match crate::pcapng::check_length(block_type, total, max_block) {
@@ -295,7 +295,7 @@ fn bad_length(block_type: u32, total: u32, min: usize, max_block: usize) -> Stop
     Stop::Damaged(kind)
 }
 
-/// Says what is wrong with a whole packet block of a valid length.
+/// Returns the error of a complete packet block with a valid length.
 #[cold]
 fn damaged(
     block: &[u8],
@@ -358,7 +358,7 @@ impl<'a> BlockPackets<'a> {
         }
     }
 
-    /// The next packet, with the bytes of its options.
+    /// Returns the next packet, with the bytes of its options.
     #[inline(always)]
     fn next_raw(&mut self) -> Option<(Packet<'a>, &'a [u8])> {
         let order = self.encoding.byte_order;
@@ -375,7 +375,8 @@ impl<'a> BlockPackets<'a> {
         }
     }
 
-    /// The packet of an enhanced or obsolete packet block; they differ in the interface only.
+    /// Returns the packet of an enhanced or obsolete packet block; they differ only in the
+    /// interface.
     #[inline(always)]
     fn packet(&self, body: &'a [u8], interface: u32) -> Option<(Packet<'a>, &'a [u8])> {
         let order = self.encoding.byte_order;
@@ -431,7 +432,8 @@ impl<'a> BlockPackets<'a> {
         let len = order.u32_at(body, 8)?;
         let caplen = len.min(interfaces.max_caplen(0)?);
         let packet = Packet {
-            // The block has no time; libpcap gives the epoch, without the interface's offset.
+            // The block has no time; like libpcap, this uses the epoch, without the interface's
+            // offset.
             timestamp: Timestamp::default(),
             len,
             interface: interfaces.first(),
@@ -441,7 +443,7 @@ impl<'a> BlockPackets<'a> {
         Some((packet, &[]))
     }
 
-    /// The next packet, its flags left aside, for which its options would have to be read.
+    /// Returns the next packet without its flags, which are among its options.
     #[inline(always)]
     pub(crate) fn next_without_flags(&mut self) -> Option<Packet<'a>> {
         self.next_raw().map(|(packet, _)| packet)

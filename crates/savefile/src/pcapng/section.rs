@@ -21,7 +21,7 @@ const MAJOR: u16 = 1;
 pub struct Section {
     /// Byte order of the section's numbers.
     pub byte_order: ByteOrder,
-    /// Bytes of the section after its header, where stated. The reader does not rely on it.
+    /// Bytes of the section after its header, if stated. The reader does not rely on it.
     pub length: Option<u64>,
     /// Hardware of the machine (`shb_hardware`).
     pub hardware: Option<String>,
@@ -54,8 +54,8 @@ impl Section {
         }
     }
 
-    /// Parses a whole section header block, whose length is at least [`SECTION_MIN`]. As libpcap,
-    /// it is strict about the minor version in the `first` section of a file only.
+    /// Parses a complete section header block of at least [`SECTION_MIN`] bytes. Like libpcap, it
+    /// checks the minor version only in the `first` section of a file.
     pub(crate) fn parse(
         block: &[u8],
         byte_order: ByteOrder,
@@ -63,7 +63,7 @@ impl Section {
     ) -> Result<Self, ReadErrorKind> {
         let major = byte_order.u16_at(block, 12).unwrap_or(0);
         let minor = byte_order.u16_at(block, 14).unwrap_or(0);
-        // 1.2 was written by some tools for what is 1.0.
+        // Some tools write version 1.2 for 1.0.
         if major != MAJOR || (first && minor != 0 && minor != 2) {
             return Err(ReadErrorKind::Version {
                 format: Format::Pcapng,
@@ -91,7 +91,7 @@ impl Section {
         Ok(section)
     }
 
-    /// Appends the block in the section's byte order, without a length.
+    /// Appends the block in the section's byte order, without the section's length.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let order = self.byte_order;
         let start = out.len();
@@ -118,7 +118,7 @@ impl Section {
     }
 }
 
-/// The byte order of a section, from its header's first 12 bytes.
+/// Returns the byte order of a section, from its header's first 12 bytes.
 pub(crate) fn section_byte_order(start: &[u8]) -> Result<ByteOrder, ReadErrorKind> {
     let found = start
         .get(HEADER..)
@@ -131,7 +131,7 @@ pub(crate) fn section_byte_order(start: &[u8]) -> Result<ByteOrder, ReadErrorKin
         .ok_or(ReadErrorKind::ByteOrderMagic { found })
 }
 
-/// Completes the block that begins at `start` and is complete but for its lengths.
+/// Adds the lengths to a block that begins at `start` and is otherwise complete.
 pub(crate) fn finish_block(start: usize, order: ByteOrder, out: &mut Vec<u8>) {
     let length = out.len() - start + TRAILER;
     let length = order.of_u32(u32::try_from(length).unwrap_or(u32::MAX));

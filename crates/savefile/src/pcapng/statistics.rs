@@ -9,7 +9,7 @@ use crate::{ByteOrder, Timestamp};
 /// Bytes of the body before its options: interface and timestamp.
 const FIXED: usize = 12;
 
-/// Counters of an interface, as the file gives them.
+/// The counters of an interface, in the file's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics<'a> {
     block: RawBlock<'a>,
@@ -19,20 +19,20 @@ pub struct Statistics<'a> {
     ticks: u64,
 }
 
-/// Counters of an interface; none where a count is not known.
+/// The counters of an interface; `None` for an unknown count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceStatistics {
     /// Index of the interface, counted over all sections.
     pub interface: u32,
-    /// When the counters were read.
+    /// The time when the counters were read.
     pub timestamp: Timestamp,
-    /// When the capture began.
+    /// The time when the capture began.
     pub start: Option<Timestamp>,
-    /// When the capture ended.
+    /// The time when the capture ended.
     pub end: Option<Timestamp>,
     /// Packets received by the interface (`isb_ifrecv`).
     pub received: Option<u64>,
-    /// Packets dropped by the interface for want of resources (`isb_ifdrop`).
+    /// Packets dropped by the interface because resources were missing (`isb_ifdrop`).
     pub dropped_by_interface: Option<u64>,
     /// Packets that the filter accepted (`isb_filteraccept`).
     pub accepted_by_filter: Option<u64>,
@@ -45,7 +45,7 @@ pub struct InterfaceStatistics {
 }
 
 impl InterfaceStatistics {
-    /// Statistics without any counter.
+    /// Creates statistics without any counter.
     #[must_use]
     pub fn new(interface: u32, timestamp: Timestamp) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl InterfaceStatistics {
         }
     }
 
-    /// Appends the block for an interface that the section calls `interface`.
+    /// Appends the block; `interface` is the number in the section.
     pub(crate) fn encode(&self, interface: u32, clock: Clock, order: ByteOrder, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&order.of_u32(block_type::STATISTICS));
@@ -98,8 +98,8 @@ impl InterfaceStatistics {
 }
 
 impl<'a> Statistics<'a> {
-    /// Reads the block's fixed part; none where it is too short or names an interface that is not
-    /// described (it is then passed on raw).
+    /// Parses the block's fixed part. Returns `None` if it is too short, or if the section does not
+    /// describe its interface; the block is then passed on raw.
     pub(crate) fn parse(block: RawBlock<'a>, interfaces: &InterfaceTable) -> Option<Self> {
         let order = block.byte_order();
         let interface = order.u32_at(block.body(), 0)?;
@@ -111,13 +111,13 @@ impl<'a> Statistics<'a> {
         })
     }
 
-    /// Index of the interface, counted over all sections.
+    /// Returns the index of the interface, counted over all sections.
     #[must_use]
     pub fn interface(&self) -> u32 {
         self.interface
     }
 
-    /// The counters; of options that are given more than once, the last counts.
+    /// Returns the counters; if an option is repeated, the last one counts.
     #[must_use]
     pub fn counters(&self) -> InterfaceStatistics {
         let order = self.block.byte_order();
@@ -141,20 +141,20 @@ impl<'a> Statistics<'a> {
         counters
     }
 
-    /// The block as it is in the file.
+    /// Returns the block as it is in the file.
     #[must_use]
     pub fn block(&self) -> RawBlock<'a> {
         self.block
     }
 
-    /// All options as they are in the file.
+    /// Returns all options as they are in the file.
     #[must_use]
     pub fn options(&self) -> Options<'a> {
         self.block.options_at(FIXED)
     }
 }
 
-/// pcapng timestamps are two 32-bit numbers, the upper half first in either byte order.
+/// Splits ticks into pcapng's two 32-bit numbers, the upper half first in either byte order.
 pub(crate) fn split_ticks(ticks: u64, order: ByteOrder) -> [u8; 8] {
     let [h0, h1, h2, h3, l0, l1, l2, l3] = ticks.to_be_bytes();
     let [a, b, c, d] = order.of_u32(u32::from_be_bytes([h0, h1, h2, h3]));

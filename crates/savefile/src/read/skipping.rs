@@ -12,7 +12,7 @@ use super::input::Input;
 use crate::codec::{Codec, Compression, MAGIC_LEN};
 use crate::index::{SkippingFile, SkippingStream, Skips};
 
-/// The bytes of a file, decompressed, without the stretches.
+/// Opens the bytes of a file, decompressed, without the skipped stretches.
 pub(super) fn open(file: File, skips: &Arc<Skips>) -> io::Result<Box<dyn Read + Send>> {
     let stream = Input::new(Box::new(From {
         file: file.try_clone()?,
@@ -31,7 +31,7 @@ pub(super) fn open(file: File, skips: &Arc<Skips>) -> io::Result<Box<dyn Read + 
     }))
 }
 
-/// The file, decompressed from a place on.
+/// Opens the file, decompressed from a place on.
 fn from(file: &File, at: u64, compression: Compression) -> io::Result<Input> {
     let file = file.try_clone()?;
     let begins = |at, with: &[u8]| {
@@ -41,7 +41,7 @@ fn from(file: &File, at: u64, compression: Compression) -> io::Result<Input> {
     };
     let mut magic = [0; MAGIC_LEN];
     file.read_exact_at(&mut magic, at)?;
-    // No block of zstd or lz4 is as long as it would be if a magic were its header.
+    // No block of zstd or lz4 is as long as it would be if a magic number were its header.
     let header = match (Compression::detect(&magic), compression) {
         (Some(found), _) if found == compression => &[][..],
         (_, Compression::Zstd) if begins(0, Codec::Zstd(0).begin()) => Codec::Zstd(0).begin(),
@@ -54,7 +54,7 @@ fn from(file: &File, at: u64, compression: Compression) -> io::Result<Input> {
     Input::new(Box::new(header.chain(From { file, at })))
 }
 
-/// A file from a place on.
+/// A file, read from a place on.
 struct From {
     file: File,
     at: u64,

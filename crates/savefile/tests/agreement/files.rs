@@ -1,5 +1,4 @@
-//! Files on which the agreement with libpcap is tested: variants, bounds and damages of both
-//! formats.
+//! Files for testing the agreement with libpcap: variants, limits and damage of both formats.
 
 use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
@@ -408,7 +407,7 @@ fn damages(ng: Ng, cases: &mut Cases) {
     }
 }
 
-/// Files that ringtap reads and libpcap does not.
+/// Returns files that ringtap reads and libpcap rejects.
 pub(crate) fn beyond_libpcap() -> Cases {
     let ng = Ng(LITTLE);
     let other = Ng(BIG);

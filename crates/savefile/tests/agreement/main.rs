@@ -1,15 +1,15 @@
-//! Agreement with the installed libpcap: what `tcpdump -r` accepts and refuses, and which packets
-//! it gives.
+//! Compares the reader with the installed libpcap: the files that `tcpdump -r` accepts and rejects,
+//! and their packets.
 //!
 //! Deliberate differences, each of which is a limitation of libpcap 1.10:
 //! - A pcapng file whose interfaces differ in link type or snaplen: libpcap ends with an error at
 //!   the interface that differs, ringtap reads on.
-//! - Sections of different byte order: libpcap takes the later one's lengths for damage.
-//! - A link type for which libpcap has no filter compiler: tcpdump cannot read the file, though
+//! - Sections of different byte order: libpcap reports the later one's lengths as damage.
+//! - A link type for which libpcap has no filter compiler: tcpdump cannot read the file, although
 //!   libpcap's reader can.
-//! - A fraction of a second that exceeds a second (damaged files): libpcap lets it wrap at 32 bits
-//!   when it turns microseconds into nanoseconds and writes them.
-//! - Binary timestamp units finer than 2^-34 s: libpcap's conversion to nanoseconds overflows.
+//! - A fraction of more than a second (damaged files): in libpcap it wraps at 32 bits when it is
+//!   converted from microseconds to nanoseconds and written.
+//! - Binary time stamp units finer than 2^-34 s: libpcap's conversion to nanoseconds overflows.
 //! - Seconds beyond 32 bits: libpcap cuts them when it writes pcap.
 
 #[path = "../savefile/collect.rs"]
@@ -77,8 +77,8 @@ fn several_link_types() {
     }
 }
 
-/// Every link type that a file may state means the same DLT_ value to libpcap, and has the same
-/// name where libpcap has one.
+/// Every link type in a file has the same DLT_ value as in libpcap, and the same name if libpcap
+/// has one.
 fn link_types_agree() {
     let mut oracle = Oracle::start().expect("oracle");
     let file = tempfile::NamedTempFile::new().expect("temporary file");
@@ -96,7 +96,7 @@ fn link_types_agree() {
         if let Ok((name, _)) = oracle.link_type(dlt)
             && !name.is_empty()
         {
-            // A newer name is there beside the former one.
+            // A newer name exists beside the former one.
             match versions::is_name_newer(dlt) {
                 true => assert_eq!(LinkType::from_name(&name), Some(link_type), "DLT_ {dlt}"),
                 false => assert_eq!(link_type.name(), Some(name.as_str()), "DLT_ {dlt}"),
@@ -117,7 +117,7 @@ fn compare_all(cases: Vec<(String, Vec<u8>)>) {
     assert!(disagreements.is_empty(), "{}", disagreements.join("\n"));
 }
 
-/// A file of those bytes, in a folder that outlives the test by the temporary folder's rules.
+/// Writes the bytes to a temporary file.
 fn written(bytes: &[u8]) -> tempfile::TempPath {
     let file = tempfile::NamedTempFile::new().expect("temporary file");
     std::fs::write(file.path(), bytes).expect("written");
@@ -155,10 +155,10 @@ fn compare(file: &Path, bytes: &[u8]) -> Result<(), String> {
         .iter()
         .any(|packet| packet.data.len() > readable)
     {
-        // What libpcap wrote then, it does not read itself.
+        // libpcap cannot read the file that it wrote here.
         return Ok(());
     }
-    // Their output, read by the reader itself, is the same again.
+    // The reader reads the same packets from libpcap's output.
     let again = read_bytes(&theirs.stdout);
     compare_packets(&expected, &again).map_err(|what| format!("libpcap's output: {what}"))
 }
@@ -196,7 +196,7 @@ fn same(theirs: &RawPacket, ours: &OwnedPacket) -> bool {
         && theirs.data == ours.data
 }
 
-/// A pcap file in this machine's byte order, taken apart without the crate.
+/// A pcap file in this machine's byte order, parsed without the crate.
 struct RawFile {
     link_type_field: u32,
     packets: Vec<RawPacket>,

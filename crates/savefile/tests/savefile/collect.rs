@@ -1,4 +1,4 @@
-//! A whole file read into memory, to compare.
+//! Reads a whole file into memory, for comparisons.
 
 use std::io::Cursor;
 
@@ -28,22 +28,22 @@ impl OwnedPacket {
     }
 }
 
-/// What a file held until its end or the damage.
+/// The contents of a file, up to its end or the damage.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub(crate) packets: Vec<OwnedPacket>,
-    /// Packets that were read, whether chosen or not.
+    /// Number of packets read, accepted or not.
     pub(crate) read: usize,
-    /// Those of them that were handed over one by one.
+    /// Number of these packets that were delivered one by one.
     pub(crate) visited: usize,
     pub(crate) interfaces: Vec<Interface>,
-    /// Items that are not runs, in words.
+    /// Descriptions of the items that are not runs.
     pub(crate) others: Vec<String>,
     pub(crate) error: Option<ReadError>,
 }
 
 impl Collected {
-    /// The error's text.
+    /// Returns the error's text.
     pub(crate) fn error_text(&self) -> String {
         self.error
             .as_ref()
@@ -67,16 +67,16 @@ pub(crate) fn read_with(bytes: &[u8], options: &ReadOptions) -> Collected {
     }
 }
 
-/// Reads all that is left. After an error, the reader must have ended.
+/// Reads all remaining items. After an error, the reader must have ended.
 pub(crate) fn collect(reader: Reader) -> Collected {
     collect_in(reader, Way::Runs)
 }
 
-/// How packets are taken.
+/// The way in which packets are delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Runs,
-    /// One by one, where the reader can hand them over so.
+    /// One by one, where the reader supports it.
     Visits,
 }
 

@@ -1,4 +1,4 @@
-//! gzip, zstd and lz4 input: whole, of several members, cut and damaged.
+//! gzip, zstd and lz4 input: complete, with several members, cut and damaged.
 
 use std::io::Write;
 
@@ -37,7 +37,7 @@ fn lz4(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-/// A file of 300 packets that does not compress to nothing.
+/// Returns a file of 300 packets that does not compress well.
 fn plain() -> Vec<u8> {
     let header = PcapHeader::MICROS;
     let mut state = 1u32;

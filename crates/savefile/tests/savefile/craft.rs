@@ -1,5 +1,5 @@
-//! Encoders of capture files, written from the formats' documents and independent of the crate's
-//! writers: any byte order, any damage.
+//! Encoders of capture files in any byte order and with any damage. They follow the documents of
+//! the formats and do not use the crate's writers.
 
 use ringtap_savefile::ByteOrder;
 
@@ -38,7 +38,7 @@ impl PcapHeader {
         .concat()
     }
 
-    /// A record whose four fields are given as they are to stand in the file.
+    /// Returns a record with these four header fields.
     pub(crate) fn record(&self, fields: [u32; 4], data: &[u8]) -> Vec<u8> {
         let mut bytes = fields.map(|field| self.order.of_u32(field)).concat();
         if self.magic == 0xa1b2_cd34 {
@@ -48,14 +48,14 @@ impl PcapHeader {
         bytes
     }
 
-    /// A whole packet at 1 s and 2 units.
+    /// Returns a complete packet at 1 s and 2 units.
     pub(crate) fn packet(&self, data: &[u8]) -> Vec<u8> {
         let caplen = u32::try_from(data.len()).expect("small");
         self.record([1, 2, caplen, caplen], data)
     }
 }
 
-/// A byte pattern of that length.
+/// Returns a byte pattern of a given length.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     (0..=255).cycle().take(length).collect()
 }
@@ -65,14 +65,14 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
 pub(crate) struct Ng(pub(crate) ByteOrder);
 
 impl Ng {
-    /// A block around a body, which is padded.
+    /// Returns a block with a body, which is padded.
     pub(crate) fn block(self, block_type: u32, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
         let total = u32::try_from(padded + 12).expect("small");
         self.framed(block_type, total, body, total)
     }
 
-    /// A block with any two lengths.
+    /// Returns a block with any two lengths.
     pub(crate) fn framed(self, block_type: u32, length: u32, body: &[u8], trailer: u32) -> Vec<u8> {
         let padding = body.len().next_multiple_of(4) - body.len();
         [
@@ -123,7 +123,8 @@ impl Ng {
         .concat()
     }
 
-    /// Interface, ticks, caplen and len of an enhanced packet block, then its data and options.
+    /// Returns the body of an enhanced packet block: interface, ticks, caplen and len, then data
+    /// and options.
     pub(crate) fn enhanced_body(
         self,
         fields: (u32, u64, u32, u32),
@@ -165,7 +166,7 @@ impl Ng {
         self.block(2, &body)
     }
 
-    /// A section with one Ethernet interface without a snaplen.
+    /// Returns a section with one Ethernet interface without a snaplen.
     pub(crate) fn prelude(self) -> Vec<u8> {
         [self.section(), self.interface(1, 0, &[])].concat()
     }

@@ -1,5 +1,5 @@
-//! Damage of every kind: the packets before it are delivered, then an error that names the place,
-//! what was expected and what was found.
+//! Damage of every kind: the packets before it are delivered, then an error with the place, the
+//! expected and the found value.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use ringtap_savefile::{Limits, ReadErrorKind, ReadOptions, Reader};
 use crate::collect::{read_bytes, read_with};
 use crate::craft::{LITTLE, Ng, PcapHeader, pattern};
 
-/// Reads `bytes` and expects that many packets, then that error.
+/// Reads `bytes` and expects this number of packets, then this error.
 #[track_caller]
 fn expect(bytes: &[u8], packets: usize, error: &str) {
     let file = read_bytes(bytes);
@@ -314,7 +314,7 @@ fn descriptions_are_bounded() {
 
 #[test]
 fn a_length_without_data_costs_no_memory() {
-    // 128 MiB are within the bounds for D-Bus; 20 bytes of them are there.
+    // 128 MiB are within the limits for D-Bus; the file has 20 bytes of them.
     let header = PcapHeader {
         snaplen: 0,
         link_type: 231,

@@ -1,4 +1,4 @@
-//! Files written out byte by byte, with every kind of block and the variants of pcap.
+//! Files written byte by byte, with every kind of block and all variants of pcap.
 
 use ringtap_savefile::{
     CaptureFilter, Compression, Encoding, Format, Interface, InterfaceTable, Item, LinkType,

@@ -1,5 +1,5 @@
-//! The crate's behaviour through its public interface: golden files, damage, streaming,
-//! compression, round trips, writers.
+//! Tests of the crate's public interface: golden files, damage, streaming, compression, round
+//! trips, writers.
 
 mod collect;
 mod compression;

@@ -1,4 +1,4 @@
-//! A large file that is read ahead gives what it gives when read by one thread.
+//! A large file yields the same items if it is read ahead or read by one thread.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 const MIB: usize = 1024 * 1024;
 
-/// Packets of many sizes, some larger than a stretch, of at least 9 MiB together.
+/// Returns packet sizes, some larger than a stretch, of at least 9 MiB together.
 fn sizes() -> impl Iterator<Item = usize> {
     let sizes = [0, 60, 1500, 9000, 77, 70_000, 262_144, 4096, 1];
     let mut total = 0;
@@ -36,7 +36,7 @@ fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
     file
 }
 
-/// Chooses about half of the packets, and those of a kind.
+/// Accepts about half of the packets, and all of 77 bytes.
 struct Even;
 
 fn is_even(len: u32, data: &[u8]) -> bool {
@@ -49,12 +49,12 @@ impl PacketFilter for Even {
     }
 }
 
-/// A file's bytes, in the place of a mapping, which may be looked at so many times.
+/// A file's bytes instead of a mapping; they may be used `looks` times.
 struct Bytes {
     file: File,
     bytes: Vec<u8>,
     looks: usize,
-    /// Where it was looked at up to.
+    /// The end of the bytes that were used.
     passed: usize,
 }
 
@@ -88,7 +88,7 @@ impl Mapped for Bytes {
     }
 }
 
-/// What maps nothing, all of a file, some of it, and fails.
+/// No mapping, one of the whole file, one that ends early, and one that fails.
 pub(crate) const MAPS: [Option<MapFile>; 4] = [
     None,
     Some(MapFile(|file| Bytes::of(file, usize::MAX))),

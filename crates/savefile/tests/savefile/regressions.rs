@@ -1,4 +1,4 @@
-//! Inputs that were once mishandled, kept under `testdata/savefile/` with what was wrong.
+//! Inputs that were once handled wrongly, kept under `testdata/savefile/` with a description.
 
 use std::path::{Path, PathBuf};
 

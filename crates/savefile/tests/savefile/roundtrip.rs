@@ -1,5 +1,5 @@
-//! Round trips: what is written is read again, in both formats, both byte orders, packet by packet
-//! and run by run.
+//! Round trips: written files are read again, in both formats and both byte orders, packet by
+//! packet and run by run.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn orders() -> impl Strategy<Value = ByteOrder> {
     prop_oneof![Just(LITTLE), Just(BIG)]
 }
 
-/// Packets of up to three interfaces, some of them larger than what is copied.
+/// Returns packets of up to three interfaces; some are too large to be copied.
 fn packets() -> impl Strategy<Value = Vec<OwnedPacket>> {
     let length = prop_oneof![8 => 0..200usize, 1 => 4090..4100usize, 1 => 9000..9003usize];
     let data = (length, any::<u8>()).prop_map(|(length, byte)| vec![byte; length]);
@@ -92,7 +92,7 @@ fn rewrite_pcapng(file: &[u8]) -> Vec<u8> {
     writer.finish().expect("memory").0
 }
 
-/// Reads a file and writes its interfaces and packets in that byte order.
+/// Reads a file and writes its interfaces and packets in the given byte order.
 fn rewrite_in(file: &[u8], order: ByteOrder) -> Vec<u8> {
     let input = Box::new(std::io::Cursor::new(file.to_vec()));
     let mut reader = Reader::new(input, "memory", &ReadOptions::default()).expect("header");

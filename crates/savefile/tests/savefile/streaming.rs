@@ -8,7 +8,7 @@ use ringtap_savefile::{Item, ReadErrorKind, ReadOptions, Reader};
 use crate::collect::{collect, read_bytes};
 use crate::craft::{LITTLE, Ng, PcapHeader, pattern};
 
-/// The next run's number of packets.
+/// Returns the number of packets in the next run.
 fn next_run(reader: &mut Reader) -> usize {
     loop {
         match reader.next().expect("valid").expect("not the end") {
@@ -23,7 +23,7 @@ fn pipe_delivers(head: &[u8], packet: &[u8]) {
     input.write_all(head).expect("written");
     let options = ReadOptions::default();
     let mut reader = Reader::new(Box::new(output), "pipe", &options).expect("header");
-    // Each packet is given before there is more, and half a packet is not.
+    // Each packet is delivered before there is more; half a packet is not.
     for _ in 0..3 {
         input.write_all(packet).expect("written");
         assert_eq!(next_run(&mut reader), 1);
@@ -66,7 +66,7 @@ fn a_compressed_pipe_delivers_what_it_has() {
     assert!(matches!(reader.next(), Ok(None)));
 }
 
-/// Gives one byte a call, and none every other call.
+/// Returns one byte per call, and none in every other call.
 struct Dribble(io::Cursor<Vec<u8>>, bool);
 
 impl Read for Dribble {
@@ -97,7 +97,7 @@ fn byte_by_byte_is_the_same() {
     assert_eq!(slow.error_text(), "no error");
 }
 
-/// Has nothing yet after its first bytes.
+/// Returns WouldBlock after its first bytes.
 struct NotYet(Vec<Vec<u8>>);
 
 impl Read for NotYet {
@@ -134,7 +134,7 @@ fn an_input_that_would_block_can_be_asked_again() {
     assert_eq!(next_run(&mut reader), 1);
 }
 
-/// Fails where another would end.
+/// Fails where another reader would end.
 struct Failing(io::Cursor<Vec<u8>>);
 
 impl Read for Failing {

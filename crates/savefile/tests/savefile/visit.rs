@@ -1,4 +1,4 @@
-//! Packets that are handed over one by one from a mapped file are those of its runs.
+//! A mapped file delivers the same packets one by one as in runs.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::collect::{Collected, Way, collect_in};
 use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 use crate::read_ahead::MAPS;
 
-/// A file that is large enough to be mapped, with an end that changes.
+/// A file that is large enough to be mapped, with a variable end.
 struct Ended {
     file: tempfile::NamedTempFile,
     start: u64,
@@ -25,7 +25,7 @@ impl Ended {
         }
     }
 
-    /// With that end, by runs and by visits.
+    /// Reads the file with this end, by runs and by visits.
     fn read(&mut self, end: &[u8]) -> [Collected; 2] {
         let file = self.file.as_file_mut();
         file.set_len(self.start).expect("cut");
@@ -52,7 +52,7 @@ fn assert_same([runs, visits]: &[Collected; 2]) {
     assert_eq!((visits.read, runs.visited), (runs.read, 0));
 }
 
-/// Numbers by chance, the same each time.
+/// Returns pseudo-random numbers, the same each time.
 fn chance() -> impl FnMut(usize) -> usize {
     let mut state = 77_u32;
     move |below| {
@@ -61,7 +61,7 @@ fn chance() -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Whole ends, and ends of which a few bytes were changed, or the last ones left out.
+/// Compares intact ends, and ends with a few changed or missing bytes.
 fn assert_same_when_damaged(start: &[u8], end: &[u8]) {
     let mut file = Ended::new(start);
     let whole = file.read(end);
@@ -107,7 +107,7 @@ fn damaged_blocks_are_told_at_the_same_place() {
     assert_same_when_damaged(&[ng.prelude(), large].concat(), &end);
 }
 
-/// Packets are cut to the snapshot length; a block is longer than what is looked at at once.
+/// Packets are cut to the snapshot length; a block is longer than the window of a mapped file.
 #[test]
 fn what_is_cut_and_what_is_large_is_the_same() {
     let header = PcapHeader {

@@ -1,4 +1,5 @@
-//! The writers: what a call writes, how it fails, and what is intact then.
+//! The writers: the bytes that a call writes, its errors, and the intact part of the file after
+//! one.
 
 use std::io::{self, IoSlice, Write};
 
@@ -20,7 +21,7 @@ fn packet(data: &[u8]) -> Packet<'_> {
     }
 }
 
-/// Takes so many bytes in all, and so many a call.
+/// Takes a limited number of bytes in all, and per call.
 struct Short {
     taken: Vec<u8>,
     room: usize,
@@ -94,7 +95,7 @@ fn a_pcap_file_byte_for_byte() {
     }
 }
 
-/// A damaged file's time is written as it was read, where the format has room for it.
+/// A damaged file's time is written as it was read, if the format has room for it.
 #[test]
 fn an_invalid_time_is_written_as_it_was_stored() {
     let micros = Timestamp::from_micros(1, 4_000_000_000);
@@ -103,7 +104,7 @@ fn an_invalid_time_is_written_as_it_was_stored() {
         (micros, false, [1, 4_000_000_000]),
         (nanos, true, [1, 4_000_000_000]),
         (nanos, false, [1, 4_000_000]),
-        // There is no room for so many nanoseconds.
+        // The format has no room for so many nanoseconds.
         (micros, true, [4001, 0]),
         (
             Timestamp::from_micros(1, 1_000_001),
@@ -131,7 +132,7 @@ fn an_invalid_time_is_written_as_it_was_stored() {
     }
 }
 
-/// pcapng has no fractions.
+/// pcapng does not store fractions.
 #[test]
 fn invalid_times_that_are_altered_are_counted() {
     let mut writer = PcapngWriter::new(Vec::new(), &Section::new(LITTLE)).expect("memory");
@@ -345,7 +346,7 @@ fn short_and_interrupted_writes_are_continued() {
 
 #[test]
 fn a_full_output_tells_what_is_intact() {
-    // Each with what precedes the packets, and a packet's bytes.
+    // Each size with the bytes before the packets, and a packet's bytes.
     let sizes = [100usize, 5000, 3];
     for room in 100..6000 {
         let mut sink = Short::new(room, 1 << 20);
