@@ -23,7 +23,7 @@ const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 /// Link types whose numbers are the same in files, named or not (`DLT_MATCHING_MIN`,
 /// `DLT_MATCHING_MAX`).
 const MATCHING: std::ops::RangeInclusive<c_int> = 104..=304;
-/// Bytes of a stream's buffer if no other process reads the file while it is written.
+/// Bytes of the buffer of a stream that is a file or a device, but not a terminal.
 const BUFFER: usize = 64 * 1024;
 
 /// A buffer of `malloc`.

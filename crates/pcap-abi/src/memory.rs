@@ -16,7 +16,7 @@ pub(crate) fn array<T: Copy>(items: &[T]) -> Option<*mut T> {
     Some(memory)
 }
 
-/// Frees an array of [`array`]; does nothing for null.
+/// Frees an array of [`array()`]; does nothing for null.
 pub(crate) fn free(array: *mut c_int) {
     // SAFETY: C's contract: `array` made it, and it is freed once.
     unsafe { libc::free(array.cast()) };

@@ -99,7 +99,7 @@ impl Usage {
     /// Returns the usage of the calling thread.
     ///
     /// # Errors
-    /// `getrusage` fails, which the kernel's code rules out.
+    /// `getrusage` fails, which does not happen with these arguments.
     pub fn of_this_thread() -> Result<Self> {
         Self::of(libc::RUSAGE_THREAD)
     }
@@ -108,7 +108,7 @@ impl Usage {
     /// their descendants.
     ///
     /// # Errors
-    /// `getrusage` fails, which the kernel's code rules out.
+    /// `getrusage` fails, which does not happen with these arguments.
     pub fn of_children() -> Result<Self> {
         Self::of(libc::RUSAGE_CHILDREN)
     }

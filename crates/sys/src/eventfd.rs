@@ -33,7 +33,7 @@ impl Waker {
         if fd < 0 {
             return Err(Error::last("eventfd", ""));
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self(Arc::new(Inner {
             pending: AtomicBool::new(false),

@@ -17,7 +17,7 @@ pub struct Interest<'a> {
 }
 
 impl<'a> Interest<'a> {
-    /// Waits until the descriptor is readable.
+    /// Makes [`wait`] wait until the descriptor is readable.
     #[must_use]
     pub const fn read(fd: BorrowedFd<'a>) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl<'a> Interest<'a> {
         }
     }
 
-    /// Waits until the descriptor is writable.
+    /// Makes [`wait`] wait until the descriptor is writable.
     #[must_use]
     pub const fn write(fd: BorrowedFd<'a>) -> Self {
         Self {
@@ -66,7 +66,7 @@ pub fn make_blocking(file: &File) -> std::io::Result<()> {
 }
 
 /// Opens a FIFO for reading without waiting for a writer (`O_NONBLOCK`, fifo(7)). To wait, call
-/// [`wait`]; a read of an empty FIFO fails with `EAGAIN`.
+/// [`wait`]; a read of an empty FIFO that has a writer fails with `EAGAIN`.
 ///
 /// # Errors
 /// As open(2).

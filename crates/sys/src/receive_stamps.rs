@@ -109,7 +109,7 @@ impl ReceiveStamps {
         if fd < 0 {
             return Err(Error::last("socket(AF_UNIX)", device));
         }
-        // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self {
             socket,

@@ -313,7 +313,7 @@ impl TimerSlack {
     /// Sets the smallest slack, one nanosecond.
     ///
     /// # Errors
-    /// `prctl` fails, which the kernel's code rules out.
+    /// `prctl` fails, which does not happen with these arguments.
     pub fn least() -> Result<Self> {
         // SAFETY: takes no pointer.
         let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };

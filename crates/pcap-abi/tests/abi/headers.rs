@@ -18,7 +18,8 @@ const OTHER_MACROS: [(&str, &str); 1] = [(
     "the last link type of libpcap 1.11, which has another name for it",
 )];
 
-/// The headers that programs include before, so that the system's macros can be told from ours.
+/// The headers that programs include before, to separate the system's macros from those of the
+/// headers.
 const SYSTEM: &str = "\
 #include <stddef.h>
 #include <stdio.h>

@@ -124,8 +124,8 @@ impl Stamp {
         })
     }
 
-    /// Returns whether `now` is the stamp of the same unchanged file. If its time has no nanoseconds,
-    /// only seconds are compared, because many archives keep only these.
+    /// Returns whether `now` is the stamp of the same unchanged file. If its time has no
+    /// nanoseconds, only seconds are compared, because many archives keep only these.
     fn is_of(&self, now: &Self) -> bool {
         let (then, seen) = (self.modified, now.modified);
         let same_time = then == seen || (seen.subsec_nanos() == 0 && then.secs() == seen.secs());

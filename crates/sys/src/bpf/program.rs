@@ -14,7 +14,7 @@ use crate::netns::Namespace;
 
 /// The licence that programs declare; the kernel treats it as compatible with the GPL. Since 5.8 no
 /// helper that ringtap calls requires that (before, `bpf_ktime_get_ns` did). Kernel functions
-/// (kfuncs, such as the one for a NIC's receive time) always do.
+/// (kfuncs, such as the one for an adapter's receive time) always do.
 pub const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
 
 /// The first and the largest size of the buffer for the verifier's log, in bytes.

@@ -1,5 +1,5 @@
 //! Sends frames as they are, one system call each: for live tests and measurements of delay. To
-//! send many frames, use [`super::send`].
+//! send many frames, use [`super::Sender`].
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 

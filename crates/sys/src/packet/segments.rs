@@ -1,10 +1,10 @@
 //! Sends many UDP datagrams as one; the kernel or the adapter splits them (`PACKET_VNET_HDR`,
 //! packet(7); `linux/virtio_net.h`; Linux 6.2 for UDP).
 //!
-//! The packet socket takes one head and the payloads of several datagrams that share it, so the way
-//! through the kernel to the driver is passed once for all of them. The kernel fills in the
-//! differences: lengths, the IPv4 identification, which counts up, and checksums unless the adapter
-//! computes them. The queueing discipline cannot be bypassed, because packets are not split there.
+//! The packet socket takes one head and the payloads of several datagrams that share it. So all of
+//! them pass through the kernel to the driver as one. The kernel fills in the differences: lengths,
+//! the IPv4 identification, which counts up, and checksums unless the adapter computes them. The
+//! queueing discipline cannot be bypassed, because packets are not split there.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
