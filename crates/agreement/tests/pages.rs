@@ -1,5 +1,5 @@
-//! The examples of the language's pages in every engine: what a page says of a packet is what the program
-//! says of it, in the interpreter, in native code, and in the kernel.
+//! Tests the examples of the language's pages in every engine: programs must decide about packets
+//! as the page says, in the interpreter, in native code, and in the kernel.
 
 #[path = "../../filter/tests/documentation/page.rs"]
 mod page;
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     suite(tests.collect())
 }
 
-/// Every example on every packet that it names, optimised and not; every name of the tables of names, on
-/// packets that its program rejects and accepts.
+/// Tests every example on every packet that it names, optimised and not; and every name of the
+/// tables of names, on packets that its program rejects and accepts.
 fn examples_agree(engine: Engine) {
     const AT_LEAST: usize = 500;
     let samples = page::samples();
@@ -58,7 +58,7 @@ fn examples_agree(engine: Engine) {
     assert!(compared >= AT_LEAST, "only {compared} verdicts");
 }
 
-/// How many verdicts were compared, of the optimised program and the other.
+/// Returns how many verdicts were compared, of the optimised program and the other.
 fn agree(engine: Engine, example: &Example, sample: &Sample, taken: bool) -> usize {
     let Example {
         place, expression, ..
@@ -77,7 +77,7 @@ fn agree(engine: Engine, example: &Example, sample: &Sample, taken: bool) -> usi
     compared
 }
 
-/// The same for a name, on packets made to the program's measure.
+/// Does the same for a name, on packets made for the program.
 fn agree_on_made(engine: Engine, name: &Name) -> usize {
     const WALKS: usize = 2;
     let place = format!("{}: {}", name.place, name.expression);
@@ -99,7 +99,7 @@ fn compiled(expression: &str, options: &CompileOptions, place: &str) -> Program 
     program.unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 
-/// How many verdicts of the engine are the plain interpreter's; all of them, or it panics.
+/// Checks that all verdicts of the engine are the plain interpreter's; returns how many there are.
 fn checked(engine: Engine, program: &Program, packets: &[Packet], place: &str) -> usize {
     match (engine.check)(program, packets) {
         Ok(Checked::Compared(count)) => count,

@@ -1,5 +1,5 @@
-//! Searches by an index leave nothing out: whatever packet a program accepts, its keys meet the need
-//! of the expression, or it was said that its keys are not known.
+//! Searches with an index must miss nothing: if a program accepts a packet, its keys meet the need
+//! of the expression, or the keys were reported as unknown.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use ringtap_filter::search::{Followed, KeyReader, Need, need};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
 use ringtap_testkit::{expressions, suite, test};
 
-/// Packets that a program accepts, and others near to them, are made by so many walks through it.
+/// The number of walks through a program, which make packets that it accepts and similar ones.
 const WALKS: usize = 8;
 
 fn main() -> ExitCode {
@@ -22,15 +22,15 @@ fn main() -> ExitCode {
     ])
 }
 
-/// The expressions of one link type after the other, on packets of that type.
+/// Checks the expressions of one link type after the other, on packets of that type.
 #[derive(Default)]
 struct Checker {
     types: HashMap<u32, (Option<KeyReader>, Vec<Packet>)>,
-    /// Accepted packets whose keys are known, of expressions that need something.
+    /// Accepted packets with known keys, of expressions that need something.
     accepted: usize,
-    /// Rejected ones that do not meet the need: those that an index saves.
+    /// Rejected packets that do not meet the need: those that an index saves.
     saved: usize,
-    /// Packets of such expressions whose keys are not known.
+    /// Packets of such expressions with unknown keys.
     lost: usize,
 }
 
@@ -86,7 +86,7 @@ impl Checker {
 }
 
 impl Checker {
-    /// More packets than that were accepted, with keys that are known.
+    /// Checks that more than `least` packets with known keys were accepted.
     fn assert_useful(&self, least: usize) {
         let Self {
             accepted,
@@ -99,7 +99,7 @@ impl Checker {
     }
 }
 
-/// The packet, and the same with so much behind it that no header is cut.
+/// Returns the packet, and the same with so many bytes behind it that no header is cut.
 fn with_whole(packet: Packet) -> [Packet; 2] {
     let mut whole = packet.clone();
     whole.0.resize(whole.0.len().max(400), 0x45);
@@ -111,7 +111,7 @@ fn corpus() {
     let mut checker = Checker::default();
     let mut random = Random(8);
     for (dlt, cases) in expressions::by_link_type() {
-        // All over the list, another part of it for each type.
+        // From the whole list, a different part for each type.
         for case in cases.iter().skip(dlt as usize % 5).step_by(5) {
             checker.check(&case.expression, dlt, &mut random);
         }
@@ -136,7 +136,7 @@ fn random() {
     checker.assert_useful(1_000);
 }
 
-/// Headers that move the place of what follows, in every order and under every junction.
+/// Tests headers that move later offsets, in every order and under every junction.
 fn moved() {
     let mut checker = Checker::default();
     let mut random = Random(888);

@@ -1,5 +1,5 @@
-//! How long a packet takes in the interpreter, for a decimal program on standard input (the form
-//! of `tcpdump -ddd`): nanoseconds over a set of packets that stays in the cache.
+//! Measures the time of a packet in the interpreter, for a decimal program on standard input (the
+//! form of `tcpdump -ddd`): nanoseconds, over a set of packets that stays in the cache.
 
 use std::hint::black_box;
 use std::io::Read as _;
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// TCP or UDP over IPv4 with addresses and ports that vary with `n`.
+/// Returns TCP or UDP over IPv4 with addresses and ports that vary with `n`.
 fn packet(n: u8) -> [u8; 96] {
     let mut bytes = [0; 96];
     bytes[..12].copy_from_slice(&[6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6]);

@@ -1,6 +1,6 @@
-//! The size of programs against libpcap's optimised ones, over the committed expressions: both
-//! distributions, and the expressions that take more instructions here. An argument: the
-//! only link type (DLT number) to look at.
+//! Compares the size of programs with libpcap's optimised ones, over the committed expressions.
+//! Prints both distributions, and the expressions that take more instructions here. Argument: the
+//! only link type (DLT number) to compare.
 
 #[path = "../tests/common/sizes.rs"]
 mod sizes;

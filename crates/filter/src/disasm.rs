@@ -1,11 +1,12 @@
-//! Programs as text: the three forms that `tcpdump -d`, `-dd` and `-ddd` print.
+//! Prints programs in the three forms of `tcpdump -d`, `-dd` and `-ddd`.
 
 use std::fmt::Write as _;
 
 use crate::program::opcode as op;
 use crate::program::{Insn, Program};
 
-/// The form of `tcpdump -d`: one numbered instruction a line, with jump targets as line numbers.
+/// Returns the form of `tcpdump -d`: one numbered instruction a line, with jump targets as line
+/// numbers.
 #[must_use]
 pub fn listing(program: &Program) -> String {
     let mut text = String::new();
@@ -15,7 +16,7 @@ pub fn listing(program: &Program) -> String {
     text
 }
 
-/// The form of `tcpdump -dd`: the fragment of a C array.
+/// Returns the form of `tcpdump -dd`: the fragment of a C array.
 #[must_use]
 pub fn c_array(program: &Program) -> String {
     let mut text = String::new();
@@ -25,7 +26,7 @@ pub fn c_array(program: &Program) -> String {
     text
 }
 
-/// The form of `tcpdump -ddd`: decimal numbers, the first line being their count.
+/// Returns the form of `tcpdump -ddd`: decimal numbers, the first line being their count.
 #[must_use]
 pub fn decimal(program: &Program) -> String {
     let mut text = format!("{}\n", program.insns().len());
@@ -35,7 +36,7 @@ pub fn decimal(program: &Program) -> String {
     text
 }
 
-/// One instruction as `tcpdump -d` prints it, without the line's end.
+/// Returns one instruction as `tcpdump -d` prints it, without a line end.
 #[must_use]
 pub fn line(insn: &Insn, at: usize) -> String {
     let (name, operand) = mnemonic(insn, at);
@@ -70,7 +71,7 @@ fn mnemonic(insn: &Insn, at: usize) -> (&'static str, String) {
         op::STX => ("stx", format!("M[{k}]")),
         op::ALU => (arithmetic(code), arithmetic_operand(code, k)),
         op::JMP => match code & 0xf0 {
-            // Backwards only in programs for user space, whose distances are signed.
+            // Only programs for user space jump backwards; their distances are signed.
             op::JA => {
                 let distance = k.cast_signed() as isize;
                 ("ja", format!("{}", (at + 1).wrapping_add_signed(distance)))
@@ -103,7 +104,7 @@ fn arithmetic(code: u16) -> &'static str {
     }
 }
 
-/// Masks are shown in hexadecimal, all other constants in decimal.
+/// Returns an operand: masks in hexadecimal, all other constants in decimal.
 fn arithmetic_operand(code: u16, k: u32) -> String {
     match code & 0xf0 {
         op::NEG => String::new(),
@@ -133,7 +134,7 @@ fn load(insn: &Insn) -> (&'static str, String) {
     (name, operand)
 }
 
-/// The name by which tcpdump shows an ancillary load.
+/// Returns tcpdump's name of an ancillary load.
 fn ancillary(offset: u32) -> Option<&'static str> {
     Some(match offset {
         op::SKF_AD_PROTOCOL => "proto",

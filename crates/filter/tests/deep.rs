@@ -1,10 +1,10 @@
 //! Several `deep ( … )` in one expression: the walk over the headers is made once where that is
-//! enough, and they decide as one does around all of it.
+//! enough, and they decide like one around all of it.
 #![forbid(unsafe_code)]
 
 use ringtap_filter::{CompileOptions, LinkType, Program, Tables, compile};
 
-/// Pairs that take the same packets.
+/// Pairs that accept the same packets.
 const EQUAL: [(&str, &str); 6] = [
     (
         "deep (tcp port 80) or deep (udp port 53) or deep (icmp6) or deep (sctp)",
@@ -18,7 +18,7 @@ const EQUAL: [(&str, &str); 6] = [
         "not deep (tcp) and (deep (udp) or deep (icmp6))",
         "deep (not tcp and (udp or icmp6))",
     ),
-    // The first is not looked at where the packet is of the other version.
+    // The first part is not evaluated if the packet has the other version.
     (
         "(ip and deep (tcp port 80)) or deep (udp port 53)",
         "deep ((ip and tcp port 80) or udp port 53)",
@@ -40,7 +40,7 @@ fn compiled(expression: &str, optimize: bool) -> Program {
     compile(expression, &options, &Tables::new()).expect(expression)
 }
 
-/// A packet over IPv4 or, with so many headers of options before, IPv6.
+/// Makes a packet over IPv4, or over IPv6 with this many headers of options.
 fn packet(version: u8, options: usize, protocol: u8, ports: [u8; 2]) -> Vec<u8> {
     let mut packet = vec![0; 12];
     let transport = [[0, ports[0]], [0, ports[1]]].concat();

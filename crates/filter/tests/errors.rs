@@ -1,4 +1,4 @@
-//! Errors name the right place: `testdata/filter/errors.txt`, and how they look.
+//! Checks that errors name the right place (`testdata/filter/errors.txt`), and their text.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn places_kinds_and_hints() {
             format!("{:?}", error.span),
             name.clone() + &hint.clone().unwrap_or_default(),
         );
-        // A hint beyond what the list asks for is welcome.
+        // A hint that the list does not require is allowed.
         if found.0 != place || (found.1 != kind && name != kind) {
             wrong.push(format!("{} | {} | {expression}", found.0, found.1));
         }
@@ -60,7 +60,7 @@ fn rendered_with_the_place_marked() {
     assert!(text.ends_with("\n        ^"), "{text}");
 }
 
-/// A long expression is shown around the place only.
+/// Of a long expression only the text around the place is shown.
 #[test]
 fn long_lines_are_cut() {
     let expression = format!("{} port", "ip or ".repeat(5000));

@@ -1,5 +1,5 @@
-//! Explanations: that fields and numbers are called by their names. That the words say what the
-//! program does is tested inside the crate.
+//! Checks that explanations call fields and numbers by their names. Tests inside the crate check
+//! that they describe what the program does.
 
 use ringtap_filter::explain::{Cost, Explanation};
 use ringtap_filter::program::opcode as op;
@@ -10,7 +10,7 @@ fn explained(link_type: LinkType, expression: &str) -> String {
     options.ancillary = true;
     let program = compile(expression, &options, &Tables::new()).expect("a filter");
     let text = Explanation::new(&program, link_type).to_string();
-    // Lines are wrapped anywhere.
+    // Lines may be wrapped anywhere.
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -239,7 +239,7 @@ fn fields_and_numbers_have_their_names() {
 
 #[test]
 fn cost_counts_ways_and_bytes() {
-    // tcp dst port 80 over IPv4, with what it needs.
+    // tcp dst port 80 over IPv4, with the tests that it needs.
     let program = Program::new(vec![
         Insn::new(op::LD | op::H | op::ABS, 12),
         Insn::jump(op::JMP | op::JEQ, 0x800, 0, 6),

@@ -1,6 +1,6 @@
-//! `protochain`, whose programs have a loop: that it ends on every packet, and that what cannot run
-//! loops says so. (That it finds what libpcap finds is for the agreement tests; libpcap's own loop does
-//! not end on the packets here.)
+//! `protochain`, whose programs have a loop: it must end on every packet, and code that cannot run
+//! loops must report that. The agreement tests check the matches against libpcap, whose own loop
+//! does not end on the packets here.
 #![forbid(unsafe_code)]
 
 use ringtap_filter::ebpf::lower::{self, Hook, LowerError};
@@ -19,7 +19,7 @@ fn verdicts(expression: &str, packet: &[u8]) -> [bool; 2] {
     [false, true].map(|optimize| program(expression, optimize).run(packet, length) != 0)
 }
 
-/// An IPv6 header with this protocol behind it.
+/// Returns an IPv6 header with this protocol behind it.
 fn header(next: u8) -> Vec<u8> {
     let mut bytes = vec![0; 40];
     bytes[0] = 0x60;
@@ -29,8 +29,8 @@ fn header(next: u8) -> Vec<u8> {
 
 #[test]
 fn a_chain_that_leads_back_to_itself_is_left() {
-    // An authentication header that is followed by one; behind it the walk goes on at byte 24, where
-    // the address says the same again.
+    // An authentication header is followed by another one; the walk then continues at byte 24,
+    // where the address has the same bytes again.
     let mut packet = header(51);
     packet[24..26].copy_from_slice(&[51, 4]);
     packet.extend([51, 4]);

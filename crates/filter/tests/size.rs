@@ -1,5 +1,5 @@
-//! Optimised programs are no larger than libpcap's: over the committed corpus, in 98 of 100
-//! expressions and in all together.
+//! Checks that optimised programs are no larger than libpcap's, over the committed corpus: in 98 of
+//! 100 expressions, and in all together.
 
 #[path = "common/sizes.rs"]
 mod sizes;
@@ -31,7 +31,7 @@ fn programs_are_no_larger() {
         report.compared()
     );
     assert!(report.compared() >= AT_LEAST, "{}", report.compared());
-    // The optimiser of libpcap 1.11 does more.
+    // libpcap 1.11 optimises more.
     let is_newer = versions::is_newer(oracle.version().expect("a version"));
     let allowed = if is_newer { 3 } else { 2 };
     assert!(

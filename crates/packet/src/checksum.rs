@@ -16,14 +16,15 @@ use std::ops::Not;
 pub struct Sum(u64);
 
 impl Sum {
-    /// The sum over no bytes.
+    /// Returns the sum over no bytes.
     #[must_use]
     pub const fn new() -> Self {
         Self(0)
     }
 
-    /// The sum over the pseudo header of TCP, UDP and ICMPv6 (RFC 9293, section 3.1; RFC 8200, section
-    /// 8.1): both addresses, the protocol, and the length of header and payload in bytes.
+    /// Returns the sum over the pseudo header of TCP, UDP and ICMPv6 (RFC 9293, section 3.1; RFC
+    /// 8200, section 8.1): both addresses, the protocol, and the length of header and payload in
+    /// bytes.
     #[must_use]
     pub fn of_pseudo_header(
         source: &[u8],
@@ -35,7 +36,7 @@ impl Sum {
         Self(addresses.0 + u64::from(protocol) + (length as u64 & 0xffff_ffff))
     }
 
-    /// Adds bytes. An odd number of them is filled up with a zero, so that nothing can be added behind.
+    /// Adds bytes. An odd number of them is padded with a zero, so it must be the last call.
     #[inline]
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Self {
@@ -48,14 +49,15 @@ impl Sum {
         Self(self.0 + whole + rest)
     }
 
-    /// The checksum, as a field in network order holds it; 0 if a checksum was summed and is right.
+    /// Returns the checksum as a field in network order holds it; 0 if the bytes included a correct
+    /// checksum.
     #[inline]
     #[must_use]
     pub fn checksum(self) -> u16 {
         self.folded().not()
     }
 
-    /// The checksum of UDP, in which zero would say that there is none (RFC 768).
+    /// Returns the checksum of UDP, where zero means that there is none (RFC 768).
     #[must_use]
     pub fn udp_checksum(self) -> u16 {
         match self.checksum() {
@@ -64,7 +66,7 @@ impl Sum {
         }
     }
 
-    /// The checksum that would have been right where the sum covers a field that holds another one.
+    /// Returns the correct checksum if the sum covers a field with the value `field`.
     #[must_use]
     pub fn corrected(self, field: u16) -> u16 {
         let without = Self(u64::from(self.folded()) + u64::from(!field));
@@ -84,16 +86,16 @@ impl Sum {
     }
 }
 
-/// Returns the checksum of bytes, such as a header of IPv4 or a message of ICMP; 0 if they hold the
-/// right one.
+/// Returns the checksum of bytes, such as an IPv4 header or an ICMP message; 0 if they contain the
+/// correct one.
 #[must_use]
 pub fn of(bytes: &[u8]) -> u16 {
     Sum::new().with(bytes).checksum()
 }
 
-/// Returns the checksum after a field that it covers changed (RFC 1624, equation 3): a right one stays
-/// right, a wrong one stays as wrong as it was, and the rest of the packet is not needed. `old` and
-/// `new` have the same even length and lie at an even offset of what is summed.
+/// Returns the checksum after a change of a field that it covers (RFC 1624, equation 3). A correct
+/// one stays correct, a wrong one stays equally wrong, and the rest of the packet is not needed.
+/// `old` and `new` must have the same even length and an even offset in the covered bytes.
 #[must_use]
 pub fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     let (words, _) = old.as_chunks::<2>();
@@ -106,10 +108,10 @@ pub fn adjust(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
 
 /// CRC32c, the checksum of SCTP (RFC 9260, appendix A).
 pub mod crc32c {
-    /// Reflected.
+    /// The polynomial with reflected bits.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-    /// The remainder that each byte leaves.
+    /// The remainder of each byte.
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut index = 0;
@@ -127,7 +129,7 @@ pub mod crc32c {
         table
     };
 
-    /// Goes on over bytes.
+    /// Continues a checksum over bytes.
     fn over(crc: u32, bytes: impl Iterator<Item = u8>) -> u32 {
         bytes.fold(crc, |crc, byte| {
             let [low, ..] = crc.to_le_bytes();
@@ -141,8 +143,8 @@ pub mod crc32c {
         !over(u32::MAX, bytes)
     }
 
-    /// Returns by what the checksum of `len` bytes changes (exclusive or) when those from `at` on change: the
-    /// remainder is linear.
+    /// Returns the change (exclusive or) of the checksum of `len` bytes if those from `at` on
+    /// change: the remainder is linear.
     #[must_use]
     pub fn difference(len: usize, at: usize, old: &[u8], new: &[u8]) -> u32 {
         let changed = old.iter().zip(new).map(|(old, new)| old ^ new);

@@ -1,4 +1,4 @@
-//! Ethernet types: the numbers of what a frame carries (IANA, IEEE 802 numbers).
+//! Ethernet types: the protocol numbers of frames (IANA, IEEE 802 numbers).
 
 /// IPv4.
 pub const IPV4: u16 = 0x0800;
@@ -56,9 +56,9 @@ pub const NETWORK_SERVICE: u16 = 0x894f;
 pub const LOOPBACK: u16 = 0x9000;
 /// The tag of a service provider before IEEE 802.1ad.
 pub const QINQ_9100: u16 = 0x9100;
-/// Another one.
+/// Another tag of service providers before IEEE 802.1ad.
 pub const QINQ_9200: u16 = 0x9200;
-/// A timestamp that Arista's switches insert.
+/// A time stamp that Arista's switches insert.
 pub const ARISTA_TIMESTAMP: u16 = 0xd28b;
 
 /// The smallest type: smaller numbers in its place are lengths (IEEE 802.3, section 3.2.6).
@@ -73,7 +73,7 @@ pub const fn is_tag(ether_type: u16) -> bool {
     matches!(ether_type, VLAN | QINQ | QINQ_9100 | QINQ_9200)
 }
 
-/// Numbers of what PPP carries (IANA, PPP numbers).
+/// Protocol numbers of PPP (IANA, PPP numbers).
 pub mod ppp {
     /// IPv4.
     pub const IPV4: u16 = 0x0021;

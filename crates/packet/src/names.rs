@@ -1,14 +1,14 @@
-//! The databases of names in `/etc`: hosts(5), networks(5), services(5), protocols(5), ethers(5). Each line
-//! has two fields, most also aliases, and maybe a comment after `#`.
+//! The databases of names in `/etc`: hosts(5), networks(5), services(5), protocols(5), ethers(5).
+//! Each line has two fields, most also have aliases, and there may be a comment after `#`.
 //!
-//! Data in: a file's bytes, because comments and aliases come in any encoding. Data out: borrowed
-//! fields, and the numbers in them. Lines of another form are passed over, as the C library does.
+//! Input: a file's bytes, because comments and aliases may have any encoding. Output: borrowed
+//! fields, and the numbers in them. Other lines are skipped, as in the C library.
 
 /// One line without its comment.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a>(&'a [u8]);
 
-/// Returns the lines of a database that hold anything.
+/// Returns the lines of a database that are not empty.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let end = line
@@ -58,7 +58,7 @@ pub fn service(value: &str) -> Option<(u16, &str)> {
 /// Reads a decimal number without a sign.
 #[must_use]
 pub fn number<T: std::str::FromStr>(value: &str) -> Option<T> {
-    // FromStr takes a plus sign, which these files do not know.
+    // FromStr accepts a plus sign, which these files do not have.
     if value.starts_with('+') {
         None
     } else {

@@ -1,19 +1,19 @@
-//! The packet as every source hands it out: a borrowed view, never an owned copy.
+//! The packet as every source delivers it: a borrowed view, never an owned copy.
 
 /// A point in time: seconds and nanoseconds since 1970-01-01T00:00:00Z.
 ///
-/// Kept as two fields, because that is what pcap records and the kernel's rings hold: reading and
-/// writing them needs neither a multiplication nor a division.
+/// It has two fields, like records of pcap and of the kernel's rings: reading and writing them
+/// needs no multiplication or division.
 ///
-/// Damaged pcap files hold fractions of a second or more. Such a time is invalid
-/// ([`Timestamp::is_valid`]): it is computed with, and compared, as what the sum of both fields means,
-/// and [`Timestamp::stored`] returns the fields.
+/// Damaged pcap files may contain fractions of a second or more. Such a time is invalid
+/// ([`Timestamp::is_valid`]). Arithmetic and comparisons use the sum of both fields, and
+/// [`Timestamp::stored`] returns the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     secs: i64,
     /// Below 1,000,000,000.
     nanos: u32,
-    /// Seconds of `secs` that stood in the fraction.
+    /// Seconds of `secs` that came from the fraction.
     excess: u32,
 }
 
@@ -22,7 +22,8 @@ const MICROS_PER_SEC: u32 = 1_000_000;
 const NANOS_PER_MICRO: u32 = 1000;
 
 impl Timestamp {
-    /// A time from seconds since the epoch and nanoseconds, invalid where these are a second or more.
+    /// Returns a time from seconds since the epoch and nanoseconds; invalid if these are a second
+    /// or more.
     #[inline]
     #[must_use]
     pub const fn new(secs: i64, nanos: u32) -> Self {
@@ -36,7 +37,8 @@ impl Timestamp {
         Self::carried(secs, nanos / NANOS_PER_SEC, nanos % NANOS_PER_SEC)
     }
 
-    /// A time from seconds since the epoch and microseconds, invalid where these are a second or more.
+    /// Returns a time from seconds since the epoch and microseconds; invalid if these are a second
+    /// or more.
     #[inline]
     #[must_use]
     pub const fn from_micros(secs: i64, micros: u32) -> Self {
@@ -60,14 +62,14 @@ impl Timestamp {
         }
     }
 
-    /// Whether the fraction that was stored is below a second.
+    /// Whether the stored fraction is below a second.
     #[inline]
     #[must_use]
     pub const fn is_valid(self) -> bool {
         self.excess == 0
     }
 
-    /// Seconds and nanoseconds as they were stored: the latter may be more than a second.
+    /// Returns seconds and nanoseconds as they were stored: the latter may be more than a second.
     #[inline]
     #[must_use]
     pub const fn stored(self) -> (i64, u64) {
@@ -75,28 +77,28 @@ impl Timestamp {
         (self.secs.saturating_sub(self.excess as i64), nanos)
     }
 
-    /// Whole seconds since the epoch; negative before it.
+    /// Returns whole seconds since the epoch; negative before it.
     #[inline]
     #[must_use]
     pub const fn secs(self) -> i64 {
         self.secs
     }
 
-    /// The fraction of the second, in nanoseconds, below 1,000,000,000.
+    /// Returns the fraction of the second, in nanoseconds, below 1,000,000,000.
     #[inline]
     #[must_use]
     pub const fn subsec_nanos(self) -> u32 {
         self.nanos
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns nanoseconds since the epoch.
     #[inline]
     #[must_use]
     pub const fn as_nanos(self) -> i128 {
         self.secs as i128 * NANOS_PER_SEC as i128 + self.nanos as i128
     }
 
-    /// A time from nanoseconds since the epoch.
+    /// Returns a time from nanoseconds since the epoch.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {
@@ -112,8 +114,7 @@ impl Timestamp {
     }
 }
 
-/// The `epb_flags` word of pcapng (draft-ietf-opsawg-pcapng, section 4.3.1); 0 where nothing is
-/// known.
+/// The `epb_flags` word of pcapng (draft-ietf-opsawg-pcapng, section 4.3.1); 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketFlags(pub u32);
 
@@ -127,14 +128,14 @@ impl PacketFlags {
 /// One captured packet, borrowed from the ring or the file that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// When it was captured.
+    /// The time of the capture.
     pub timestamp: Timestamp,
     /// Its length on the wire in bytes; `data.len()` is the captured part (caplen). Damaged files
-    /// may state less than was captured.
+    /// may state a smaller length than was captured.
     pub len: u32,
     /// Index into the interfaces of the source, counted over all sections of a file.
     pub interface: u32,
-    /// Direction and reception type, where known.
+    /// Direction and reception type, if known.
     pub flags: PacketFlags,
     /// The captured bytes, beginning with the link-layer header.
     pub data: &'a [u8],
@@ -181,7 +182,7 @@ mod tests {
             );
             assert!(time.subsec_nanos() < NANOS_PER_SEC);
         }
-        // It stands where it means to be.
+        // It is ordered by its sum.
         assert!(Timestamp::new(5, 1_500_000_000) > Timestamp::new(6, 499_999_999));
         assert!(Timestamp::new(5, 1_500_000_000) < Timestamp::new(6, 500_000_001));
         assert!(Timestamp::new(i64::MAX, u32::MAX).as_nanos() > 0);

@@ -1,4 +1,4 @@
-//! Protocol numbers of IP, and ports by which tunnels are known (IANA).
+//! IP protocol numbers, and UDP ports of tunnels (IANA).
 
 /// IPv6 hop-by-hop options (RFC 8200).
 pub const HOP_BY_HOP: u8 = 0;
@@ -30,7 +30,7 @@ pub const ESP: u8 = 50;
 pub const AUTHENTICATION: u8 = 51;
 /// ICMPv6.
 pub const ICMPV6: u8 = 58;
-/// Nothing follows (RFC 8200).
+/// No next header (RFC 8200).
 pub const NO_NEXT_HEADER: u8 = 59;
 /// IPv6 destination options (RFC 8200).
 pub const DESTINATION_OPTIONS: u8 = 60;
@@ -51,11 +51,11 @@ pub const HOST_IDENTITY: u8 = 139;
 /// Shim6 (RFC 5533).
 pub const SHIM6: u8 = 140;
 
-/// UDP's port of GTP-U.
+/// The UDP port of GTP-U.
 pub const GTP_U_PORT: u16 = 2152;
-/// UDP's port of VXLAN (RFC 7348).
+/// The UDP port of VXLAN (RFC 7348).
 pub const VXLAN_PORT: u16 = 4789;
-/// UDP's port of VXLAN on Linux before one was assigned.
+/// The UDP port of VXLAN on Linux before one was assigned.
 pub const VXLAN_LINUX_PORT: u16 = 8472;
-/// UDP's port of Geneve (RFC 8926).
+/// The UDP port of Geneve (RFC 8926).
 pub const GENEVE_PORT: u16 = 6081;

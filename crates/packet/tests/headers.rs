@@ -1,7 +1,7 @@
-//! The walk over headers: cases as data, any bytes, and the flow meter beside it.
+//! Tests the walk over headers: cases as data, random bytes, and the flow meter.
 //!
-//! The meter reads what most packets are by a way of its own, with one look at the length, and all
-//! others by the walk's steps. Its records are held against [`Headers`] here.
+//! The meter parses most packets with code of its own and a single length check, and the others
+//! with the walk's steps. Its records are compared with [`Headers`] here.
 
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     ])
 }
 
-/// A packet of a case: its bytes in hexadecimal, where `4` and `6` stand for a header of IP with this
-/// protocol, and where its headers are.
+/// A case: a packet's bytes in hexadecimal, where `4` and `6` stand for an IP header with this
+/// protocol, and the offsets of its headers.
 struct Case {
     name: &'static str,
     link_type: LinkType,
@@ -60,7 +60,7 @@ const fn case(
 const MACS: &str = "020202020202060606060606";
 const IP: Option<u16> = Some(0x0800);
 
-/// The front of a packet, behind which an IPv4 header stands.
+/// Starts of packets, before an IPv4 header.
 #[rustfmt::skip]
 const CASES: [Case; 27] = [
     case("Ethernet", LinkType::ETHERNET, "M 0800", Some((14, IP))),
@@ -133,7 +133,7 @@ fn cases() {
     }
 }
 
-/// Every packet of the cases, cut off at every place: nothing that was found lies behind the cut.
+/// Every packet of the cases, cut at every offset: no header may be found behind the cut.
 fn every_cut() {
     for case in &CASES {
         let packet = [bytes(case.front), bytes(DATAGRAM)].concat();
@@ -192,7 +192,7 @@ fn any_bytes() {
 }
 
 fn of_corpus() {
-    /// Packets of a file that are looked at.
+    /// The most packets tested of a file.
     const PACKETS: usize = 400;
     let mut meter = OneByOne::new();
     let mut with_ip = 0;
@@ -220,7 +220,7 @@ fn of_corpus() {
     assert!(with_ip > 10_000, "{with_ip} packets of IP");
 }
 
-/// The headers, all of whose places must be in what was captured.
+/// Returns the headers, after a check that all offsets are in the captured bytes.
 fn check(link_type: LinkType, data: &[u8], wire: usize) -> Headers {
     let headers = Headers::of(link_type, data, wire);
     let link = &headers.link;
@@ -243,7 +243,7 @@ fn check(link_type: LinkType, data: &[u8], wire: usize) -> Headers {
     headers
 }
 
-/// A meter that is given one packet, and asked for its record, then the next.
+/// A meter that gets one packet and returns its record, then the next.
 struct OneByOne {
     meters: [(Meter, Tunnels); 2],
 }
@@ -262,7 +262,7 @@ impl OneByOne {
         Self { meters }
     }
 
-    /// Holds the meter's record against the headers; true where there is one.
+    /// Compares the meter's record with the headers; returns whether there is one.
     fn check(&mut self, link_type: LinkType, data: &[u8], wire: usize) -> bool {
         let mut has_ip = false;
         for (meter, tunnels) in &mut self.meters {

@@ -1,37 +1,37 @@
-//! Reading fields out of captured bytes: every access is checked, and one that fails says so.
+//! Reads fields from captured bytes: every access is checked, and a failing one returns an error.
 
-/// The captured bytes end before the field that was to be read.
+/// The captured bytes end before the field.
 ///
-/// It travels up to the layer that prints the note `[|protocol]`; it carries nothing, because the
-/// line keeps the name of the layer itself (see [`super::line::Line::protocol`]).
+/// The error is passed up to the layer that prints the note `[|protocol]`. It is empty, because the
+/// line knows the name of the layer (see [`super::line::Line::protocol`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Truncated;
 
 /// Checked access in network byte order.
 pub(crate) trait Bytes {
-    /// One byte.
+    /// Returns one byte.
     fn u8_at(&self, at: usize) -> Result<u8, Truncated>;
-    /// `N` bytes as an array.
+    /// Returns `N` bytes as an array.
     fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N], Truncated>;
-    /// `len` bytes from `at`.
+    /// Returns `len` bytes from `at`.
     fn part(&self, at: usize, len: usize) -> Result<&[u8], Truncated>;
-    /// Everything from `at` on; empty past the end.
+    /// Returns everything from `at` on; empty past the end.
     fn rest(&self, at: usize) -> &[u8];
-    /// At most `len` bytes from the beginning.
+    /// Returns at most `len` bytes from the start.
     fn up_to(&self, len: usize) -> &[u8];
 
-    /// A 16-bit number.
+    /// Returns a 16-bit number.
     fn u16_at(&self, at: usize) -> Result<u16, Truncated> {
         self.array_at(at).map(u16::from_be_bytes)
     }
 
-    /// A 24-bit number.
+    /// Returns a 24-bit number.
     fn u24_at(&self, at: usize) -> Result<u32, Truncated> {
         let [a, b, c] = self.array_at(at)?;
         Ok(u32::from_be_bytes([0, a, b, c]))
     }
 
-    /// A 32-bit number.
+    /// Returns a 32-bit number.
     fn u32_at(&self, at: usize) -> Result<u32, Truncated> {
         self.array_at(at).map(u32::from_be_bytes)
     }

@@ -1,8 +1,8 @@
-//! The packet's bytes under its line.
+//! Dumps of a packet's bytes below its line.
 
 use super::options::DumpForm;
 
-/// Bytes in a row.
+/// The number of bytes in a row.
 const ROW: usize = 16;
 
 /// Writes the rows of `data`, each beginning with a line feed; there is none after the last.
@@ -23,7 +23,7 @@ pub(crate) fn dump(out: &mut Vec<u8>, form: DumpForm, data: &[u8]) {
     }
 }
 
-/// Columns that the digits of a full row take.
+/// The columns of the digits of a full row.
 const HEX_WIDTH: usize = ROW * 2 + ROW / 2 - 1;
 
 fn row_of(out: &mut Vec<u8>, offset: usize, row: &[u8], ascii: bool) {
@@ -48,7 +48,7 @@ fn row_of(out: &mut Vec<u8>, offset: usize, row: &[u8], ascii: bool) {
     }
 }
 
-/// The byte where it is a visible ASCII character, else a dot.
+/// Returns the byte if it is a visible ASCII character, otherwise a dot.
 fn visible(byte: u8) -> u8 {
     if byte.is_ascii_graphic() { byte } else { b'.' }
 }

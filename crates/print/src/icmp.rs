@@ -98,7 +98,7 @@ fn print_checksum(cx: &mut Context<'_>, message: &[u8]) -> Result<(), Truncated>
     Ok(())
 }
 
-/// The packet that the message is about, as far as it was sent along.
+/// Prints the packet that caused the message, as far as it is included.
 fn quoted(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     let packet = data.rest(HEADER);
     cx.line.str("\n\t");

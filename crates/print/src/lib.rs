@@ -55,7 +55,7 @@ pub struct Printer {
     initiators: Initiators,
     interfaces: InterfaceNames,
     line: Line,
-    /// Line, dump and line feed, so that the output sees one write per packet.
+    /// Line, dump and line end, so that the output gets one write per packet.
     staged: Vec<u8>,
     printed: u64,
 }
@@ -77,14 +77,15 @@ impl Printer {
     }
 
     /// Sets the name of the interface with this index, for live captures of `any`: a cooked header
-    /// of version 2 holds the index only. A later name for the same index replaces the earlier one.
+    /// of version 2 contains only the index. A later name for the same index replaces the earlier
+    /// one.
     pub fn name_interface(&mut self, index: u32, name: &str) {
         self.interfaces.insert(index, name.to_owned());
     }
 
-    /// Writes one packet, with a line feed at its end, by a single `write_all`.
+    /// Writes one packet, with a line end, by a single `write_all`.
     ///
-    /// `interface` is the name of the interface it was captured on, where known.
+    /// `interface` is the name of the interface it was captured on, if known.
     ///
     /// # Errors
     /// Returns the error of `out`.

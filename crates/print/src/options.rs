@@ -56,8 +56,8 @@ pub struct BytesDump {
 }
 
 impl BytesDump {
-    /// Returns the dump for these numbers of `-x`, `-X` and `-A`, `None` if all are 0: `-X` goes before
-    /// `-x`, both go before `-A`.
+    /// Returns the dump for these numbers of `-x`, `-X` and `-A`, `None` if all are 0. `-X`
+    /// overrides `-x`, and both override `-A`.
     #[must_use]
     pub const fn from_counts(hex: u8, hex_ascii: u8, ascii: u8) -> Option<Self> {
         let (form, count) = match (hex, hex_ascii, ascii) {
@@ -73,7 +73,7 @@ impl BytesDump {
     }
 }
 
-/// Decides how a packet is printed; the default is a line as that of `tcpdump -n`.
+/// Selects how a packet is printed; the default is a line like that of `tcpdump -n`.
 ///
 /// ```
 /// let mut options = ringtap_print::PrintOptions::default();
@@ -84,22 +84,22 @@ impl BytesDump {
 pub struct PrintOptions {
     /// Whether the link-layer header is printed (`-e`).
     pub link_header: bool,
-    /// The form in which the packet's bytes follow (`-x`, `-X`, `-A`), `None` for a line alone.
+    /// The form in which the packet's bytes follow (`-x`, `-X`, `-A`), `None` for no dump.
     pub dump: Option<BytesDump>,
     /// The level of detail (0, 1 for `-v`, 2 for `-vv`).
     pub verbose: u8,
     /// Whether less of the protocols is printed (`-q`).
     pub quiet: bool,
-    /// Whether checksums of IPv4, TCP and UDP stay unverified (`-K`).
+    /// Whether checksums of IPv4, TCP and UDP are not verified (`-K`).
     pub skip_checksums: bool,
     /// The form of the time (`-t` to `-ttttt`).
     pub timestamps: TimestampFormat,
     /// Whether the second has nine digits instead of six (`--nano`).
     pub nanos: bool,
-    /// Whether TCP sequence numbers are printed as they stand in the packet (`-S`).
+    /// Whether TCP sequence numbers are printed as they are in the packet (`-S`).
     pub absolute_seq: bool,
     /// Whether each packet is a JSON object instead of a line of text.
     pub json: bool,
-    /// Whether the packet's number stands before each line (`-#`).
+    /// Whether each line begins with the packet's number (`-#`).
     pub number: bool,
 }

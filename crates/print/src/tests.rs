@@ -1,9 +1,9 @@
 //! Golden lines, truncation at every byte, and random damage.
 //!
-//! The cases stand in `testdata/*.txt`: packets of our own, and the lines that they give.
-//! A case is a paragraph of `key: value` lines: `link` (LINKTYPE_ number), `options` (letters of
-//! the command line, or `json`), `packet` (hexadecimal; several are printed by one printer),
-//! optionally `len` (length on the wire), and one `line` per line of output.
+//! The cases are in `testdata/*.txt`: packets made for these tests, and the expected lines. A case
+//! is a paragraph of `key: value` lines: `link` (LINKTYPE_ number), `options` (letters of the
+//! command line, or `json`), `packet` (hexadecimal; several are printed by one printer), optionally
+//! `len` (length on the wire), and one `line` per line of output.
 
 use std::fs;
 use std::path::PathBuf;
@@ -154,8 +154,8 @@ fn golden_lines() {
     );
 }
 
-/// Output must be bounded, end in one line feed, and hold no control character but those of the
-/// layout.
+/// Checks that output is limited, ends in one line feed, and has no control characters except those
+/// of the layout.
 fn check(out: &[u8], what: &str) {
     assert_eq!(out.last(), Some(&b'\n'), "{what}");
     assert!(
@@ -332,14 +332,14 @@ fn a_message_of_many_long_names_stays_short() {
     assert!(out.len() < 256 * 1024, "{} bytes of JSON", out.len());
 }
 
-/// Messages whose counts and pointers promise far more than they hold.
+/// Messages whose counts and pointers promise far more data than they contain.
 #[test]
 fn a_message_that_points_at_itself_ends() {
     let mut message = vec![
         0x12, 0x34, 0x81, 0x80, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
     ];
     for at in 0..2000_u16 {
-        // Each name points at the one before it.
+        // Each name points to the one before it.
         let pointer = 0xc000 | ((12 + at.saturating_sub(1) * 4) % 0x3fff);
         message.extend(pointer.to_be_bytes());
         message.extend([0, 1]);

@@ -10,9 +10,8 @@ use super::options::TimestampFormat;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// Prints times, and remembers what it needs to do so cheaply: the text of the second it printed
-/// last (calendar and time zone are consulted once per second of captured time) and the times that
-/// relative forms refer to.
+/// Prints times. For speed it remembers the text of the last printed second (calendar and time zone
+/// are used once per second of captured time), and the times that relative forms refer to.
 #[derive(Debug)]
 pub(crate) struct Clock {
     format: TimestampFormat,
@@ -22,9 +21,9 @@ pub(crate) struct Clock {
     second: Option<(i64, Option<CivilText>)>,
 }
 
-/// `YYYY-MM-DD HH:MM:SS`; a year below 0 or above 9999 does not occur in jiff's range.
+/// `YYYY-MM-DD HH:MM:SS`; jiff's range has no year below 0 or above 9999.
 type CivilText = [u8; 19];
-/// Where the time of day begins in it.
+/// The offset of the time of day in it.
 const TIME_OF_DAY: usize = 11;
 
 impl Clock {
@@ -44,7 +43,7 @@ impl Clock {
         self
     }
 
-    /// Writes the time of a packet and the space after it; nothing where none is wanted.
+    /// Writes the time of a packet and a space, or nothing if no time is selected.
     pub(crate) fn print(&mut self, line: &mut Line, time: Timestamp) {
         match self.format {
             TimestampFormat::None => return,
@@ -65,7 +64,7 @@ impl Clock {
             }
         }
         if !time.is_valid() {
-            // As tcpdump says it.
+            // As in tcpdump.
             line.str(if self.nanos {
                 " (invalid ns)"
             } else {
@@ -87,7 +86,7 @@ impl Clock {
         };
         match text {
             Some(text) => line.bytes(&text[from..]),
-            // Beyond the calendar (a damaged file): the number itself says more than an error.
+            // Beyond the calendar (a damaged file): the number itself is more useful than an error.
             None => put!(line, "{secs}"),
         }
         self.fraction(line, nanos);
@@ -108,8 +107,8 @@ impl Clock {
         self.fraction(line, u64::try_from(subsec).unwrap_or_default());
     }
 
-    /// Nanoseconds since the epoch as far as they are shown: a difference is that of the times
-    /// that would have been printed.
+    /// Returns nanoseconds since the epoch, rounded as they are printed, so that differences match
+    /// the printed times.
     fn at_resolution(&self, time: Timestamp) -> i128 {
         let nanos = time.as_nanos();
         if self.nanos {
@@ -165,7 +164,7 @@ impl fmt::Display for Rfc3339 {
             f.write_str(str::from_utf8(&text).unwrap_or_default())?;
             write!(f, ".{:09}Z", time.subsec_nanos())
         } else {
-            // Beyond the calendar: the number of seconds is the honest answer.
+            // Beyond the calendar: the number of seconds is printed.
             write!(f, "{}.{:09}", time.secs(), time.subsec_nanos())
         }
     }

@@ -1,4 +1,4 @@
-//! UDP (RFC 768) and what is known by its port.
+//! UDP (RFC 768), and protocols known by their port.
 
 use ringtap_packet::protocol;
 
@@ -52,7 +52,7 @@ pub(crate) fn print(
     let missing = stated > length;
     let payload_length = stated.min(length) - HEADER;
     data.u16_at(6)?;
-    // Over IPv4 a checksum is optional, and often left to the NIC: only -vv speaks of it.
+    // Over IPv4 a checksum is optional, and often left to the NIC: only -vv prints it.
     let verify = match net.source {
         Address::V4(_) => cx.very_verbose(),
         Address::V6(_) => cx.verbose(),
@@ -108,7 +108,7 @@ fn print_checksum(
     Ok(())
 }
 
-/// Prints what the ports announce; false where they announce nothing known here.
+/// Prints the protocol of the ports; returns false if they are unknown here.
 fn by_port(
     cx: &mut Context<'_>,
     net: &Network,

@@ -1,5 +1,5 @@
-//! Counts that the kernel keeps nowhere, taken by programs at two of its tracepoints: polls of drivers
-//! with their packets, and system calls of one thread.
+//! Counters that the kernel does not keep, from programs at two of its tracepoints: polls of
+//! drivers with their packets, and system calls of one thread.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -8,15 +8,15 @@ use ringtap_sys::bpf::{
     self, Kernel, Map, MapKind, MapSpec, Program, ProgramKind, Tracepoint, possible_cpus,
 };
 
-/// Bytes of a CPU's two counters.
+/// The size of a CPU's two counters in bytes.
 const BYTES: u32 = 16;
 const FIRST: i16 = 0;
 const SECOND: i16 = 8;
 const KEY: i16 = -4;
-/// The second argument of `napi_poll`: packets of the poll.
+/// The offset of the second argument of `napi_poll`: packets of the poll.
 const WORK: i16 = 8;
 
-/// Two counters, which a program at a tracepoint adds to while this lives.
+/// Two counters, which a program at a tracepoint increases while this lives.
 #[derive(Debug)]
 pub(crate) struct Counting {
     counters: Map,
@@ -24,7 +24,7 @@ pub(crate) struct Counting {
     _program: Program,
 }
 
-/// Polls of drivers (first counter, those that brought packets) and their packets (second).
+/// Counts polls of drivers that returned packets (first counter) and those packets (second).
 pub(crate) fn polls(kernel: &Kernel) -> bpf::Result<Counting> {
     Counting::at(kernel, c"napi_poll", "ringtap_polls", |asm, none| {
         // The number has 32 bits, in a word of 64.
@@ -34,7 +34,7 @@ pub(crate) fn polls(kernel: &Kernel) -> bpf::Result<Counting> {
     })
 }
 
-/// System calls of a thread (first counter).
+/// Counts system calls of a thread (first counter).
 pub(crate) fn calls(kernel: &Kernel, thread: u32) -> bpf::Result<Counting> {
     Counting::at(kernel, c"sys_enter", "ringtap_calls", |asm, none| {
         asm.call(Helper::GetCurrentPidTgid);
@@ -45,7 +45,8 @@ pub(crate) fn calls(kernel: &Kernel, thread: u32) -> bpf::Result<Counting> {
 }
 
 impl Counting {
-    /// `choose` leaves in R7 what the second counter grows by, or goes to its label.
+    /// Attaches a program. `choose` leaves the increment of the second counter in R7, or jumps to
+    /// its label.
     fn at(
         kernel: &Kernel,
         point: &std::ffi::CStr,
@@ -75,7 +76,7 @@ impl Counting {
         asm.place(none);
         asm.mov32(Reg::R0, 0);
         asm.exit();
-        // Labels are all placed, and near.
+        // All labels are placed, and near.
         let code = asm.finish().unwrap_or_default();
         let program = Program::load(kernel, name, ProgramKind::RawTracepoint, &code)?;
         let point = Tracepoint::attach(kernel, point, &program)?;
@@ -86,7 +87,7 @@ impl Counting {
         })
     }
 
-    /// Both counters, over all CPUs.
+    /// Returns both counters, summed over all CPUs.
     pub(crate) fn read(&self) -> bpf::Result<(u64, u64)> {
         let mut values = vec![0; self.counters.element_size()];
         self.counters.lookup(0, &mut values)?;

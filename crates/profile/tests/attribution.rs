@@ -1,5 +1,5 @@
-//! Call chains into components: cases in `testdata/profile/chains.toml`, on the functions of
-//! `testdata/profile/kallsyms.txt`.
+//! Tests the attribution of call chains to components: cases in `testdata/profile/chains.toml`, on
+//! the functions of `testdata/profile/kallsyms.txt`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +22,7 @@ struct Case {
     thread: String,
     chain: String,
     shows: String,
-    /// The engine, where it matters.
+    /// The engine, if it matters.
     #[serde(default)]
     engine: String,
 }
@@ -30,9 +30,9 @@ struct Case {
 const PROCESS: u32 = 100;
 const READER: u32 = 101;
 const GENERATOR: u32 = 102;
-/// Where the capture's program lies, a stretch of 256 bytes for each part.
+/// The address of the capture's program, with 256 bytes for each part.
 const PROGRAM: u64 = 0xffff_ffff_c020_0000;
-/// Code without a name: too far behind every function.
+/// The address of code without a name: too far behind every function.
 const NAMELESS: u64 = 0xffff_ffff_c030_0000;
 const PARTS: [&str; 5] = ["tap", "filter", "timestamp", "copy", "wake"];
 

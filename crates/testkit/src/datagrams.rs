@@ -1,4 +1,5 @@
-//! Datagrams over a wire of the test's own: whether traffic gets through, asked without any program.
+//! Datagrams over a wire of the test's own, to test whether traffic gets through without any
+//! program.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -6,11 +7,11 @@ use std::time::Duration;
 
 use crate::netns::{Side, VethPair};
 
-/// How long a datagram may take on a busy machine.
+/// The longest time for a datagram on a busy machine.
 const ARRIVAL_LIMIT: Duration = Duration::from_secs(20);
-/// How long a datagram is waited for that must not arrive.
+/// How long to wait for a datagram that must not arrive.
 const ABSENCE: Duration = Duration::from_millis(300);
-/// Bytes of the longest payload.
+/// The longest payload in bytes.
 const LONGEST: usize = 1500;
 
 /// Sends from the left side of a wire to the right one.
@@ -24,7 +25,7 @@ impl Datagrams {
     /// Opens a socket on each side.
     ///
     /// # Panics
-    /// The system forbids it.
+    /// Panics if the system forbids it.
     #[must_use]
     pub fn over(pair: &VethPair) -> Self {
         let bind = |side: &Side| side.run(|| UdpSocket::bind((side.ipv4, 0)).expect("a socket"));
@@ -37,18 +38,18 @@ impl Datagrams {
     /// Sends one datagram.
     ///
     /// # Panics
-    /// The system forbids it.
+    /// Panics if the system forbids it.
     pub fn send(&self, payload: &[u8]) {
         self.sender.send(payload).expect("sent");
     }
 
-    /// The next datagram that arrives, waited for as long as a busy machine may need; `None` if it is lost.
+    /// Returns the next datagram, waiting as long as a busy machine may need; `None` if it is lost.
     #[must_use]
     pub fn received(&self) -> Option<Vec<u8>> {
         self.wait(ARRIVAL_LIMIT)
     }
 
-    /// A datagram that arrives although it must not, waited for a short time.
+    /// Returns a datagram that arrives although it must not, after a short wait.
     #[must_use]
     pub fn stray(&self) -> Option<Vec<u8>> {
         self.wait(ABSENCE)

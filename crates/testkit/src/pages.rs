@@ -1,5 +1,6 @@
-//! The tables of options in `docs/reference/`, made from a command's own definition. A test of each program
-//! compares them with the pages; `cargo xtask options` has the same tests write them.
+//! The tables of options in `docs/reference/`, generated from a command's own definition. A test of
+//! each program compares them with the pages; `cargo xtask options` makes the same tests write
+//! them.
 
 use std::path::Path;
 
@@ -15,11 +16,12 @@ const PRIVILEGES: &str = "Privileges";
 const PRIVILEGES_ROW: &str =
     "| `-Z USER`, `--no-sandbox` | see [privileges](../explanation/privileges.md) |\n";
 
-/// Compares the options that a page of `docs/reference/` lists with those of its command, `NAME.md` with the
-/// command NAME. With `RINGTAP_WRITE_OPTIONS` set, the page is written instead.
+/// Compares the options in a page of `docs/reference/` with those of its command: `NAME.md` with
+/// the command NAME. With `RINGTAP_WRITE_OPTIONS` set, the page is written instead.
 ///
 /// # Errors
-/// The page is missing, has no block of options, differs from the command's help, or cannot be written.
+/// Returns an error if the page is missing, has no block of options, differs from the command's
+/// help, or cannot be written.
 pub fn check_options(command: &Command) -> Result<(), String> {
     let folder = crate::repository().join("docs/reference");
     let path = folder.join(format!("{}.md", command.get_name()));
@@ -38,7 +40,7 @@ fn check_page(path: &Path, command: &Command) -> Result<(), String> {
     }
 }
 
-/// A table for each heading of a command's options.
+/// Returns a table for each heading of a command's options.
 fn tables(command: &Command) -> String {
     let mut headings: Vec<Option<&str>> = vec![None];
     let mut rows: Vec<String> = vec![String::new()];
@@ -65,7 +67,7 @@ fn tables(command: &Command) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether an argument is an option that the help lists, other than the help and the version.
+/// Whether an argument is an option in the help, except the help and the version.
 fn is_shown(argument: &Arg) -> bool {
     let help = text(argument.get_help());
     !argument.is_positional()
@@ -119,7 +121,7 @@ fn meaning(argument: &Arg, takes_value: bool) -> String {
     escaped(&meaning)
 }
 
-/// A value that an option accepts, with its help.
+/// Returns a value that an option accepts, with its help.
 fn value(value: &PossibleValue) -> String {
     match value.get_help() {
         Some(help) => format!("`{}` ({})", value.get_name(), text(Some(help))),
@@ -127,7 +129,7 @@ fn value(value: &PossibleValue) -> String {
     }
 }
 
-/// A text as a cell of a table.
+/// Returns a text as a cell of a table.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -138,7 +140,7 @@ fn text(help: Option<&StyledStr>) -> String {
         .replace('\n', " ")
 }
 
-/// A page with its block of options replaced, if it has one.
+/// Returns a page with its block of options replaced, if it has one.
 fn replaced(page: &str, tables: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

@@ -13,9 +13,9 @@ use ringtap_testkit::{Need, QUICK, corpus, suite, test};
 #[global_allocator]
 static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Counting;
 
-/// Set for the run of this program inside a test of its own behaviour.
+/// Set when this program runs inside a test of its own behaviour.
 const INNER: &str = "RINGTAP_TESTKIT_INNER";
-/// Set for the run of this program that says where the corpus is.
+/// Set when this program runs to print where the corpus is.
 const ASK_CORPUS: &str = "RINGTAP_TESTKIT_ASK_CORPUS";
 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
@@ -176,7 +176,7 @@ fn quick_runs() {
     assert_eq!(stderr.lines().count(), 3, "{stderr}");
 }
 
-/// Asked of this program, started again with other variables.
+/// Starts this program again with other variables.
 fn corpus_places() {
     let folder = tempfile::tempdir().expect("a folder");
     let cached = folder.path().join("ringtap/corpus");
@@ -494,12 +494,12 @@ fn running_is_limited() {
     assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
 }
 
-/// Both ways, with an AF_PACKET socket as the witness.
+/// Sends both ways, and checks with an AF_PACKET socket.
 fn live_frames_arrive() {
     let pair = VethPair::new();
     let gro = ["-K", &pair.right.device, "gro", "on"];
     pair.right.namespace.output("ethtool", &gro);
-    // GRO joins TCP segments, datagrams it leaves alone.
+    // GRO joins TCP segments, but not datagrams.
     let is_udp = |frame: &Vec<u8>| frame[23] == 17;
     let frame = Traffic::default().frames().into_iter().find(is_udp);
     let frame = &frame.expect("a quarter of them is");

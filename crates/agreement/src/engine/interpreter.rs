@@ -1,4 +1,5 @@
-//! The interpreter that captures of files use, against the plain one: without metadata, and with.
+//! The interpreter that captures of files use, compared with the plain one: without metadata, and
+//! with.
 
 use ringtap_filter::program::plain;
 use ringtap_filter::{Ancillary, Program};

@@ -1,4 +1,4 @@
-//! eBPF in this kernel, by test runs (`BPF_PROG_TEST_RUN`).
+//! eBPF in this kernel, with test runs (`BPF_PROG_TEST_RUN`).
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Hook, standalone};
@@ -7,15 +7,15 @@ use super::machine::Loaded;
 use super::{Checked, asks_for_metadata};
 use crate::packets::{Packet, is_whole};
 
-/// The most that fits into one buffer of a test run, in bytes.
+/// The most bytes in one buffer of a test run.
 const ONE_BUFFER: usize = 3_000;
-/// The least that a test run takes, in bytes.
+/// The fewest bytes that a test run accepts.
 const LEAST: usize = 14;
 
 /// Loads the program, which the verifier must accept, and compares verdicts.
 ///
 /// # Errors
-/// The verifier's reason, or the packet on which the verdicts differ.
+/// Returns the verifier's reason, or the packet on which the verdicts differ.
 pub fn check(program: &Program, hook: Hook, packets: &[Packet]) -> Result<Checked, String> {
     let Ok(asm) = standalone(program, hook) else {
         return Ok(Checked::NotTaken);

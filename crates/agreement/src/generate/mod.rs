@@ -1,25 +1,25 @@
-//! Random expressions of the language from a string of choices: mostly valid ones, with mistakes
-//! of qualifiers and ranges among them, so that acceptance is tested too. Which primitives come
-//! depends on the link type, so that most of them mean something there.
+//! Generates random expressions from a string of choices. Most of them are valid; some have wrong
+//! qualifiers or ranges, so that rejection is tested too. The link type determines the primitives,
+//! so that most of them have a meaning there.
 
 mod words;
 
 use words::*;
 
-/// Choices, one after the other; when they run out, always the first alternative, which ends every
+/// A sequence of choices. When it ends, the first alternative is always chosen, which ends every
 /// recursion.
 pub struct Choices<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Choices<'a> {
-    /// Choices, each of a byte.
+    /// Makes choices from bytes, one byte each.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// A number below `count`.
+    /// Returns a number below `count`.
     pub fn below(&mut self, count: usize) -> usize {
         match self.bytes.split_first() {
             Some((&first, rest)) => {
@@ -35,7 +35,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// A link type, and the primitives that it has beside those of all.
+/// A link type, and its primitives besides the general ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     /// DLT value.
@@ -48,17 +48,17 @@ impl Link {
     pub const ETHERNET: Self = LINKS[0];
 }
 
-/// One of the link types.
+/// Returns one of the link types.
 pub fn link_type(choices: &mut Choices<'_>) -> Link {
     LINKS[choices.below(LINKS.len())]
 }
 
-/// One expression, for Ethernet.
+/// Returns an expression for Ethernet.
 pub fn expression(choices: &mut Choices<'_>) -> String {
     expression_for(Link::ETHERNET, choices)
 }
 
-/// One expression.
+/// Returns an expression for a link type.
 pub fn expression_for(link: Link, choices: &mut Choices<'_>) -> String {
     let mut text = String::new();
     conditions(choices, link, 4, &mut text);
@@ -69,7 +69,7 @@ fn conditions(c: &mut Choices<'_>, link: Link, depth: u32, out: &mut String) {
     condition(c, link, depth, out);
     for _ in 0..c.below(3) {
         out.push_str(c.pick(&[" and ", " or ", " && ", " || "]));
-        // A value alone takes over the qualifiers before it.
+        // A value alone inherits the qualifiers before it.
         if c.below(4) == 3 {
             value(c, out);
         } else {
@@ -105,8 +105,8 @@ fn condition(c: &mut Choices<'_>, link: Link, depth: u32, out: &mut String) {
     }
 }
 
-/// One of the templates, with `#` a number, `@` a hardware address, `~` a comparison
-/// and `^` one of order or equality.
+/// Fills one of the templates: `#` is a number, `@` a hardware address, `~` a comparison and `^`
+/// one of order or equality.
 fn template(c: &mut Choices<'_>, templates: &[&str], out: &mut String) {
     for character in c.pick(templates).chars() {
         match character {

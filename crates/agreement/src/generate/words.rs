@@ -286,7 +286,7 @@ const PF: &[&str] = &[
 ];
 const ARCNET: &[&str] = &["ether host $1", "ether src $5a", "ether dst $ff", "host $0"];
 
-/// The link types, with what is theirs.
+/// The link types, with their own primitives.
 pub(super) const LINKS: &[Link] = &[
     link(1, &[MOVING, LLC]),
     link(0, &[MOVING]),

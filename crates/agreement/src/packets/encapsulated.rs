@@ -3,7 +3,7 @@
 
 use super::made::{ip4, ip6, transport};
 
-/// Payloads with their EtherTypes.
+/// Returns payloads with their EtherTypes.
 pub(super) fn payloads() -> Vec<(u16, Vec<u8>)> {
     let tcp = transport(80, 1024);
     let v4 = ip4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0, &[1; 4], &tcp);

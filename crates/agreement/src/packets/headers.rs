@@ -1,9 +1,9 @@
-//! Link-layer headers for made-up packets: one or two for each payload, of varying form.
+//! Link-layer headers for generated packets: one or two for each payload, in various forms.
 
 use super::made::{ethernet_headers, ppp};
 
-/// The headers before a payload of this EtherType (or LLC service access point) on a link type,
-/// given by DLT. `at` counts payloads, so that their forms vary.
+/// Returns the headers before a payload of this EtherType (or LLC service access point) on a link
+/// type, given by DLT. `at` counts payloads, so that their forms vary.
 pub(super) fn headers(dlt: u32, ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
     let et = ether_type.to_be_bytes();
     match dlt {
@@ -55,7 +55,7 @@ fn at_mod(at: usize, modulus: usize) -> u8 {
     u8::try_from(at % modulus).expect("a small modulus")
 }
 
-/// Destination and source.
+/// Returns destination and source.
 fn addresses(at: usize) -> &'static [u8] {
     [
         &[6, 5, 4, 3, 2, 1, 1, 2, 3, 4, 5, 6],
@@ -65,7 +65,8 @@ fn addresses(at: usize) -> &'static [u8] {
     ][at % 4]
 }
 
-/// The LLC and SNAP headers of an EtherType; nothing where the payload begins with its LLC header.
+/// Returns the LLC and SNAP headers of an EtherType; nothing if the payload begins with its LLC
+/// header.
 fn snap(ether_type: u16) -> Vec<u8> {
     let organisation: &[u8] = match ether_type {
         0..=1500 => return Vec::new(),
@@ -122,7 +123,7 @@ fn bsd_os_ppp(ether_type: u16, at: usize) -> Vec<u8> {
 
 fn cisco(ether_type: u16) -> Vec<u8> {
     let (protocol, more): (u16, &[u8]) = match ether_type {
-        // The payload's LLC header is not there, only a byte before the OSI header.
+        // The payload has no LLC header, only a byte before the OSI header.
         0xfe => (0xfefe, &[0]),
         other => (other, &[]),
     };
@@ -141,7 +142,7 @@ fn frame_relay(ether_type: u16) -> Vec<u8> {
     vec![0x18, 0x41, 3, identifier]
 }
 
-/// A header of 61, 64 or 4 bytes before the padding.
+/// Returns a header of 61, 64 or 4 bytes before the padding.
 fn pf_log(ether_type: u16, at: usize) -> Vec<Vec<u8>> {
     let family = match ether_type {
         0x0800 => 2,
@@ -179,7 +180,7 @@ fn ethernet_behind(before: usize, ether_type: u16, payload: usize, at: usize) ->
     vec![[&vec![0x0a; before][..], frame].concat()]
 }
 
-/// The tag of a switch between addresses and type: in its first byte the operation or mode.
+/// Returns a switch's tag between addresses and type, with the operation or mode in its first byte.
 fn ethernet_with_tag(ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
     const ADDRESSES: usize = 12;
     let operations = [0x00, 0x20, 0x40, 0x60, 0x80, 0xc0, 0xe0];
@@ -220,7 +221,8 @@ fn signal_unit(before: usize, at: usize) -> Vec<u8> {
     bytes
 }
 
-/// The four bytes before the frame, then LLC, an emulated Ethernet, or a signalling message.
+/// Returns the four bytes before the frame, then LLC, an emulated Ethernet, or a signalling
+/// message.
 fn sun_atm(ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
     let path = [0, 1, 5][at % 3];
     let channel = [1_u16, 2, 3, 4, 5, 16, 100][at % 7].to_be_bytes();
@@ -237,7 +239,7 @@ fn sun_atm(ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
     ]
 }
 
-/// 802.11 frames of every kind, behind the header of the link type.
+/// Returns 802.11 frames of every kind, behind the header of the link type.
 fn wlan(dlt: u32, ether_type: u16, at: usize) -> Vec<Vec<u8>> {
     let data: [u8; 5] = [0x08, 0x88, 0xa8, 0x48, 0x28];
     let control = [0x84, 0xa4, 0xb4, 0xc4, 0xd4, 0xe4, 0xf4];
@@ -287,7 +289,7 @@ fn frame(control: u8, flags: u8, at: usize) -> Vec<u8> {
     bytes
 }
 
-/// The header before the frame.
+/// Returns the header before the frame.
 fn report(dlt: u32, at: usize) -> Vec<u8> {
     match dlt {
         119 if at % 3 == 2 => avs(),
@@ -308,8 +310,8 @@ fn avs() -> Vec<u8> {
     [&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64][..], &[0; 56]].concat()
 }
 
-/// Without fields, with flags, with a timestamp before the flags, with a second bitmap word; padded
-/// or not; of odd length; and with a length that is wrong.
+/// Returns a radiotap header: without fields, with flags, with a time stamp before the flags, or
+/// with a second bitmap word; padded or not; of odd length; and with a wrong length.
 fn radiotap(at: usize) -> Vec<u8> {
     let padded = if at.is_multiple_of(2) { 0x20 } else { 0x10 };
     let (present, fields): (u32, Vec<u8>) = match at % 6 {

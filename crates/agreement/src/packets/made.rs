@@ -1,8 +1,8 @@
-//! Packets made up for every link type: what filters look at, whole and cut short.
+//! Packets generated for every link type, with the bytes that filters read: complete and cut short.
 
 use super::{Packet, encapsulated, headers};
 
-/// All made-up packets for a link type, given by DLT.
+/// Returns all generated packets for a link type, given by DLT.
 ///
 /// # Panics
 /// Never: all of them are short.
@@ -18,7 +18,7 @@ pub fn generated(dlt: u32) -> Vec<Packet> {
     for (at, bytes) in whole.iter().enumerate() {
         let len = u32::try_from(bytes.len()).expect("small");
         packets.push((bytes.clone(), len));
-        // Cut at varying places, so that every load is the first to fail on some packet.
+        // Cut at varying offsets, so that every load is the first to fail on some packet.
         for cut in cuts(at) {
             if cut < bytes.len() {
                 packets.push((bytes[..cut].to_vec(), len));
@@ -116,7 +116,7 @@ pub(super) fn ethernet_headers(ether_type: u16, payload: usize) -> Vec<Vec<u8>> 
     headers
 }
 
-/// Network-layer payloads with their EtherType, or LLC service access point.
+/// Returns network-layer payloads with their EtherType, or LLC service access point.
 fn payloads() -> Vec<(u16, Vec<u8>)> {
     let parts = [
         over_ip4(),
@@ -207,7 +207,7 @@ fn address_resolution() -> Vec<(u16, Vec<u8>)> {
     list
 }
 
-/// Protocols of which filters look at the type alone.
+/// Returns payloads of protocols of which filters test only the type.
 fn by_first_byte() -> Vec<(u16, Vec<u8>)> {
     [
         (0x6001, 1),
@@ -247,7 +247,7 @@ fn llc() -> Vec<(u16, Vec<u8>)> {
         .into()
 }
 
-/// Chains of extension headers, given by their protocols, before what may be TCP.
+/// Returns chains of extension headers, given by their protocols, before bytes that may be TCP.
 fn chains() -> Vec<(u16, Vec<u8>)> {
     let long = [60; 40];
     let chains: [&[u8]; 11] = [
@@ -266,8 +266,8 @@ fn chains() -> Vec<(u16, Vec<u8>)> {
     let mut list = Vec::new();
     for last in [6, 17] {
         for chain in chains {
-            // The lengths of authentication headers are such that libpcap's walk, which goes on at
-            // a wrong place behind them, comes to an end.
+            // The lengths of authentication headers are chosen so that libpcap's walk, which
+            // continues at a wrong offset behind them, ends.
             let over6 = extensions(chain, last, 4);
             let over4 = extensions(chain, last, 3);
             let first = chain[0];
@@ -303,7 +303,7 @@ fn extensions(chain: &[u8], last: u8, authentication: u8) -> Vec<u8> {
     bytes
 }
 
-/// LLC frames of all types.
+/// Returns LLC frames of all types.
 fn control_fields() -> Vec<(u16, Vec<u8>)> {
     let controls = [
         0x00, 0x02, 0x01, 0x05, 0x09, 0x11, 0x03, 0x13, 0x63, 0x43, 0x0f, 0x6f, 0x7f, 0xe3, 0xaf,
@@ -315,7 +315,7 @@ fn control_fields() -> Vec<(u16, Vec<u8>)> {
         .collect()
 }
 
-/// IS-IS packets of all types, behind LLC.
+/// Returns IS-IS packets of all types, behind LLC.
 fn osi() -> Vec<(u16, Vec<u8>)> {
     (14..29)
         .map(|kind| {
@@ -325,7 +325,7 @@ fn osi() -> Vec<(u16, Vec<u8>)> {
         .collect()
 }
 
-/// DECnet packets with the addresses 1.2 and 10.1023, in each kind of header.
+/// Returns DECnet packets with the addresses 1.2 and 10.1023, in each kind of header.
 fn decnet() -> Vec<(u16, Vec<u8>)> {
     let (one, other) = ([0x02, 0x04], [0xff, 0x2b]);
     let mut list = Vec::new();
@@ -360,7 +360,7 @@ fn transports() -> Vec<(u8, Vec<u8>)> {
     list
 }
 
-/// Ports, then what may be a TCP header with a little data.
+/// Returns ports, then bytes that may be a TCP header with a little data.
 pub(super) fn transport(source: u16, destination: u16) -> Vec<u8> {
     let mut bytes = [source.to_be_bytes(), destination.to_be_bytes()].concat();
     bytes.extend([

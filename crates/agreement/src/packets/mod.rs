@@ -1,5 +1,5 @@
-//! Packets to run filters on: made up for a link type ([`made`]), from the corpus of captures
-//! ([`real`]), and made to the measure of a program ([`guided`]).
+//! Packets to run filters on: generated for a link type ([`made`]), from the corpus of captures
+//! ([`real`]), and made for a program ([`guided`]).
 
 mod encapsulated;
 pub mod guided;
@@ -16,7 +16,7 @@ pub fn is_whole((data, len): &Packet) -> bool {
     data.len() == *len as usize
 }
 
-/// About `count` of the packets, evenly spread.
+/// Returns about `count` of the packets, evenly spread.
 #[must_use]
 pub fn spread(packets: Vec<Packet>, count: usize) -> Vec<Packet> {
     let step = packets.len().div_ceil(count.max(1)).max(1);

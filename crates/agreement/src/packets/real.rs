@@ -7,10 +7,11 @@ use ringtap_testkit::libpcap::Oracle;
 
 use super::Packet;
 
-/// The packets of every link type in the corpus, by DLT value: of each file no more than
-/// `of_each_file`. Empty without a corpus.
+/// Returns the packets of every link type in the corpus, by DLT value: at most `of_each_file` of
+/// each file. Empty without a corpus.
 ///
 /// # Panics
+/// Panics if the helper that reads captures cannot be started.
 /// When the helper that reads captures cannot be started.
 #[must_use]
 pub fn by_link_type(of_each_file: usize) -> BTreeMap<u32, Vec<Packet>> {
@@ -18,7 +19,7 @@ pub fn by_link_type(of_each_file: usize) -> BTreeMap<u32, Vec<Packet>> {
     let mut found: BTreeMap<u32, Vec<Packet>> = BTreeMap::new();
     let mut seen = HashSet::new();
     for file in corpus::files() {
-        // Files that libpcap refuses are part of the corpus.
+        // The corpus also has files that libpcap rejects.
         let Ok(capture) = oracle.read(&file) else {
             continue;
         };

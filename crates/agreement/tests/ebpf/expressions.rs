@@ -47,7 +47,7 @@ const PRIMITIVES: [&str; 44] = [
     "ip6[6] = 17",
 ];
 
-/// All primitives, their negations, pairs of them, and a few long ones.
+/// Returns all primitives, their negations, pairs of them, and a few long ones.
 pub(crate) fn all() -> Vec<String> {
     let mut all: Vec<String> = PRIMITIVES.iter().map(ToString::to_string).collect();
     all.extend(
@@ -62,12 +62,12 @@ pub(crate) fn all() -> Vec<String> {
         all.push(format!("not ({first}) and (not ({second}) or {third})"));
     }
     all.extend(long());
-    // Some pairs exclude each other, or follow from one another: refused when optimised.
+    // Some pairs exclude each other, or follow from one another: they are rejected when optimised.
     all.retain(|expression| is_satisfiable(expression));
     all
 }
 
-/// Many addresses and ports, as people paste them.
+/// Returns expressions of many addresses and ports, as people paste them.
 fn long() -> Vec<String> {
     let join = |count: usize, each: &dyn Fn(usize) -> String| {
         (0..count).map(each).collect::<Vec<_>>().join(" or ")

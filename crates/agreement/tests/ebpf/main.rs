@@ -1,5 +1,5 @@
-//! Classic programs lowered to eBPF, loaded into this kernel and run by it: the verifier takes all
-//! of them, and verdict and length are those of the plain interpreter.
+//! Classic programs lowered to eBPF, loaded into this kernel and run by it. The verifier must
+//! accept all of them, and verdict and length must be those of the plain interpreter.
 
 mod expressions;
 mod live;
@@ -26,7 +26,7 @@ const HOOKS: [Hook; 5] = [
 ];
 
 fn main() -> ExitCode {
-    // tcx itself is not used; sched_cls programs and the XDP helpers are those of 5.18.
+    // tcx itself is not used; sched_cls programs and the XDP helpers need 5.18.
     let kernel = &[Need::Root, Need::Kernel(5, 18)];
     let tcx = &[Need::Root, Need::Kernel(6, 6)];
     suite(vec![
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// The programs of an expression, optimised and not.
+/// Returns the programs of an expression, optimised and not.
 fn programs_of(expression: &str) -> Vec<Program> {
     let compiled = [true, false].map(|optimize| {
         let mut options = CompileOptions::new(LinkType::ETHERNET);
@@ -110,7 +110,7 @@ fn expressions_agree() {
     assert!(compared > 50_000, "{compared} comparisons");
 }
 
-/// Tests so many programs, each time the same.
+/// Tests so many programs, the same in every run.
 fn on_random_programs(cases: u32, test: impl Fn(Program) -> Result<(), TestCaseError>) {
     let config = Config {
         cases,
@@ -142,7 +142,7 @@ fn random_programs_agree() {
     });
 }
 
-/// The oracle itself: on random programs it returns what libpcap's `bpf_filter` does.
+/// Tests the oracle itself: on random programs it returns what libpcap's `bpf_filter` does.
 fn as_libpcaps_interpreter() {
     let packets = packets::frames();
     let len = |packet: &Vec<u8>| u32::try_from(packet.len()).expect("short");
@@ -163,8 +163,8 @@ fn as_libpcaps_interpreter() {
     });
 }
 
-/// Compares on packets whose tag the kernel keeps, with the plain interpreter on the packets as they were
-/// on the wire.
+/// Compares on packets whose tag the kernel stores separately, with the plain interpreter on the
+/// packets as they were on the wire.
 fn compare_on_tags(program: &Program, packets: &[Vec<u8>], name: &dyn std::fmt::Debug) {
     for tag in [(0x8100, 0x0007), (0x88a8, 0xefff)] {
         let loaded = Loaded::tagged(program, Hook::Tcx(Vlan::Restored), tag);
@@ -193,7 +193,7 @@ fn random_programs_agree_on_tags() {
     });
 }
 
-/// Packets longer than one buffer: what lies in a further buffer is read by the slow copy.
+/// Packets longer than one buffer: the slow copy reads bytes in a further buffer.
 fn multi_buffer_agrees() {
     let packet: Vec<u8> = packets::long(9_000);
     let at = |k: u32, size: u16| {
@@ -283,7 +283,7 @@ fn ancillary_loads() {
             let found = Loaded::tagged(&program, hook, tag).run_marked(packet, 77);
             assert_eq!(found, expected, "ancillary {offset} at {hook:?}");
         }
-        // For a socket, the test run leaves tag and mark out; what loads is what is tested.
+        // For a socket, the test run ignores tag and mark; only loading is tested.
         let _ = Loaded::new(&program, Hook::SocketFilter);
     }
     for offset in [
@@ -369,7 +369,7 @@ fn unknown_metadata() {
     assert_eq!(refused, Err(LowerError::TooLong(op::KERNEL_MAX_INSNS + 1)));
 }
 
-/// `ip and udp`: nothing but what the filter says, and a check before each stretch of packet.
+/// `ip and udp`: only the filter's tests, and a check before each part of the packet.
 fn short_filter() {
     let program = Program::new(vec![
         Insn::new(op::LD | op::H | op::ABS, 12),

@@ -1,12 +1,12 @@
-//! Frames that reach every branch of common filters, whole and cut short.
+//! Frames that reach every branch of common filters, complete and cut short.
 
-/// An Ethernet header.
+/// Returns an Ethernet header.
 fn ethernet(kind: u16) -> Vec<u8> {
     let addresses = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     [addresses.as_slice(), &kind.to_be_bytes()].concat()
 }
 
-/// An IPv4 packet with `words` of header, fragment field and protocol.
+/// Returns an IPv4 packet with `words` of header, fragment field and protocol.
 fn ipv4(words: u8, fragment: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let header = usize::from(words) * 4;
     let total = u16::try_from(header + payload.len()).expect("short");
@@ -40,7 +40,7 @@ fn ports(source: u16, destination: u16, rest: usize) -> Vec<u8> {
     bytes
 }
 
-/// Frames of 14 bytes and more.
+/// Returns frames of 14 bytes and more.
 pub(crate) fn frames() -> Vec<Vec<u8>> {
     let tcp = ports(40_000, 80, 36);
     let dns = ports(53, 5_353, 24);
@@ -90,7 +90,7 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     whole
 }
 
-/// A frame with content that differs from byte to byte.
+/// Returns a frame whose content differs from byte to byte.
 pub(crate) fn long(bytes: usize) -> Vec<u8> {
     let mut frame = [ethernet(0x0800), ipv4(5, 0, 17, &dns_like())].concat();
     frame.extend((frame.len()..bytes).map(|at| u8::try_from(at * 31 % 255 + 1).expect("1 to 255")));

@@ -1,4 +1,4 @@
-//! Programs that no compiler writes: random ones, long ones, and some made to hurt.
+//! Programs that no compiler writes: random ones, long ones, and some that are hard to verify.
 
 use proptest::prelude::*;
 use ringtap_filter::program::opcode as op;
@@ -36,7 +36,7 @@ pub(crate) fn random() -> impl Strategy<Value = Program> {
     )
 }
 
-/// Small offsets mostly, now and then any number.
+/// Mostly small offsets, sometimes any number.
 fn any_constant() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 0..80_u32, 1 => any::<u32>(), 1 => Just(0x7fff_u32), 1 => 1400..1600_u32]
 }
@@ -88,7 +88,7 @@ fn repeated(group: &[Insn]) -> Program {
     program(insns)
 }
 
-/// Programs of about 4096 instructions as long expressions give them.
+/// Returns programs of about 4096 instructions, as long expressions give them.
 pub(crate) fn long() -> Vec<(&'static str, Program)> {
     let half = op::LD | op::H | op::ABS;
     let many_values = |load: Insn| {
@@ -140,7 +140,7 @@ pub(crate) fn long() -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// Programs made to multiply the verifier's states.
+/// Returns programs made to multiply the verifier's states.
 pub(crate) fn hostile() -> Vec<(&'static str, Program)> {
     let mut all = hostile_offsets();
     all.extend(hostile_values());
@@ -161,7 +161,7 @@ fn indirect(size: u16, k: u32) -> Insn {
     Insn::new(op::LD | size | op::IND, k)
 }
 
-/// By what X may be when it becomes an offset.
+/// Varies the possible values of X when it becomes an offset.
 fn hostile_offsets() -> Vec<(&'static str, Program)> {
     let txa = Insn::new(op::MISC | op::TXA, 0);
     vec![
@@ -222,7 +222,7 @@ fn hostile_offsets() -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// By what A may be when it is compared or divided.
+/// Varies the possible values of A when it is compared or divided.
 fn hostile_values() -> Vec<(&'static str, Program)> {
     vec![
         (

@@ -7,10 +7,10 @@ use crate::build::{
 use crate::machines::Machines;
 use crate::table::Case;
 
-/// Headers that the walk passes at most.
+/// The most headers that the walk skips.
 const MOST_HEADERS: usize = 5;
 
-/// An extension header, by what follows its first byte.
+/// An extension header, with the bytes behind its first one.
 #[derive(Clone, Debug)]
 enum Header {
     HopByHop(u8),
@@ -49,7 +49,7 @@ impl Header {
     }
 }
 
-/// A frame with a transport header behind a chain.
+/// Returns a frame with a transport header behind a chain.
 fn frame(chain: &[Header], protocol: u8, transport: &[u8]) -> Vec<u8> {
     let mut payload = transport.to_vec();
     let mut next = protocol;
@@ -200,7 +200,8 @@ pub(crate) fn verdicts(machines: Machines) {
     random_chains(machines);
 }
 
-/// Any chain: the transport is found if the chain is short enough and not of a later fragment.
+/// Tests any chain: the transport is found if the chain is short enough and not in a later
+/// fragment.
 fn random_chains(machines: Machines) {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut below = |limit: u64| {

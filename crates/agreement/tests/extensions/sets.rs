@@ -1,4 +1,4 @@
-//! `in { … }`.
+//! Tests of `in { … }`.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -179,7 +179,7 @@ pub(crate) fn verdicts(machines: Machines) {
     }
 }
 
-/// Any set of ports says of each port what looking it up says.
+/// Tests a random set of ports: for each port the result must equal a look-up in the set.
 fn random_set(machines: Machines, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = |below: u64| {

@@ -1,4 +1,4 @@
-//! `TUNNEL inner ( … )`.
+//! Tests of `TUNNEL inner ( … )`.
 
 use crate::build::{
     GRE, Ip4, TCP, UDP, ethernet, geneve, gre, gtpu, ip4, ip4_frame, ip6, ip6_frame, label, pppoe,
@@ -7,17 +7,17 @@ use crate::build::{
 use crate::machines::Machines;
 use crate::table::Case;
 
-/// An inner packet: TCP to port 443 of 192.0.2.1.
+/// Returns an inner packet: TCP to port 443 of 192.0.2.1.
 fn web() -> Vec<u8> {
     ip4(TCP, &tcp(40_000, 443, 2))
 }
 
-/// Another: UDP over IPv6 to port 53.
+/// Returns another inner packet: UDP over IPv6 to port 53.
 fn dns() -> Vec<u8> {
     ip6(UDP, &udp(40_001, 53, &[0; 12]))
 }
 
-/// Over UDP to a port: over IPv4, over IPv4 with options, over IPv6.
+/// Returns UDP to a port: over IPv4, over IPv4 with options, over IPv6.
 fn carried(port: u16, payload: &[u8]) -> Vec<Vec<u8>> {
     let datagram = udp(50_000, port, payload);
     let options = Ip4 {
@@ -233,7 +233,8 @@ pub(crate) fn verdicts(machines: Machines) {
     }
 }
 
-/// A packet that is cut anywhere is judged alike by all, and taken whole at most.
+/// Checks a packet that is cut anywhere: all engines agree, and at most the complete packet is
+/// accepted.
 fn cut_short(machines: Machines, expression: &str, packet: &[u8]) {
     use ringtap_filter::program::plain;
     use ringtap_filter::{Tables, compile};

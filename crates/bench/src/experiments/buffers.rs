@@ -1,4 +1,4 @@
-//! The ring's size against bursts, and against the cost of caches.
+//! The size of the ring against bursts, and against the cost of cache misses.
 
 use ringtap_capture::CaptureOptions;
 use ringtap_lab::Need;
@@ -8,12 +8,12 @@ use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
 
-/// In KiB.
+/// Sizes of the ring in KiB.
 const RINGS: [u32; 6] = [256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
 const QUICK_RINGS: [u32; 3] = [512, 16 << 10, 256 << 10];
 const SIZE: u16 = 512;
-/// Packets of a burst, packets a second on average, nanoseconds of work on a packet: more than the
-/// burst's rate allows, less than the average does.
+/// Packets of a burst, packets a second on average, and nanoseconds of work on a packet: too many
+/// for the burst's rate, few enough for the average.
 const BURST: u32 = 50_000;
 const RATE: u32 = 500_000;
 const WORK: u32 = 1_000;

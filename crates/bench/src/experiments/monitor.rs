@@ -57,7 +57,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// `ringtap stat`, which counts in the kernel: its own count, and its processor time.
+/// Runs `ringtap stat`, which counts in the kernel; returns its count and its processor time.
 fn counted(stage: &Stage, load: Load, command: &mut Command) -> Result<Vec<f64>, String> {
     let side = &stage.pair.right;
     let explain = |error: std::io::Error| error.to_string();
@@ -68,7 +68,7 @@ fn counted(stage: &Stage, load: Load, command: &mut Command) -> Result<Vec<f64>,
     let before = cpu_seconds(running.id()).map_err(explain)?;
     let begun = Instant::now();
     let (sent, _) = stage.run(load, &[], &[READER])?;
-    // An interval at least, so that what is done in each is in the figure.
+    // At least one interval, so that the work of an interval is included.
     let rest = Duration::from_millis(1_100).checked_sub(begun.elapsed());
     std::thread::sleep(rest.unwrap_or_default());
     let processor = cpu_seconds(running.id()).map_err(explain)? - before;

@@ -1,5 +1,5 @@
-//! Keeping to a file's times, against tcpreplay: how far gaps between packets are from what the file
-//! has, as a program at the receiving driver sees them.
+//! Keeping to a file's times, against tcpreplay: the error of the gaps between packets, measured by
+//! a program at the receiving driver.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::results::{Axis, Metric};
 use crate::session::{Done, Session, Side};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Gaps in nanoseconds, and packets of the file.
+/// Gaps in nanoseconds, and the number of packets in the file.
 const CASES: [(u64, u64); 3] = [(1_000_000, 2_000), (100_000, 20_000), (10_000, 100_000)];
 
 pub(crate) fn run(session: &mut Session) -> Done {
@@ -98,8 +98,8 @@ impl Bench {
     }
 }
 
-/// Median and 99 % of the gaps' errors in microseconds, and the seconds from the first packet to the
-/// last.
+/// Returns median and 99th percentile of the gaps' errors in microseconds, and the seconds from the
+/// first packet to the last.
 #[expect(clippy::cast_precision_loss, reason = "seconds in nanoseconds")]
 fn figures(stamps: &[u64], gap: u64) -> Vec<f64> {
     let gaps = stamps

@@ -7,7 +7,7 @@ use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::{Load, LoadPace, READER, Reader, Stage};
 
-/// Braun and others had 1,270,000 a second.
+/// Packets a second; Braun and others had 1,270,000.
 const RATE: u32 = 1_270_000;
 const PACKETS: u32 = 1_270_000;
 const QUICK_PACKETS: u32 = 500_000;

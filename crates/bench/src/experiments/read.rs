@@ -14,7 +14,7 @@ const BYTES: u64 = 1_000_000_000;
 const QUICK_BYTES: u64 = 100_000_000;
 const FILTERS: [Option<&str>; 2] = [None, Some("tcp port 443")];
 
-/// Sizes of packets, and how many bytes one takes in the file on average, header included.
+/// Sizes of packets, and the average size of one in the file with its header, in bytes.
 const MIXES: [(&str, Sizes, u64); 3] = [
     ("90 to 110 bytes", Sizes::Between(90, 110), 116),
     ("Internet mix", Sizes::Imix, 370),
@@ -67,7 +67,7 @@ fn command(side: Side, program: &Path, file: &Path, filter: Option<&str>) -> Com
     let mut command = Command::new(program);
     match side {
         Side::Ringtap => command.arg("dump"),
-        // As root it would make the device its own user's.
+        // As root it would change the device's owner to its own user.
         Side::Peer => command.args(["-Z", "root"]),
     };
     command

@@ -1,8 +1,8 @@
-//! Searching one host in a large capture: ringtap by its index and without, against tcpdump.
+//! Searching for one host in a large capture: ringtap with and without its index, against tcpdump.
 //!
-//! The capture has the packets of the corpus again and again, and in one place a short conversation
-//! of a host that is nowhere else. It is uncompressed, in the page cache, and searched for that host,
-//! for one that is often there, and for one that is not.
+//! The capture repeats the packets of the corpus, and contains one short conversation of a host
+//! that occurs nowhere else. It is uncompressed and in the page cache. The searches are for that
+//! host, for a frequent one, and for one that does not occur.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -21,9 +21,9 @@ use crate::session::{Done, Session, judge};
 const BYTES: u64 = 2_000_000_000;
 const QUICK_BYTES: u64 = 200_000_000;
 const RARE: [u8; 4] = [203, 0, 113, 77];
-/// Packets of the rare host.
+/// The number of packets of the rare host.
 const CONVERSATION: usize = 20;
-/// Between two packets, in microseconds.
+/// The time between two packets in microseconds.
 const GAP: u64 = 50;
 /// The time of the first packet, in seconds since the epoch.
 const START: u64 = 1_769_860_800;
@@ -110,7 +110,7 @@ fn dump(ringtap: &Path, options: &[&str]) -> Command {
     command
 }
 
-/// Writes the capture; gives the number of its packets.
+/// Writes the capture; returns the number of its packets.
 fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     let packets = corpus_packets();
     if packets.is_empty() {
@@ -147,7 +147,7 @@ fn record(output: &mut impl Write, number: u64, frame: &[u8]) -> io::Result<u64>
     Ok(16 + len)
 }
 
-/// Packets from the rare host to port 53.
+/// Returns packets from the rare host to port 53.
 fn conversation() -> Vec<Vec<u8>> {
     let mut frame = datagram(120);
     frame[26..30].copy_from_slice(&RARE);
@@ -155,7 +155,7 @@ fn conversation() -> Vec<Vec<u8>> {
     vec![frame; CONVERSATION]
 }
 
-/// The packets of the corpus that begin with an Ethernet header, as many as are readable.
+/// Returns the readable packets of the corpus that begin with an Ethernet header.
 fn corpus_packets() -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for file in corpus::files() {

@@ -1,5 +1,5 @@
-//! How often a reader calls the kernel and sleeps: over min-to-copy, over the time-out, and over the
-//! application's own work on each packet, which the documents found to help.
+//! How often a reader calls the kernel and sleeps: over min-to-copy, over the time-out, and over
+//! the application's own work on each packet, which the documents found to help.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn timeout(session: &mut Session, stage: &Stage) -> Done {
     for &millis in values {
         let options = CaptureOptions {
             timeout: Duration::from_millis(millis.into()),
-            // The time-out alone decides.
+            // Only the time-out decides.
             min_to_copy: 8 << 20,
             ..own_options()
         };
@@ -132,7 +132,7 @@ fn timeout(session: &mut Session, stage: &Stage) -> Done {
     Ok(())
 }
 
-/// The paradox of the documents: does a reader that works on each packet lose fewer?
+/// Tests the documents' paradox: whether a reader that works on each packet loses fewer.
 fn work(session: &mut Session, stage: &Stage) -> Done {
     let axis = Axis::linear("application's work on a packet", "ns");
     let mut wanted = metrics();

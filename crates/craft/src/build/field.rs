@@ -1,11 +1,11 @@
-//! A layer's fields, taken one by one; what is left over is unknown.
+//! A layer's fields, taken one by one; remaining ones are unknown.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{BuildError, Layer};
 use crate::rewrite::Mac;
 
-/// The fields of a layer that were not asked for yet.
+/// The fields of a layer that were not taken yet.
 pub(super) struct Fields<'a> {
     layer: &'a Layer,
     taken: Vec<bool>,
@@ -21,7 +21,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub(super) fn text(&mut self, name: &'static str) -> Option<&'a str> {
         self.known.push(name);
         let fields = self.layer.fields.iter();
@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
         self.layer.fields.get(at).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a field, read by `parse`.
+    /// Returns the value of a field, parsed by `parse`.
     pub(super) fn value<T>(
         &mut self,
         name: &'static str,
@@ -55,7 +55,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A number up to `most`, decimal or hexadecimal with 0x.
+    /// Returns a number up to `most`, decimal or hexadecimal with 0x.
     pub(super) fn number(
         &mut self,
         name: &'static str,
@@ -116,13 +116,13 @@ impl<'a> Fields<'a> {
         Ok(address.map_or(default, |address| address.octets()))
     }
 
-    /// Bytes in hexadecimal.
+    /// Returns bytes in hexadecimal.
     pub(super) fn hex(&mut self, name: &'static str) -> Result<Vec<u8>, BuildError> {
         let bytes = self.value(name, "pairs of hexadecimal digits", hex)?;
         Ok(bytes.unwrap_or_default())
     }
 
-    /// Nothing may be left over.
+    /// Reports an error if a field is left over.
     pub(super) fn end(self) -> Result<(), BuildError> {
         let mut fields = self.layer.fields.iter().zip(&self.taken);
         match fields.find(|(_, taken)| !**taken) {

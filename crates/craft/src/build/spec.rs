@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Layer>, BuildError> {
 
 struct Parser<'a> {
     text: &'a str,
-    /// In bytes.
+    /// The position in bytes.
     at: usize,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Parser<'a> {
         Err(BuildError::Syntax { at, expected })
     }
 
-    /// The number of the next character, from 1.
+    /// Returns the number of the next character, from 1.
     fn position(&self) -> usize {
         self.text[..self.at].chars().count() + 1
     }
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
                 let value = self.word(|c| !matches!(c, ',' | ')' | '('));
                 (first.trim().to_owned(), value.trim().to_owned())
             } else {
-                // A value alone, as in hex(0102).
+                // A value without a name, as in hex(0102).
                 (String::new(), first.trim().to_owned())
             };
             layer.fields.push(field);
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         &rest[..end]
     }
 
-    /// Bytes in quotation marks; `\n`, `\r`, `\t`, `\\`, `\"` and `\x41` stand for one byte.
+    /// Parses bytes in quotation marks; `\n`, `\r`, `\t`, `\\`, `\"` and `\x41` stand for one byte.
     fn quoted(&mut self) -> Result<Vec<u8>, BuildError> {
         self.at += 1;
         let mut bytes = Vec::new();

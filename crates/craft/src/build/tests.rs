@@ -1,4 +1,4 @@
-//! Descriptions against what another decoder and builder make of them.
+//! Compares descriptions with the results of another decoder and builder.
 
 use etherparse::{LaxSlicedPacket, NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 
@@ -181,7 +181,7 @@ fn mistakes_are_named() {
 }
 
 proptest::proptest! {
-    /// Whatever the text, there is an answer, and what is built is bounded.
+    /// Any text gives a result or an error, and the size of the result is limited.
     #[test]
     fn any_text_is_answered(text in r#"(eth|vlan|mpls|ipv4|ipv6|hop|route|frag|udp|tcp|sctp|gre|vxlan|arp|icmp|hex|zeros|[/(),="\\ 0-9a-fx])*"#) {
         if let Ok(built) = text.parse::<Built>() {
@@ -189,7 +189,7 @@ proptest::proptest! {
         }
     }
 
-    /// Layers in any order are built or refused.
+    /// Layers in any order are built or rejected.
     #[test]
     fn any_order_is_answered(names in proptest::collection::vec(proptest::sample::select(frame::NAMES.to_vec()), 1..12)) {
         let _ = names.join("/").parse::<Built>();

@@ -1,8 +1,8 @@
-//! Packets changed on their way: addresses, ports, VLAN tags, with checksums kept as right or wrong
-//! as they were.
+//! Changes packets: addresses, ports, VLAN tags. Correct checksums stay correct, wrong ones stay
+//! wrong.
 //!
-//! Data in: an Ethernet frame and rules. Data out: the frame, changed in place. Packets that lack a
-//! field stay as they are; so does what is inside tunnels.
+//! Input: an Ethernet frame and rules. Output: the frame, changed in place. Packets that lack a
+//! field are unchanged; so is everything inside tunnels.
 
 mod rule;
 
@@ -18,7 +18,7 @@ use crate::checksum;
 use crate::layers::{self, Ip, Network};
 use rule::{Change, Side};
 
-/// Behind the addresses of an Ethernet frame.
+/// The offset behind the addresses of an Ethernet frame.
 const TAGS_AT: usize = 12;
 const TAG_LEN: usize = 4;
 
@@ -39,7 +39,7 @@ pub fn apply(rules: &[Rule], frame: &mut Vec<u8>) {
     }
 }
 
-/// Ethernet's addresses, and those in ARP that go with them.
+/// Changes Ethernet's addresses, and the corresponding ones in ARP.
 fn change_macs(
     frame: &mut [u8],
     network: Option<&Network>,
@@ -55,7 +55,7 @@ fn change_macs(
         let Some(mac) = frame.get_mut(place.clone()) else {
             continue;
         };
-        // In a request for an address, ARP's target is not known yet.
+        // In a request for an address, ARP's target is unknown.
         let is_unknown = place.start > TAGS_AT && mac == [0; 6];
         if side.includes(index) && !is_unknown && old.is_none_or(|old| old == *mac) {
             mac.copy_from_slice(&new);
@@ -90,7 +90,7 @@ fn cover_address(frame: &mut [u8], ip: &Ip, place: Range<usize>, new: &[u8]) {
     if let Some(at) = ip.header_checksum() {
         adjust(frame, at, place.clone(), new);
     }
-    // Where the packet prescribes its route, the header's destination is not the one that counts.
+    // If the packet has a source route, the checksum does not cover the header's destination.
     let is_covered =
         ip.has_pseudo_header() && (place == ip.addresses()[0] || ip.last_stop == Stop::Reached);
     if let Some(at) = ip.transport_checksum().filter(|_| is_covered) {
@@ -130,7 +130,7 @@ fn adjust(frame: &mut [u8], at: usize, place: Range<usize>, new: &[u8]) {
     checksum::write(frame, at, adjusted);
 }
 
-/// As [`adjust`], with UDP's zero, which says that there is no checksum.
+/// Like [`adjust`], with UDP's zero, which means that there is no checksum.
 fn adjust_transport(frame: &mut [u8], ip: &Ip, at: usize, place: Range<usize>, new: &[u8]) {
     let is_udp = ip.protocol == protocol::UDP;
     if is_udp && be16(frame, at) == Some(0) {
@@ -142,7 +142,7 @@ fn adjust_transport(frame: &mut [u8], ip: &Ip, at: usize, place: Range<usize>, n
     }
 }
 
-/// The outermost tag: given another identifier, added, or taken away.
+/// Changes the outermost tag: sets another identifier, adds it, or removes it.
 fn change_tag(frame: &mut Vec<u8>, old: Option<u16>, new: Option<u16>) {
     if frame.len() < TAGS_AT + 2 {
         return;
@@ -152,7 +152,7 @@ fn change_tag(frame: &mut Vec<u8>, old: Option<u16>, new: Option<u16>) {
     let is_meant = old.is_none_or(|old| control.is_some_and(|control| control & 0xfff == old));
     match (control, new) {
         _ if !is_meant => {}
-        // The priority bits stay.
+        // The priority bits are unchanged.
         (Some(control), Some(id)) => checksum::write(frame, TAGS_AT + 2, control & 0xf000 | id),
         (Some(_), None) => {
             frame.drain(TAGS_AT..TAGS_AT + TAG_LEN);

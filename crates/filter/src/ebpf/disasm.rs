@@ -1,12 +1,12 @@
-//! Code as text, in the manner of the kernel's verifier and of bpftool.
+//! Prints eBPF code like the kernel's verifier and bpftool.
 
 use std::fmt::Write;
 
 use super::helper::Helper;
 use super::insn::Word;
 
-/// All of `code`, a line for each instruction: its index, a colon, the statement. An instruction
-/// of two words takes one line and two indexes, as in the verifier's log.
+/// Returns all of `code`, a line for each instruction: its index, a colon, the statement. An
+/// instruction of two words takes one line and two indexes, as in the verifier's log.
 #[must_use]
 pub fn listing(code: &[u64]) -> String {
     let mut text = String::new();
@@ -19,8 +19,8 @@ pub fn listing(code: &[u64]) -> String {
     text
 }
 
-/// The fragment of a C array of `struct bpf_insn`: operation, destination and source register,
-/// offset, constant.
+/// Returns the fragment of a C array of `struct bpf_insn`: operation, destination and source
+/// register, offset, constant.
 #[must_use]
 pub fn c_array(code: &[u64]) -> String {
     let mut text = String::new();
@@ -41,7 +41,7 @@ pub fn c_array(code: &[u64]) -> String {
     text
 }
 
-/// Decimal numbers in the same order, the first line being the count of words.
+/// Returns decimal numbers in the same order, the first line being the count of words.
 #[must_use]
 pub fn decimal(code: &[u64]) -> String {
     let mut text = format!("{}\n", code.len());
@@ -59,7 +59,7 @@ pub fn decimal(code: &[u64]) -> String {
     text
 }
 
-/// The first instruction of `code`; empty for no code.
+/// Returns the first instruction of `code`; empty for no code.
 #[must_use]
 pub fn statement(code: &[u64]) -> String {
     let Some(&first) = code.first() else {

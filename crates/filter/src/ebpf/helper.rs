@@ -1,6 +1,6 @@
 //! The kernel's helper functions that programs may call.
 
-/// A helper function (`BPF_FUNC_*` of include/uapi/linux/bpf.h). None of them asks for a licence
+/// A helper function (`BPF_FUNC_*` of include/uapi/linux/bpf.h). None of them requires a licence
 /// compatible with the GPL, except [`Helper::KtimeGetNs`] before Linux 5.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -15,32 +15,32 @@ pub enum Helper {
     GetSmpProcessorId,
     /// Thread in the lower half, process in the upper.
     GetCurrentPidTgid,
-    /// Gives a packet a VLAN tag: context, type in network order, control information → 0 or error.
+    /// Pushes a VLAN tag: context, type in network order, control information → 0 or error.
     SkbVlanPush,
     /// Redirects to an interface: index, flags → verdict.
     Redirect,
     /// Copies bytes of a packet: context, offset, destination, size → 0 or a negative error.
     SkbLoadBytes,
-    /// Moves the begin of an XDP packet: context, bytes → 0 or a negative error.
+    /// Moves the start of an XDP packet: context, bytes → 0 or a negative error.
     XdpAdjustHead,
-    /// Gives an XDP packet room for metadata in front of it: context, bytes (negative) → 0 or a
-    /// negative error.
+    /// Reserves metadata in front of an XDP packet: context, bytes (negative) → 0 or a negative
+    /// error.
     XdpAdjustMeta,
     /// Moves the end of an XDP packet: context, bytes → 0 or a negative error.
     XdpAdjustTail,
     /// Redirects through a map: map, key, flags → verdict.
     RedirectMap,
-    /// Writes a record to a ring buffer: map, data, size, flags (5.8).
+    /// Writes a record to a ring buffer: map, data, size, flags (Linux 5.8).
     RingbufOutput,
-    /// Monotonic time of the last tick, in nanoseconds (5.11).
+    /// Monotonic time of the last tick, in nanoseconds (Linux 5.11).
     KtimeGetCoarseNs,
-    /// The length of an XDP packet over all its buffers: context → bytes (5.18).
+    /// The length of an XDP packet over all its buffers: context → bytes (Linux 5.18).
     XdpGetBuffLen,
-    /// As [`Helper::SkbLoadBytes`], for XDP (5.18).
+    /// Like [`Helper::SkbLoadBytes`], for XDP (Linux 5.18).
     XdpLoadBytes,
-    /// Ticks of the kernel's timer since it was started, which needs no call on 64-bit machines (5.6).
+    /// Ticks of the kernel's timer since boot; needs no call on 64-bit machines (Linux 5.6).
     Jiffies64,
-    /// International atomic time in nanoseconds (6.1).
+    /// International atomic time in nanoseconds (Linux 6.1).
     KtimeGetTaiNs,
 }
 
@@ -66,7 +66,7 @@ const ALL: [Helper; 18] = [
 ];
 
 impl Helper {
-    /// The number that a call names.
+    /// Returns the number of the helper.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -91,7 +91,7 @@ impl Helper {
         }
     }
 
-    /// The kernel's name of it.
+    /// Returns the kernel's name of the helper.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,7 +116,7 @@ impl Helper {
         }
     }
 
-    /// The helper of a number, if it is one of these.
+    /// Returns the helper of a number, if it is one of these.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         ALL.into_iter().find(|helper| helper.number() == number)

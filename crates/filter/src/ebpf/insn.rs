@@ -2,8 +2,8 @@
 
 use super::{Helper, Label};
 
-/// A register. R0 is a call's result, R1 to R5 are its arguments and lost by it, R6 to R9 survive
-/// calls, R10 points behind the stack of 512 bytes.
+/// A register. R0 is a call's result, R1 to R5 are its arguments and are lost by it, R6 to R9
+/// survive calls, and R10 points behind the stack of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the numbers")]
 #[repr(u8)]
@@ -21,7 +21,7 @@ pub enum Reg {
     R10,
 }
 
-/// Bytes of a memory access.
+/// The size of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Size {
@@ -36,7 +36,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
@@ -56,7 +56,7 @@ pub enum Width {
     W64,
 }
 
-/// Arithmetic; unsigned where it matters.
+/// Arithmetic operations, unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 #[repr(u8)]
@@ -76,7 +76,7 @@ pub enum AluOp {
     Arsh = 0xc0,
 }
 
-/// The condition of a jump; `S…` compare signed numbers, `Set` asks for any bit in common.
+/// The condition of a jump. `S…` compare signed numbers; `Set` tests for any common bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 #[repr(u8)]
@@ -95,7 +95,7 @@ pub enum Cond {
 }
 
 impl Cond {
-    /// The condition that holds when this one does not; `Set` has none.
+    /// Returns the condition that holds if this one does not; `Set` has none.
     #[must_use]
     pub const fn inverse(self) -> Option<Self> {
         Some(match self {
@@ -114,11 +114,11 @@ impl Cond {
     }
 }
 
-/// Atomic operations on memory. Those that fetch need Linux 5.12, and are fully ordered.
+/// Atomic operations on memory. Those that fetch need Linux 5.12 and are fully ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum AtomicOp {
-    /// Adds; gives nothing back and orders nothing.
+    /// Adds; returns nothing and orders nothing.
     Add = 0x00,
     /// Adds; the source register becomes the old value.
     FetchAdd = 0x01,
@@ -128,7 +128,7 @@ pub enum AtomicOp {
     FetchAnd = 0x51,
     /// Stores; the source register becomes the old value.
     Exchange = 0xe1,
-    /// Stores where memory equals R0; R0 becomes the old value.
+    /// Stores if memory equals R0; R0 becomes the old value.
     CompareExchange = 0xf1,
 }
 
@@ -153,18 +153,19 @@ impl From<i32> for Operand {
     }
 }
 
-/// One instruction. Jumps name labels; offsets are counted when the code is finished.
+/// One instruction. Jumps name labels; offsets are computed when the code is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields carry the instruction set's names")]
 pub enum Insn {
-    /// `dst = dst op operand`; `Mov` and `Neg` as their names say.
+    /// `dst = dst op operand`, or `Mov` and `Neg`.
     Alu {
         width: Width,
         op: AluOp,
         dst: Reg,
         operand: Operand,
     },
-    /// Between host and big-endian order, on the low 16, 32 or 64 bits; the others become zero.
+    /// Converts between host and big-endian order, on the low 16, 32 or 64 bits; the others become
+    /// zero.
     BigEndian { dst: Reg, size: Size },
     /// `dst = *(size *)(src + offset)`.
     Load {
@@ -197,11 +198,11 @@ pub enum Insn {
     },
     /// `dst = value`; two words.
     LoadImm64 { dst: Reg, value: u64 },
-    /// `dst = map`, the map named by an fd that is open when the program is loaded; two words.
+    /// `dst = map`; the map's fd must be open when the program is loaded; two words.
     LoadMap { dst: Reg, fd: i32 },
-    /// `dst =` address of an array map's first value plus `offset` bytes (5.2); two words.
+    /// `dst =` address of an array map's first value plus `offset` bytes (Linux 5.2); two words.
     LoadMapValue { dst: Reg, fd: i32, offset: u32 },
-    /// Jumps always.
+    /// An unconditional jump.
     Jump { to: Label },
     /// Jumps if `dst cond operand`.
     JumpIf {
@@ -213,7 +214,7 @@ pub enum Insn {
     },
     /// Calls a helper.
     Call { helper: Helper },
-    /// Calls a function of the running kernel (kfunc, 5.13) by the number of its type in the
+    /// Calls a function of the running kernel (kfunc, Linux 5.13) by its type number in the
     /// kernel's BTF.
     CallKernel { id: u32 },
     /// Ends the program with R0 as its result.
@@ -236,10 +237,10 @@ const MODE_ATOMIC: u8 = 0xc0;
 const SOURCE_REG: u8 = 0x08;
 /// `BPF_END` with the target order big-endian.
 const TO_BE: u8 = 0xd0 | SOURCE_REG;
-/// Source register fields of a 64-bit load that make it a map, or a map's value.
+/// Source register fields of a 64-bit load of a map, or of a map's value.
 const PSEUDO_MAP_FD: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
-/// Source register field of a call that makes it one of a kernel function.
+/// The source register field of a call of a kernel function.
 const PSEUDO_KERNEL_CALL: u8 = 2;
 
 /// One word of code.
@@ -253,8 +254,8 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// As the kernel lays out `struct bpf_insn`: the first register is in the low half of its byte
-    /// on little-endian machines, in the high half on others.
+    /// Encodes the word as the kernel's `struct bpf_insn`: the first register is in the low half of
+    /// its byte on little-endian machines, in the high half on others.
     pub(super) fn encode(self) -> u64 {
         let registers = if cfg!(target_endian = "little") {
             self.src << 4 | self.dst
@@ -302,7 +303,7 @@ fn operand(code: u8, dst: Reg, operand: Operand) -> Word {
     }
 }
 
-/// The words of an instruction; jumps come without their offsets.
+/// Returns the words of an instruction; jumps have no offsets yet.
 pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
     let word = match *insn {
         Insn::LoadImm64 { dst, value } => return wide(dst, 0, value),
@@ -433,9 +434,9 @@ fn memory_access(insn: &Insn) -> Word {
     }
 }
 
-/// `goto`, by a 16-bit distance.
+/// `goto`, with a 16-bit distance.
 pub(super) const SHORT_JUMP: u8 = CLASS_JMP;
-/// `gotol`: the jump whose distance is the 32-bit constant (6.6).
+/// `gotol`: a jump with a 32-bit distance as the constant (Linux 6.6).
 pub(super) const LONG_JUMP: u8 = CLASS_JMP32;
 
 fn wide(dst: Reg, src: u8, value: u64) -> (Word, Option<Word>) {

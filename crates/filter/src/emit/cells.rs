@@ -1,4 +1,4 @@
-//! Which cells can be looked at on a way on which nothing was put into them.
+//! Finds cells that may be read on a path on which nothing was stored in them.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use crate::ir::cells::{Cells, bit, used};
 use crate::ir::{Graph, NodeId, Step, Values};
 use crate::program::opcode as op;
 
-/// The words of scratch memory that must be made 0 before the first node.
+/// Returns the words of scratch memory that must be set to 0 before the first node.
 pub(super) fn maybe_unset(graph: &Graph, values: &Values) -> impl Iterator<Item = u32> + Clone {
     let mut set_before: HashMap<NodeId, Cells> = HashMap::new();
     let mut unset = 0;

@@ -1,19 +1,18 @@
-//! The walk over extension headers, whose code has a loop inside: A holds the protocol of the next
+//! Emits the walk over extension headers, which contains a loop: A holds the protocol of the next
 //! header, X its distance from the IP header.
 
 use crate::ir::{Chain, IpVersion};
 use crate::program::Insn;
 use crate::program::opcode as op;
 
-/// Protocols that name a next one (IANA, IPv6 extension headers): options for every hop, routing,
-/// fragment, options for the destination; and the authentication header, which counts its length in
-/// another unit.
+/// Headers that name the next protocol (IANA, IPv6 extension headers): hop-by-hop options, routing,
+/// fragment, destination options; and the authentication header, whose length has another unit.
 const EXTENSIONS: [u32; EXTENSION_TESTS as usize] = [0, 43, 44, 60];
 const EXTENSION_TESTS: u8 = 4;
 const AUTHENTICATION: u32 = ringtap_packet::protocol::AUTHENTICATION as u32;
 
-/// Instructions that leave in A the protocol at which the walk ends. X is lost; `word` of scratch
-/// memory is used.
+/// Returns instructions that leave in A the protocol at which the walk ends. They change X and use
+/// `word` of scratch memory.
 pub(super) fn walk(chain: Chain, word: u32) -> Vec<Insn> {
     let mut code = match chain.version {
         IpVersion::V4 => vec![
@@ -36,12 +35,12 @@ pub(super) fn walk(chain: Chain, word: u32) -> Vec<Insn> {
     code
 }
 
-/// A comparison of the protocol; the distances are from the next instruction.
+/// Compares the protocol; the distances are from the next instruction.
 fn is(protocol: u32, jt: u8, jf: u8) -> Insn {
     Insn::jump(op::JMP | op::JEQ, protocol, jt, jf)
 }
 
-/// The next protocol into scratch memory, the length into A.
+/// Loads the next protocol into scratch memory and the length into A.
 fn header(at: u32, word: u32) -> [Insn; 3] {
     [
         Insn::new(op::LD | op::B | op::IND, at),
@@ -50,8 +49,8 @@ fn header(at: u32, word: u32) -> [Insn; 3] {
     ]
 }
 
-/// The length of an authentication header, in units of four bytes less two. As in libpcap, where the
-/// walk goes on is computed from this alone, not from where the header is.
+/// Computes the length of an authentication header, in units of four bytes less two. As in libpcap,
+/// the next offset is computed from this alone, without the header's offset.
 fn behind_authentication() -> [Insn; 2] {
     [
         Insn::new(op::ALU | op::ADD, 2),
@@ -59,7 +58,7 @@ fn behind_authentication() -> [Insn; 2] {
     ]
 }
 
-/// A holds the distance of the next header: on to it.
+/// Moves to the next header, whose distance is in A.
 fn to_next_header(word: u32) -> [Insn; 2] {
     [
         Insn::new(op::MISC | op::TAX, 0),
@@ -67,7 +66,7 @@ fn to_next_header(word: u32) -> [Insn; 2] {
     ]
 }
 
-/// Over IPv4 only authentication headers are passed.
+/// Over IPv4 only authentication headers are skipped.
 fn rounds_v4(chain: Chain, word: u32) -> Vec<Insn> {
     let mut code = vec![is(chain.wanted, 9, 0), is(AUTHENTICATION, 0, 8)];
     code.extend(header(chain.at, word));

@@ -1,22 +1,22 @@
-//! Scratch memory: which values are worth keeping in it.
+//! Chooses the values that are kept in scratch memory.
 
 use crate::ir::{Value, ValueId, Values};
 use crate::program::opcode as op;
 
-/// Instructions that it takes to compute a value from which on keeping it pays.
+/// A value is kept if computing it takes at least this many instructions.
 const WORTH_KEEPING: usize = 3;
 
-/// Values that are kept in scratch words, and how often each value was computed.
+/// Values kept in scratch words, and the number of computations of each value.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Computations by value, where they are counted.
+    /// Computations by value, if they are counted.
     computations: Vec<u32>,
-    /// The value in the last word, the one before it, …
+    /// The values in the last word, the one before it, and so on.
     kept: Vec<ValueId>,
 }
 
 impl Scratch {
-    /// Keeps nothing, and counts.
+    /// Keeps nothing, and counts computations.
     pub(super) fn counting(values: &Values) -> Self {
         Self {
             computations: vec![0; values.count()],
@@ -24,7 +24,7 @@ impl Scratch {
         }
     }
 
-    /// Keeps what was computed more than once and takes a while; `None` if there is nothing.
+    /// Keeps values that were computed more than once and are expensive; `None` if there are none.
     pub(super) fn of_repeated(&self, values: &Values) -> Option<Self> {
         let mut repeated: Vec<(usize, ValueId)> = values
             .all()
@@ -32,7 +32,7 @@ impl Scratch {
             .map(|id| (cost(id, values), id))
             .filter(|&(cost, _)| cost >= WORTH_KEEPING)
             .collect();
-        // The most expensive ones get the room there is, half of the memory that is free.
+        // The most expensive ones get the room: half of the free memory.
         repeated.sort_unstable_by_key(|&(cost, id)| (usize::MAX - cost, id));
         repeated.truncate(op::MEMWORDS.saturating_sub(values.cells()) as usize / 2);
         let kept: Vec<ValueId> = repeated.into_iter().map(|(_, id)| id).collect();
@@ -42,18 +42,18 @@ impl Scratch {
         })
     }
 
-    /// The word for a value.
+    /// Returns the word of a value.
     pub(super) fn word(&self, id: ValueId) -> Option<u32> {
         let at = self.kept.iter().position(|&kept| kept == id)?;
         Some(op::MEMWORDS - 1 - u32::try_from(at).unwrap_or(0))
     }
 
-    /// Words from 0 on that are free for intermediate results.
+    /// Returns the number of words, from 0 on, that are free for intermediate results.
     pub(super) fn free_words(&self) -> u32 {
         op::MEMWORDS - u32::try_from(self.kept.len()).unwrap_or(0)
     }
 
-    /// Takes note of a computation; returns the word to keep its result in.
+    /// Counts a computation; returns the word for its result.
     pub(super) fn computed(&mut self, id: ValueId) -> Option<u32> {
         if let Some(count) = self.computations.get_mut(id.index()) {
             *count += 1;
@@ -62,8 +62,8 @@ impl Scratch {
     }
 }
 
-/// About how many instructions compute a value: at most a few more than [`WORTH_KEEPING`] are
-/// counted.
+/// Returns approximately how many instructions compute a value; it stops counting a little above
+/// [`WORTH_KEEPING`].
 fn cost(id: ValueId, values: &Values) -> usize {
     fn add(id: ValueId, values: &Values, sum: &mut usize) {
         const ENOUGH: usize = 16;

@@ -1,14 +1,14 @@
 //! Sets of small numbers as bits of words, and ranges in them.
 
-/// Bits in a word.
+/// The number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// Words for so many bits.
+/// Returns the number of words for so many bits.
 pub(super) fn words(bits: usize) -> usize {
     bits.div_ceil(WORD)
 }
 
-/// The words that a range touches, each with the range's bits in it.
+/// Returns the words that a range touches, each with the range's bits in it.
 fn masks(from: usize, to: usize) -> impl Iterator<Item = (usize, u64)> {
     let (first, end) = (from / WORD, to.div_ceil(WORD));
     (first..end).filter(move |_| from < to).map(move |word| {
@@ -18,13 +18,13 @@ fn masks(from: usize, to: usize) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// The mask of a range that is not empty and lies in the first word, where most sets end.
+/// Returns the mask of a range that is not empty and lies in the first word, as in most sets.
 #[inline]
 fn in_first(from: usize, to: usize) -> Option<u64> {
     (from < to && to <= WORD).then(|| u64::MAX << from & u64::MAX >> (WORD - to))
 }
 
-/// Whether there is a number of `from..to` in the set.
+/// Whether the set contains any number of `from..to`.
 #[inline]
 pub(super) fn any(set: &[u64], from: usize, to: usize) -> bool {
     if let (Some(mask), Some(word)) = (in_first(from, to), set.first()) {
@@ -33,7 +33,7 @@ pub(super) fn any(set: &[u64], from: usize, to: usize) -> bool {
     masks(from, to).any(|(word, mask)| set[word] & mask != 0)
 }
 
-/// Whether all numbers of `from..to` are in the set.
+/// Whether the set contains all numbers of `from..to`.
 #[inline]
 pub(super) fn all(set: &[u64], from: usize, to: usize) -> bool {
     if let (Some(mask), Some(word)) = (in_first(from, to), set.first()) {
@@ -42,7 +42,7 @@ pub(super) fn all(set: &[u64], from: usize, to: usize) -> bool {
     masks(from, to).all(|(word, mask)| set[word] & mask == mask)
 }
 
-/// Takes `from..to` out of the set.
+/// Removes `from..to` from the set.
 #[inline]
 pub(super) fn remove(set: &mut [u64], from: usize, to: usize) {
     if let (Some(mask), Some(word)) = (in_first(from, to), set.first_mut()) {
@@ -54,7 +54,7 @@ pub(super) fn remove(set: &mut [u64], from: usize, to: usize) {
     }
 }
 
-/// Puts `from..to` into the set.
+/// Adds `from..to` to the set.
 pub(super) fn insert(set: &mut [u64], from: usize, to: usize) {
     for (word, mask) in masks(from, to) {
         set[word] |= mask;

@@ -1,13 +1,14 @@
-//! One form for tests that mean the same: a number stands on the right, and what is computed with
+//! Brings tests with the same meaning into one form: numbers are on the right, and arithmetic with
 //! a number before a comparison is moved into the number or the comparison.
 
 use super::{Relation, Test, Value, Values};
 use crate::language::ast::Operator;
 
-/// Rewrites of one test: each makes its left side simpler, and expressions are bounded anyway.
+/// The most rewrites of one test: each simplifies its left side, and expressions are limited
+/// anyway.
 const MOST: usize = 8;
 
-/// The form of a test, and whether it is the opposite of the test. The loads are the same ones.
+/// Returns the form of a test, and whether it is the opposite of the test. Its loads are the same.
 pub(super) fn form(test: Test, values: &mut Values) -> (Test, bool) {
     let (mut test, mut opposite) = (test, false);
     for _ in 0..MOST {
@@ -29,7 +30,7 @@ fn step(test: Test, values: &mut Values) -> Option<(Test, bool)> {
     let (a, b) = (values.number_of(left), values.number_of(right));
     let Some(number) = b else {
         a?;
-        // A number on the left: the two change places.
+        // A number is on the left: the two are swapped.
         let (relation, opposite) = match relation {
             Relation::Equal | Relation::AnyBit => (relation, false),
             Relation::Greater => (Relation::GreaterEqual, true),

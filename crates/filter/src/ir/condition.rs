@@ -11,24 +11,24 @@ pub(crate) struct Test {
     pub(crate) right: ValueId,
 }
 
-/// A condition on a packet, evaluated from left to right and no further than needed.
+/// A condition on a packet. It is evaluated from left to right, and only as far as needed.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
     Constant(bool),
     Test(Test),
-    /// Always true; the cell holds the value from here on. A cell is set before anything on the same
-    /// way through the condition looks at it, and not again after that, except from itself.
+    /// Always true; the cell holds the value from here on. A cell is set before it is read on the
+    /// same path through the condition, and not again after that, except from itself.
     Set(Cell, ValueId),
     Not(Box<Condition>),
     All(Vec<Condition>),
     Any(Vec<Condition>),
-    /// Joined from left to right, each with all that is before it. As a list, because there may be
-    /// so many that a tree of them would be too deep to be walked by recursion.
+    /// Conditions joined from left to right, each with everything before it. It is a list because a
+    /// tree of that many could be too deep for recursion.
     Chain(Box<Condition>, Vec<(Junction, Condition)>),
 }
 
 impl Condition {
-    /// Both.
+    /// Joins two conditions that must both hold.
     pub(crate) fn and(self, other: Self) -> Self {
         match self {
             Self::All(mut list) => {
@@ -39,7 +39,7 @@ impl Condition {
         }
     }
 
-    /// Either.
+    /// Joins two conditions, one of which must hold.
     pub(crate) fn or(self, other: Self) -> Self {
         match self {
             Self::Any(mut list) => {
@@ -50,7 +50,7 @@ impl Condition {
         }
     }
 
-    /// Whether there are alternatives in it.
+    /// Whether it contains alternatives.
     pub(crate) fn branches(&self) -> bool {
         match self {
             Self::Any(_) => true,
@@ -66,7 +66,7 @@ impl Condition {
         }
     }
 
-    /// The opposite.
+    /// Returns the opposite.
     pub(crate) fn negated(self) -> Self {
         match self {
             Self::Not(inner) => *inner,
@@ -76,7 +76,7 @@ impl Condition {
     }
 }
 
-/// A list that begins with these, and usually goes on.
+/// Returns a list of these two, with room for more.
 fn list_of(first: Condition, second: Condition) -> Vec<Condition> {
     let mut list = Vec::with_capacity(4);
     list.extend([first, second]);

@@ -1,32 +1,32 @@
-//! Finding equal things again: a hash table of numbers, for lists that keep each element once.
+//! A hash table of positions, for lists that keep each element once.
 //!
-//! The standard map would do; but a compilation of a short expression is mostly look-ups, and this
-//! one keeps no keys, for the list has them. The hash depends on a random number, so that an
-//! expression cannot be written to make its elements collide.
+//! The standard map would work. But compiling a short expression is mostly look-ups, and this table
+//! needs no keys, because the list has them. The hash depends on a random number, so that no
+//! expression can be made to cause collisions.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-/// Positions in a list by the hash of the element there.
+/// Positions in a list, by the hash of the element there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    /// Position plus one; 0 is free. The length is a power of two; none at all as long as the list
-    /// is short.
+    /// Position plus one; 0 is free. The length is a power of two; it is empty while the list is
+    /// short.
     slots: Vec<u32>,
     key: u64,
 }
 
-/// Elements of a list that is searched from end to end.
+/// The length up to which a list is searched from end to end.
 const FEW: usize = 16;
 
 impl Index {
-    /// Forgets all positions.
+    /// Removes all positions.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
     }
 
-    /// The position of `element` in `list`, where it is appended if it is not there.
+    /// Returns the position of `element` in `list`, to which it is appended if it is missing.
     pub(crate) fn intern<T: Hash + Eq + Copy>(&mut self, list: &mut Vec<T>, element: T) -> u32 {
-        // Lists are as long as an expression in bytes at the most.
+        // A list has at most as many elements as an expression has bytes.
         let position = u32::try_from(list.len()).unwrap_or(u32::MAX - 1);
         if self.slots.is_empty() {
             if let Some(there) = (0..position).zip(&*list).find(|(_, e)| **e == element) {
@@ -50,7 +50,7 @@ impl Index {
         position
     }
 
-    /// Places all elements anew, with room for more.
+    /// Inserts all elements again, with room for more.
     fn grow<T: Hash>(&mut self, list: &[T]) {
         let length = (list.len() * 4).next_power_of_two();
         self.slots.clear();
@@ -78,7 +78,7 @@ impl Index {
     }
 }
 
-/// Folded multiplication of each word with a constant: as good as a short table needs.
+/// Folded multiplication of each word with a constant, which is good enough for a short table.
 struct Mixer(u64);
 
 impl Hasher for Mixer {

@@ -1,14 +1,15 @@
-//! All that follows about a value from comparisons with numbers.
+//! Derives all facts about a value from its comparisons with numbers.
 //!
-//! The numbers with which a value is compared anywhere divide its range into pieces; a state says
-//! in which of them it can be. A test is left out only where its value was tested before on every
+//! The numbers with which a value is compared anywhere divide its range into pieces; a state
+//! records which of them are possible. A test is left out only if its value was tested before on
+//! every path, so that no load is left out: packets that are too short are still rejected.
 //! way, so that no load is left out: packets that are too short are rejected as before.
 
 use super::jump_threading::Knowledge;
 use super::{Graph, Relation, Size, Test, Value, ValueId, Values, bits};
 use crate::language::ast::Operator;
 
-/// Where the facts about a test are.
+/// The state of knowledge about a test.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     /// The pieces of the range, `from..to`, and those in which the test is true.
@@ -16,7 +17,7 @@ struct Slot {
     to: usize,
     yes_from: usize,
     yes_to: usize,
-    /// The bit that says that the value may not have been tested on some way.
+    /// The bit for a value that may be untested on some path.
     untested: usize,
 }
 
@@ -24,20 +25,21 @@ struct Slot {
 enum TestFacts {
     /// Both sides are numbers.
     Fixed(bool),
-    /// A load is sure to lie beyond the packet.
+    /// A load is always beyond the packet.
     Rejects,
-    /// Left out of account.
+    /// Not tracked.
     Ignored,
     Slot(Slot),
 }
 
-/// All facts that follow from the ranges of values.
+/// All facts from the ranges of values.
 pub(super) struct RangeFacts {
     places: Vec<TestFacts>,
     start: Vec<u64>,
 }
 
-/// A test for which the value is at least, or less than, a number: the bounds of what it accepts.
+/// Returns the bounds of the values for which a test is true, if it is one for at least, or less
+/// than, a number.
 fn accepted(test: &Test, number: u32) -> Option<(u64, u64)> {
     const END: u64 = 1 << 32;
     let number = u64::from(number);
@@ -49,7 +51,7 @@ fn accepted(test: &Test, number: u32) -> Option<(u64, u64)> {
     }
 }
 
-/// The first number that the value cannot be.
+/// Returns one more than the largest possible value.
 pub(super) fn limit(value: ValueId, values: &Values) -> u64 {
     match values.get(value) {
         Value::Load {
@@ -66,14 +68,14 @@ pub(super) fn limit(value: ValueId, values: &Values) -> u64 {
     }
 }
 
-/// The end of a value's cuts; its bit says that the value may be untested.
+/// The last cut of a value; its bit says that the value may be untested.
 const UNTESTED: u64 = u64::MAX;
 
 impl Knowledge for RangeFacts {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
         let most = most_words * 64;
-        // Tests that are not made any more only make more pieces.
+        // Tests that have been removed only add pieces.
         let mut cuts = Cuts(Vec::with_capacity(tests.len() * 3));
         for test in tests {
             if let Some(number) = values.number_of(test.right) {
@@ -82,10 +84,10 @@ impl Knowledge for RangeFacts {
         }
         cuts.0.sort_unstable();
         cuts.0.dedup();
-        // Two bits for a test that is no range, and one for its values being tested.
+        // Two bits for a test that is no range, and one for whether its values were tested.
         let fits = cuts.0.len() < most;
         if !fits {
-            // The states of all nodes would take too much room: nothing is concluded.
+            // The states of all nodes would take too much memory: nothing is concluded.
             cuts.0.clear();
         }
         let mut next = cuts.0.len();
@@ -165,8 +167,8 @@ impl Knowledge for RangeFacts {
     }
 }
 
-/// Where ranges are cut: pairs of a value and a number, in order. A piece has the number of the
-/// cut that it begins at.
+/// The cuts of ranges: sorted pairs of a value and a number. A piece has the number of the cut that
+/// it begins at.
 struct Cuts(Vec<(ValueId, u64)>);
 
 impl Cuts {
@@ -182,7 +184,7 @@ impl Cuts {
         self.0.partition_point(|other| *other < (value, cut))
     }
 
-    /// The place of a comparison with a number. `next` is the first free bit.
+    /// Returns the slot of a comparison with a number. `next` is the first free bit.
     fn slot(&self, test: &Test, number: u32, limit: u64, next: &mut usize) -> Slot {
         let untested = self.find(test.left, UNTESTED);
         let Some((first, end)) = accepted(test, number) else {
@@ -200,7 +202,8 @@ impl Cuts {
 }
 
 impl Slot {
-    /// A test whose outcome says nothing of others: bit `at` for true, the next for false.
+    /// Returns the slot of a test that says nothing about others: bit `at` for true, the next for
+    /// false.
     fn apart(at: usize, untested: usize) -> Self {
         Self {
             from: at,

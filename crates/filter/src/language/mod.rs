@@ -1,6 +1,6 @@
 //! The expression as text and as a tree: lexer, parser, abstract syntax.
 //!
-//! Nothing here knows of link types, names or instructions.
+//! This module does not depend on link types, names or instructions.
 
 pub(crate) mod ast;
 pub(crate) mod frame;
@@ -11,7 +11,7 @@ mod parser;
 pub(crate) use keyword::Proto;
 pub(crate) use parser::parse;
 
-/// Whether a word begins a primitive that moves the place of what comes after it.
+/// Whether a word begins a primitive that moves the offsets of later primitives.
 pub(crate) fn moves_what_follows(word: &str) -> bool {
     use keyword::Keyword;
     matches!(
@@ -20,12 +20,12 @@ pub(crate) fn moves_what_follows(word: &str) -> bool {
     )
 }
 
-/// Bounds that keep the compilation of hostile expressions short.
+/// Limits that keep the compilation of hostile expressions short.
 pub mod limits {
     /// The longest expression, in bytes.
     pub const EXPRESSION: usize = 1 << 20;
-    /// How deep parentheses, negations and arithmetic may nest.
+    /// The maximum nesting of parentheses, negations and arithmetic.
     pub const NESTING: usize = 200;
-    /// How many operations one arithmetic expression may chain.
+    /// The most operations in one arithmetic expression.
     pub const ARITHMETIC: u32 = 200;
 }

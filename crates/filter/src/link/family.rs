@@ -5,7 +5,7 @@ use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Size, Values};
 use crate::language::ast::Operator;
 
-/// The address family is the second byte of both headers.
+/// The offset of the address family, the second byte of both headers.
 const FAMILY: u32 = 1;
 
 fn is_family(
@@ -64,7 +64,7 @@ impl LinkLayer for PfLog {
         })
     }
 
-    /// The family is that of the host that captured. It is Linux's here, as in libpcap on Linux.
+    /// The family is that of the capturing host. Here it is Linux's, as in libpcap on Linux.
     fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         const AF_INET6: u32 = 10;
         is_family(values, place, proto, AF_INET6)

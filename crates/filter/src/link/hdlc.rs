@@ -5,7 +5,7 @@ use super::{EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Offset, Size, Values};
 
 /// An EtherType behind address and control. OSI protocols have two of their service access points
-/// there, and a byte before their header.
+/// in its place, and a byte before their header.
 pub(super) struct CiscoHdlc;
 
 impl LinkLayer for CiscoHdlc {
@@ -34,11 +34,11 @@ impl LinkLayer for CiscoHdlc {
 
 /// A two-byte address, control, and a network layer protocol identifier (ISO/IEC TR 9577).
 ///
-/// The network layer begins behind it; libpcap looks for it at the packet's start, and so do we:
-/// `ip` is right, `host` is not.
+/// The network layer begins behind it. ringtap reads it at the packet's start, like libpcap, so
+/// `ip` is correct and `host` is not.
 pub(super) struct FrameRelay;
 
-/// Unnumbered information, and the identifier.
+/// Returns unnumbered information with this identifier.
 const fn unnumbered(identifier: u32) -> u32 {
     0x0300 | identifier
 }

@@ -5,7 +5,7 @@ use super::{EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::CompileOptions;
 use crate::ir::{Condition, Size, Values};
 
-/// `AF_INET`, on which all systems agree.
+/// `AF_INET`, which is the same on all systems.
 const AF_INET: u32 = 2;
 /// `AF_INET6` of Linux.
 const AF_INET6: [u32; 1] = [10];
@@ -15,14 +15,14 @@ const AF_INET6_IN_FILES: [u32; 3] = [30, 24, 28];
 pub(super) struct Loopback {
     name: &'static str,
     payload: u32,
-    /// Whether the family reads byte-swapped when loaded in network order.
+    /// Whether the family is byte-swapped when loaded in network order.
     little_endian: bool,
-    /// The numbers that stand for IPv6.
+    /// The numbers of IPv6.
     inet6: &'static [u32],
 }
 
 impl Loopback {
-    /// In the byte order of the host that captured.
+    /// Returns the header in the byte order of the capturing host.
     pub(super) fn null(options: &CompileOptions) -> Self {
         Self {
             name: "BSD loopback",
@@ -32,8 +32,8 @@ impl Loopback {
         }
     }
 
-    /// OpenBSD's interface of IPsec packets: the family in the byte order of the host, security
-    /// parameter index and flags behind it.
+    /// Returns OpenBSD's interface of IPsec packets: the family in the byte order of the host, then
+    /// security parameter index and flags.
     pub(super) fn enc(options: &CompileOptions) -> Self {
         Self {
             name: "OpenBSD enc",
@@ -42,7 +42,7 @@ impl Loopback {
         }
     }
 
-    /// In network byte order.
+    /// Returns the header in network byte order.
     pub(super) fn network_order(options: &CompileOptions) -> Self {
         Self {
             name: "OpenBSD loopback",
@@ -93,7 +93,7 @@ impl LinkLayer for Loopback {
 mod tests {
     use crate::{CompileOptions, LinkType, Tables, compile};
 
-    /// As libpcap 1.10.3 compiles `ip6` for such files, and for a device.
+    /// libpcap 1.10.3 compiles `ip6` in this way for such files and for a device.
     #[test]
     fn files_have_the_address_families_of_all_systems() {
         let mut options = CompileOptions::new(LinkType::NULL);

@@ -1,4 +1,5 @@
-//! PPP (RFC 1661): a protocol number, which for the protocols of interest is not the EtherType.
+//! PPP (RFC 1661): a protocol number, which differs from the EtherType for the protocols that
+//! matter.
 
 use ringtap_packet::ether_type::ppp;
 
@@ -11,7 +12,7 @@ pub(super) struct Ppp {
     type_field: u32,
     payload: u32,
     mpls: Option<EtherProto>,
-    /// Whether the first byte, where the address would be, is the direction.
+    /// Whether the first byte, in place of the address, is the direction.
     has_direction: bool,
     /// Whether packets with Van Jacobson's header compression (RFC 1144) count as IP.
     has_compressed: bool,
@@ -24,7 +25,7 @@ impl Ppp {
     };
     pub(super) const SERIAL: Self = Self::new("PPP over serial", 2, 4);
     pub(super) const ETHER: Self = Self::new("PPPoE", 6, 8);
-    /// As pppd sees it.
+    /// PPP as pppd sees it.
     pub(super) const PPPD: Self = Self {
         has_direction: true,
         ..Self::new("PPP with direction", 2, 4)
@@ -83,8 +84,8 @@ impl LinkLayer for Ppp {
     }
 }
 
-/// The PPP protocol number of an EtherType (IANA, PPP numbers); numbers without a counterpart
-/// stand for themselves.
+/// Returns the PPP protocol number of an EtherType (IANA, PPP numbers); other numbers are returned
+/// unchanged.
 fn ppp_number(proto: EtherProto) -> u32 {
     match proto {
         et::IP => ppp::IPV4.into(),

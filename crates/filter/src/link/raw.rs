@@ -1,5 +1,5 @@
-//! IP without a link-layer header, and SLIP (RFC 1055), whose header has no type: the version is the
-//! high nibble of the first byte.
+//! IP without a link-layer header, and SLIP (RFC 1055), whose header has no type: the version is
+//! the high nibble of the first byte.
 
 use super::ethertype as et;
 use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LinkLayer, masked};
@@ -13,7 +13,7 @@ pub(super) struct Raw {
     has_direction: bool,
 }
 
-/// Which versions of IP can be there.
+/// The versions of IP that can occur.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Versions {
     Either,
@@ -34,13 +34,13 @@ impl Raw {
     pub(super) const EITHER: Self = Self::new("Raw IP", Versions::Either, 0);
     pub(super) const V4: Self = Self::new("Raw IPv4", Versions::V4, 0);
     pub(super) const V6: Self = Self::new("Raw IPv6", Versions::V6, 0);
-    /// With a header of direction and compressed header. The version is looked for in its first
-    /// byte, as in libpcap, which makes `ip` useless here; `ip[…]` and `link[…]` are right.
+    /// SLIP with a header of direction and compressed header. As in libpcap, the version is read
+    /// from its first byte, so `ip` does not work here; `ip[…]` and `link[…]` do.
     pub(super) const SLIP: Self = Self {
         has_direction: true,
         ..Self::new("SLIP", Versions::Either, 16)
     };
-    /// The same of BSD/OS, with a longer header.
+    /// The same for BSD/OS, with a longer header.
     pub(super) const SLIP_BSDOS: Self = Self::new("BSD/OS SLIP", Versions::Either, 24);
 }
 

@@ -8,7 +8,7 @@ use super::{equals, snap};
 use crate::ir::{Condition, Size, Values};
 use crate::program::opcode::PACKET_OUTGOING;
 
-/// `ETH_P_802_3` and `ETH_P_802_2`: what Linux states for frames with a length instead of a type,
+/// `ETH_P_802_3` and `ETH_P_802_2`: Linux's values for frames with a length instead of a type,
 /// without and with an LLC header.
 const LINUX_802_3: u32 = 1;
 const LINUX_802_2: u32 = 4;

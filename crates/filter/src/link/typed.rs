@@ -1,6 +1,6 @@
-//! Headers with a field that names the payload's protocol and has no other form: an EtherType, as in
-//! captures of Symantec firewalls and of IP over FireWire; the numbers of ARCNET; LocalTalk, which
-//! carries one protocol only.
+//! Headers with a plain field for the payload's protocol. It is an EtherType in captures of
+//! Symantec firewalls and of IP over FireWire, or a number of ARCNET; LocalTalk carries only one
+//! protocol.
 
 use super::ethertype as et;
 use super::{Addresses, EtherProto, HeaderOffsets, LinkLayer, equals};
@@ -59,7 +59,7 @@ impl Arcnet {
         payload: 8,
     };
 
-    /// The destination is the second byte, and 0 stands for all hosts.
+    /// Tests the destination: the second byte, where 0 means all hosts.
     fn is_for_all(values: &mut Values, place: HeaderOffsets) -> Condition {
         equals(values, Size::Byte, place.header + 1, 0)
     }

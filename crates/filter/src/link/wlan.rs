@@ -1,9 +1,8 @@
-//! IEEE 802.11 frames, plain and behind the headers in which drivers report about reception: Prism,
-//! radiotap, AVS, PPI.
+//! IEEE 802.11 frames, plain and behind the receive headers of drivers: Prism, radiotap, AVS, PPI.
 //!
-//! Both headers vary in length: the report's length is in itself, and the frame's MAC header is two
-//! bytes longer in QoS data frames; some drivers pad it to words. Both are computed before the rest
-//! of a filter, where the filter needs them.
+//! Both headers vary in length. The receive header contains its own length. The frame's MAC header
+//! is two bytes longer in QoS data frames, and some drivers pad it to words. Both lengths are
+//! computed before the rest of a filter, if it needs them.
 
 mod address;
 mod prefix;
@@ -14,9 +13,10 @@ use crate::ir::{Condition, Offset, Relation, Size, ValueId, Values};
 use crate::language::ast::Operator;
 pub(super) use prefix::Prefix;
 
-/// The first byte of the frame control field: version, type, subtype (IEEE 802.11, 9.2.4.1).
+/// The offset of the first byte of the frame control field: version, type, subtype (IEEE 802.11,
+/// 9.2.4.1).
 const CONTROL: u32 = 0;
-/// The second: to and from the distribution system, and other flags.
+/// The offset of the second byte: to and from the distribution system, and other flags.
 const FLAGS: u32 = 1;
 /// Type field: set in control frames, and in extension frames.
 const TYPE_CONTROL: u32 = 0x04;
@@ -25,10 +25,10 @@ const TYPE_DATA: u32 = 0x08;
 /// Subtype field of data frames: QoS.
 const SUBTYPE_QOS: u32 = 0x80;
 
-/// The usual MAC header: it ends with the third address and the sequence number.
+/// The length of the usual MAC header, which ends with the third address and the sequence number.
 const MAC_BYTES: u32 = 24;
 
-/// 802.11 behind a report of reception.
+/// 802.11 behind a receive header.
 pub(super) struct Wlan {
     prefix: Prefix,
 }
@@ -38,7 +38,7 @@ impl Wlan {
         Self { prefix }
     }
 
-    /// A bit of the frame control field.
+    /// Tests a bit of the frame control field.
     fn has(values: &mut Values, place: HeaderOffsets, byte: u32, bit: u32) -> Condition {
         field(
             values,
@@ -49,7 +49,7 @@ impl Wlan {
         )
     }
 
-    /// Whether the frame carries data: it then has an LLC header, unless it is encrypted.
+    /// Tests whether the frame carries data: it then has an LLC header, unless it is encrypted.
     fn is_data(values: &mut Values, place: HeaderOffsets) -> Condition {
         let control = Self::has(values, place, CONTROL, TYPE_CONTROL);
         control
@@ -57,8 +57,8 @@ impl Wlan {
             .and(Self::has(values, place, CONTROL, TYPE_DATA))
     }
 
-    /// Puts the end of the MAC header where `place` has the payload. Only data frames have more than the
-    /// usual one: two bytes for QoS, and padding.
+    /// Stores the end of the MAC header in the payload's cell of `place`. Only data frames have
+    /// more than the usual header: two bytes for QoS, and padding.
     fn set_payload(&self, values: &mut Values, place: HeaderOffsets) -> Option<Condition> {
         let cell = values.cell_of(place.payload)?;
         let usual = values.distance(place.header + MAC_BYTES);
@@ -79,7 +79,8 @@ impl Wlan {
         Some(usual.and(longer.or(Condition::Constant(true))))
     }
 
-    /// How many bytes of QoS control a data frame has: two if the highest bit of the subtype is set.
+    /// Returns the bytes of QoS control of a data frame: two if the highest bit of the subtype is
+    /// set.
     fn qos_bytes(values: &mut Values, place: HeaderOffsets) -> ValueId {
         const QOS_BYTES: u32 = 2;
         let control = values.load(Size::Byte, place.header + CONTROL);
@@ -170,7 +171,7 @@ impl LinkLayer for Wlan {
     }
 }
 
-/// A field of the frame control field.
+/// Tests a part of the frame control field.
 fn control_is(values: &mut Values, place: HeaderOffsets, mask: u32, number: u32) -> Condition {
     masked(values, Size::Byte, place.header + CONTROL, mask, number)
 }

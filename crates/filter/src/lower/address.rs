@@ -10,7 +10,7 @@ use crate::language::ast::{Direction, Dotted, Id, Kind, Qualifiers};
 use crate::link::{equals, ethertype, masked};
 use crate::resolve::NameKind;
 
-/// A prefix behind nothing but a direction is a network, as the manual page of libpcap 1.11 has it.
+/// Makes a prefix after only a direction a network, as in the manual page of libpcap 1.11.
 fn as_network(qualifiers: Qualifiers, id: &Id) -> Qualifiers {
     let is_network = matches!(id, Id::DottedPrefix(..) | Id::Ipv6Prefix(..))
         && qualifiers.proto != Some(Proto::Decnet);
@@ -56,7 +56,7 @@ impl Lowering<'_> {
                 self.ipv4_network(qualifiers, whole(dotted)?.address(), mask)
             }
             Id::DottedMask(dotted, mask) => {
-                // A mask with missing parts continues with zeros, as an address does.
+                // Missing parts of a mask become zeros, like those of an address.
                 let mask = whole(mask)?.address();
                 self.ipv4_network(qualifiers, whole(dotted)?.address(), mask)
             }
@@ -83,7 +83,7 @@ impl Lowering<'_> {
         self.ipv4(q, address, mask)
     }
 
-    /// An IPv4 address under a mask, in the protocols that the qualifier names.
+    /// Tests an IPv4 address under a mask, in the protocols that the qualifier names.
     fn ipv4(&mut self, q: Qualifiers, address: u32, mask: u32) -> Lowered<Condition> {
         let protos: &[(u32, u32, u32)] = match q.proto {
             // Behind MPLS labels there is only IP.
@@ -120,7 +120,7 @@ impl Lowering<'_> {
         Ok(Condition::Any(any))
     }
 
-    /// An IPv6 address under a prefix of so many bits.
+    /// Tests an IPv6 address under a prefix of so many bits.
     fn ipv6(&mut self, q: Qualifiers, address: Ipv6Addr, bits: u32) -> Lowered<Condition> {
         if bits > 128 {
             return Err(ErrorKind::PrefixTooLong(128));
@@ -164,7 +164,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// A hardware address, which needs the `ether` qualifier and a link layer that has such.
+    /// Checks for a hardware address, which needs the `ether` qualifier and a link layer that has
+    /// them.
     fn is_hardware(q: Qualifiers) -> Lowered<()> {
         let to = "a hardware address";
         if !matches!(q.kind, Kind::Default | Kind::Host) {
@@ -186,7 +187,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// By way of a host: the frame has its hardware address, the packet not its IPv4 address.
+    /// Tests for a gateway: the frame has the host's hardware address, the packet not its IPv4
+    /// address.
     pub(super) fn gateway(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         if !matches!(q.proto, None | Some(Proto::Ip | Proto::Arp | Proto::Rarp)) {
             return Err(ErrorKind::BadQualifier {
@@ -216,16 +218,16 @@ impl Lowering<'_> {
     fn named_network(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         let found = self.resolver.network(name);
         let network = found.map_err(lookup_failed(NameKind::Network, name))?;
-        // The default route of networks(5), number 0, is none.
+        // The default route of networks(5), number 0, is not a network.
         let network = network.filter(|number| !number.is_unspecified());
         let number = network.ok_or_else(|| unknown(NameKind::Network, name))?;
-        // The database has no masks: the address must be the network's number itself, with
-        // trailing zeros made up until the first part is not zero.
+        // The database has no masks. The address must be the network's number itself, with trailing
+        // zeros added until the first part is not zero.
         let (address, mask) = left_aligned(number.to_bits());
         self.ipv4(q, address, mask)
     }
 
-    /// The addresses of a host, at least one.
+    /// Returns the addresses of a host, at least one.
     fn host_addresses(&self, name: &str) -> Lowered<Vec<IpAddr>> {
         // An address after a backslash.
         if let Ok(address) = name.parse() {
@@ -270,12 +272,13 @@ impl Lowering<'_> {
     }
 }
 
-/// EtherType and offsets of the two addresses in the header (RFC 791, RFC 826).
+/// EtherType, and the offsets of the two addresses in the header (RFC 791, RFC 826).
 pub(super) const IP_ENDS: (u32, u32, u32) = (ethertype::IP, 12, 16);
 pub(super) const ARP_ENDS: (u32, u32, u32) = (ethertype::ARP, 14, 24);
 pub(super) const RARP_ENDS: (u32, u32, u32) = (ethertype::RARP, 14, 24);
 
-/// A number as a network: shifted until its first part is not zero, with the mask of what remains.
+/// Returns a number as a network: shifted until its first part is not zero, with a mask for the
+/// remaining parts.
 pub(super) fn left_aligned(number: u32) -> (u32, u32) {
     let (mut address, mut mask) = (number, u32::MAX);
     while address != 0 && address >> 24 == 0 {

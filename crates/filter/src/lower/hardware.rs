@@ -7,7 +7,7 @@ use crate::language::ast::Direction;
 use crate::link::{AddressField, equals};
 
 impl Lowering<'_> {
-    /// A hardware address in the field or fields that the direction names.
+    /// Tests a hardware address in the fields of the direction.
     pub(super) fn hardware_test(
         &mut self,
         direction: Direction,
@@ -29,7 +29,7 @@ impl Lowering<'_> {
         Ok(self.in_frame(test))
     }
 
-    /// The one-byte address of a station.
+    /// Tests the one-byte address of a station.
     pub(super) fn station_test(&mut self, direction: Direction, address: u8) -> Lowered<Condition> {
         let Some(stations) = self.link.stations() else {
             return Err(self.not_here("a test of one-byte addresses"));
@@ -66,7 +66,7 @@ impl Lowering<'_> {
         Ok(self.in_frame(test))
     }
 
-    /// With the condition that there is a link-layer header, where that is not sure.
+    /// Adds the condition that there is a link-layer header, if that is not certain.
     fn in_frame(&mut self, test: Condition) -> Condition {
         match self.has_link_header() {
             Some(framed) => framed.and(test),
@@ -74,7 +74,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// The addresses of 802.11 frames by place and role are hardware addresses only.
+    /// Rejects other values: the addresses of 802.11 frames by place and role are hardware
+    /// addresses only.
     pub(super) fn only_hardware(direction: Direction) -> Lowered<()> {
         match direction {
             Direction::Frame(_) => Err(ErrorKind::NotHardware),

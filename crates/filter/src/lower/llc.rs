@@ -5,14 +5,14 @@ use crate::ir::{Condition, Relation, Size};
 use crate::link::{field, masked};
 use crate::resolve::NameKind;
 
-/// How the control field is compared: under this mask, with this value (IEEE 802.2, 5.4).
+/// The comparison of the control field: under this mask, with this value (IEEE 802.2, 5.4).
 type Control = (u32, u32);
 
 const SUPERVISORY: u32 = 0x0f;
-/// All but the poll/final bit.
+/// All bits but the poll/final bit.
 const UNNUMBERED: u32 = 0xef;
 
-/// The types of frames, by the names that the language has for them.
+/// The types of frames, by their names in the language.
 const TYPES: &[(&str, Control)] = &[
     ("s", (0x03, 0x01)),
     ("u", (0x03, 0x03)),
@@ -30,7 +30,7 @@ const TYPES: &[(&str, Control)] = &[
 ];
 
 impl Lowering<'_> {
-    /// LLC frames, or those of a type.
+    /// Tests for LLC frames, or those of a type.
     pub(super) fn llc(&mut self, kind: Option<&str>) -> Lowered<Condition> {
         const CONTROL: u32 = 2;
         let found = self.link.llc(self.values, self.place);

@@ -26,7 +26,7 @@ mod pdu {
     pub(super) const L2_PARTIAL: u32 = 27;
 }
 
-/// The packet types that a protocol's name stands for, in the order in which they are tested.
+/// Returns the packet types of a protocol's name, in the order in which they are tested.
 pub(super) fn isis_types(proto: Proto) -> &'static [u32] {
     use pdu::*;
     match proto {
@@ -54,15 +54,15 @@ pub(super) fn isis_types(proto: Proto) -> &'static [u32] {
 }
 
 impl Lowering<'_> {
-    /// An OSI packet whose first byte behind the LLC header (three bytes on Ethernet) is this
-    /// identifier.
+    /// Tests for an OSI packet with this identifier as its first byte behind the LLC header (three
+    /// bytes on Ethernet).
     pub(super) fn over_osi(&mut self, identifier: u32) -> Lowered<Condition> {
         self.network(et::SAP_ISO)?;
         Ok(self.link.osi(self.values, self.place, identifier))
     }
 
-    /// An IS-IS packet of this type. The three upper bits of the type's byte are reserved, and ignored as
-    /// of libpcap 1.11.
+    /// Tests for an IS-IS packet of this type. The three upper bits of the type's byte are
+    /// reserved, and ignored as in libpcap 1.11.
     pub(super) fn isis_type(&mut self, number: u32) -> Lowered<Condition> {
         const TYPE: u32 = 4;
         const MAX: u32 = 0x1f;
@@ -72,7 +72,7 @@ impl Lowering<'_> {
         Ok(isis.and(masked(self.values, Size::Byte, at, MAX, number)))
     }
 
-    /// An IS-IS packet of one of these types.
+    /// Tests for an IS-IS packet of one of these types.
     pub(super) fn isis_types(&mut self, numbers: &[u32]) -> Lowered<Condition> {
         let types: Lowered<Vec<_>> = numbers.iter().map(|&n| self.isis_type(n)).collect();
         Ok(Condition::Any(types?))

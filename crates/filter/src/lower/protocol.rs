@@ -1,4 +1,4 @@
-//! Protocols: alone, and after `proto`.
+//! Protocols: by name, and after `proto`.
 
 use super::osi::{self, nlpid};
 use super::{Lowered, Lowering, lookup_failed, unknown};
@@ -30,7 +30,7 @@ pub(super) mod ipproto {
 }
 
 impl Lowering<'_> {
-    /// Whether the link layer's payload is of this protocol.
+    /// Tests whether the link layer's payload is of this protocol.
     pub(super) fn network(&mut self, proto: EtherProto) -> Lowered<Condition> {
         if self.labels > 0 {
             return self.behind_labels(proto);
@@ -41,14 +41,14 @@ impl Lowering<'_> {
         Ok(self.link.protocol(self.values, self.place, proto))
     }
 
-    /// IPv4 with this protocol in its header.
+    /// Tests for IPv4 with this protocol in its header.
     pub(super) fn over_ip4(&mut self, number: u32) -> Lowered<Condition> {
         let network = self.network(et::IP)?;
         let at = self.place.network + 9;
         Ok(network.and(equals(self.values, Size::Byte, at, number)))
     }
 
-    /// IPv6 with this protocol directly behind the header, or behind one fragment header.
+    /// Tests for IPv6 with this protocol directly behind the header, or behind one fragment header.
     pub(super) fn over_ip6(&mut self, number: u32) -> Lowered<Condition> {
         if let Some(found) = self.deep_protocol(number) {
             return Ok(self.network(et::IP6)?.and(found));
@@ -69,7 +69,7 @@ impl Lowering<'_> {
         Ok(v4.or(self.over_ip6(number)?))
     }
 
-    /// A protocol's name as a primitive.
+    /// Lowers a protocol's name as a primitive.
     pub(super) fn protocol_alone(&mut self, proto: Proto) -> Lowered<Condition> {
         match proto {
             Proto::Tcp => self.over_ip(ipproto::TCP),
@@ -98,7 +98,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `proto NUMBER` under its qualifiers.
+    /// Lowers `proto NUMBER` under its qualifiers.
     pub(super) fn numbered_protocol(&mut self, q: Qualifiers, number: u32) -> Lowered<Condition> {
         match q.proto {
             None => self.over_ip(number),
@@ -124,7 +124,7 @@ impl Lowering<'_> {
         self.chain(q, number)
     }
 
-    /// The protocol anywhere in the chain of headers behind an IP header.
+    /// Tests for the protocol anywhere in the chain of headers behind an IP header.
     pub(super) fn chain(&mut self, q: Qualifiers, number: u32) -> Lowered<Condition> {
         match q.proto {
             None => {
@@ -165,7 +165,7 @@ impl Lowering<'_> {
         })))
     }
 
-    /// `proto \name` under its qualifiers.
+    /// Lowers `proto \name` under its qualifiers.
     pub(super) fn named_protocol(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         let number = match q.proto {
             None | Some(Proto::Ip | Proto::Ip6) => self.ip_protocol(name)?,
@@ -210,7 +210,7 @@ const ETHER_NAMES: &[(&str, EtherProto)] = &[
     ("stp", et::SAP_STP),
 ];
 
-/// The number of a protocol that sits directly on the link layer.
+/// Returns the number of a protocol directly on the link layer.
 fn ether_number(proto: Proto) -> Option<EtherProto> {
     let name = proto.name();
     ETHER_NAMES
@@ -219,7 +219,7 @@ fn ether_number(proto: Proto) -> Option<EtherProto> {
         .map(|&(_, number)| number)
 }
 
-/// The same, for protocols whose header can be indexed.
+/// Returns the same, for protocols whose header can be indexed.
 pub(super) fn indexable(proto: Proto) -> Option<EtherProto> {
     match proto {
         Proto::Ip

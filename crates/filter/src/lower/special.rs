@@ -102,7 +102,8 @@ impl Lowering<'_> {
         if opposite { test.negated() } else { test }
     }
 
-    /// Sent by the host, or received: recorded in the header, or known to the kernel only.
+    /// Tests whether the host sent or received the packet: recorded in the header, or known only to
+    /// the kernel.
     pub(super) fn has_direction(&mut self, outbound: bool) -> Lowered<Condition> {
         let (load, incoming, outgoing) = match self.link.direction() {
             Some(at) => {

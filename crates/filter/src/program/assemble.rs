@@ -1,17 +1,18 @@
-//! Instructions with labels to a program: offsets, and detours for jumps that are too long.
+//! Assembles instructions with labels into a program: computes offsets, and adds detours for jumps
+//! that are too long.
 //!
-//! A conditional jump reaches 255 instructions far. A branch that leads further goes to a `ja`
-//! directly behind, which reaches everywhere. Adding a `ja` can make other branches too long, so
-//! the marks are collected until no more are needed; marks are never taken away, which ends it.
+//! A conditional jump reaches 255 instructions. A longer one jumps to a `ja` directly behind it,
+//! which reaches everywhere. An added `ja` can make other branches too long, so marks are collected
+//! until no more are needed. Marks are never removed, so this ends.
 
 use super::opcode as op;
 use super::{Insn, MAX_INSNS};
 
-/// A place in the instructions to come.
+/// A label for a later instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Label(usize);
 
-/// One instruction, or a place.
+/// An instruction, or a label.
 #[derive(Clone, Copy, Debug)]
 enum Line {
     Plain(Insn),
@@ -33,10 +34,10 @@ pub(crate) struct Assembler {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unassemblable;
 
-/// The place of a label that nothing was placed at, which is well as long as nothing jumps there.
+/// The position of an unplaced label, which is valid as long as nothing jumps there.
 const UNPLACED: usize = usize::MAX;
 
-/// Which branches of a line need a `ja`.
+/// The outcomes of a branch that need a `ja`.
 #[derive(Clone, Copy, Default)]
 struct Detours {
     yes: bool,
@@ -44,7 +45,7 @@ struct Detours {
 }
 
 impl Assembler {
-    /// Room for so many lines.
+    /// Returns an assembler with room for so many lines.
     pub(crate) fn with_capacity(lines: usize) -> Self {
         Self {
             lines: Vec::with_capacity(lines),
@@ -52,7 +53,7 @@ impl Assembler {
         }
     }
 
-    /// A label to be placed later.
+    /// Returns a label to be placed later.
     pub(crate) fn label(&mut self) -> Label {
         self.labels += 1;
         Label(self.labels - 1)
@@ -63,27 +64,27 @@ impl Assembler {
         self.lines.push(Line::Place(label));
     }
 
-    /// An instruction of a sequence that jumps inside itself only.
+    /// Adds an instruction of a sequence that only jumps inside itself.
     pub(crate) fn insn(&mut self, insn: Insn) {
         self.lines.push(Line::Plain(insn));
     }
 
-    /// An instruction that goes on to the next, or returns.
+    /// Adds an instruction that continues with the next one, or returns.
     pub(crate) fn push(&mut self, code: u16, k: u32) {
         self.lines.push(Line::Plain(Insn::new(code, k)));
     }
 
-    /// A conditional jump.
+    /// Adds a conditional jump.
     pub(crate) fn branch(&mut self, code: u16, k: u32, yes: Label, no: Label) {
         self.lines.push(Line::Branch(code, k, yes, no));
     }
 
-    /// A jump.
+    /// Adds an unconditional jump.
     pub(crate) fn goto(&mut self, target: Label) {
         self.lines.push(Line::Always(target));
     }
 
-    /// The instructions with all offsets.
+    /// Returns the instructions with all offsets.
     pub(crate) fn finish(&self) -> Result<Vec<Insn>, Unassemblable> {
         let mut detours = vec![Detours::default(); self.lines.len()];
         loop {
@@ -115,7 +116,7 @@ impl Assembler {
         }
     }
 
-    /// Where each line begins, and where each label is.
+    /// Returns the positions of lines and labels.
     fn positions(&self, detours: &[Detours]) -> Result<(Vec<usize>, Vec<usize>), Unassemblable> {
         let mut starts = Vec::with_capacity(self.lines.len());
         let mut places = vec![UNPLACED; self.labels];
@@ -136,7 +137,7 @@ impl Assembler {
 
     fn write(&self, detours: &[Detours], starts: &[usize], places: &[usize]) -> Vec<Insn> {
         let mut insns: Vec<Insn> = Vec::with_capacity(self.lines.len());
-        // Distances were made to fit above: a branch is near, or has its detour.
+        // The steps above made distances fit: a branch is near or has a detour.
         let near = |distance: usize| u8::try_from(distance).unwrap_or(u8::MAX);
         let jump = |insns: &mut Vec<Insn>, target: usize| {
             let distance = u32::try_from(target - insns.len() - 1).unwrap_or(u32::MAX);

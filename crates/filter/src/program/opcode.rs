@@ -86,10 +86,10 @@ pub const TXA: u16 = 0x80;
 
 /// Words of scratch memory (`BPF_MEMWORDS`).
 pub const MEMWORDS: u32 = 16;
-/// The longest program that the kernel takes (`BPF_MAXINSNS`), in instructions.
+/// The longest program that the kernel accepts (`BPF_MAXINSNS`), in instructions.
 pub const KERNEL_MAX_INSNS: usize = 4096;
 
-/// Where absolute offsets stop meaning packet bytes and mean the packet's metadata
+/// The absolute offset from which on loads read the packet's metadata instead of its bytes
 /// (`SKF_AD_OFF`, minus 4096).
 pub const SKF_AD_OFF: u32 = 0xffff_f000;
 /// Ancillary: protocol (`SKF_AD_PROTOCOL`).

@@ -1,9 +1,9 @@
-//! The kernel's rules for classic BPF, applied to foreign and to our own programs alike.
+//! The kernel's rules for classic BPF, applied to foreign programs and to ringtap's own.
 
 use super::opcode as op;
 use super::{Insn, MAX_INSNS};
 
-/// Why a sequence of instructions is not a program.
+/// The reason why instructions are not a valid program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("instruction {at}: {reason}")]
 pub struct InvalidProgram {
@@ -16,7 +16,7 @@ pub struct InvalidProgram {
 /// A rule that a program breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// There is no instruction at all.
+    /// There are no instructions.
     #[error("the program is empty")]
     Empty,
     /// More instructions than [`MAX_INSNS`].
@@ -31,7 +31,7 @@ pub enum Reason {
     /// A scratch memory slot that does not exist.
     #[error("scratch memory has 16 words, none with index {0}")]
     ScratchIndex(u32),
-    /// A scratch slot is loaded that some path has not stored.
+    /// A load from a scratch slot that some path has not stored.
     #[error("scratch memory word {0} is loaded before it is stored on every path")]
     ScratchUnset(u32),
     /// Division or remainder by the constant 0.
@@ -40,7 +40,7 @@ pub enum Reason {
     /// A shift by a constant of 32 or more.
     #[error("shift by {0} bits; 31 is the most")]
     Shift(u32),
-    /// An ancillary load that this kernel interface does not have.
+    /// An ancillary load that the kernel does not have.
     #[error("unknown ancillary load at offset {0:#x}")]
     UnknownAncillary(u32),
     /// The last instruction does not return.
@@ -84,7 +84,7 @@ pub(super) fn validate(insns: &[Insn], loops: Loops) -> Result<(), InvalidProgra
     check_scratch(insns)
 }
 
-/// The rules that concern one instruction alone.
+/// Checks the rules that concern one instruction alone.
 fn check_insn(insn: &Insn, at: usize, len: usize, loops: Loops) -> Result<(), Reason> {
     let Insn { code, k, .. } = *insn;
     let unknown = Err(Reason::UnknownOpcode(code));
@@ -160,7 +160,7 @@ fn check_jump(insn: &Insn, at: usize, len: usize) -> Result<(), Reason> {
     }
 }
 
-/// Where a `ja` leads that goes backwards, with its constant as a signed distance.
+/// Returns the target of a `ja` that jumps backwards, with its constant as a signed distance.
 pub(super) fn loop_target(insn: &Insn, at: usize) -> Option<usize> {
     if insn.code != op::JMP | op::JA || insn.k.cast_signed() >= 0 {
         return None;
@@ -168,9 +168,9 @@ pub(super) fn loop_target(insn: &Insn, at: usize) -> Option<usize> {
     (at + 1).checked_sub(insn.k.wrapping_neg() as usize)
 }
 
-/// Every load of a scratch word must come after a store of it on every path. One pass with the set
-/// of stored words per instruction decides it: where a jump leads backwards, at least the words must
-/// be stored that were when its target was passed.
+/// Checks that every load of a scratch word comes after a store of it on every path. One pass with
+/// the set of stored words per instruction is enough. A jump backwards must have stored at least
+/// the words that were stored when its target was passed.
 fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
     let loads =
         |insn: &Insn| matches!(insn.code & 7, op::LD | op::LDX) && insn.code & 0xe0 == op::MEM;
@@ -214,7 +214,7 @@ fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
 
 fn check_loop(passed: u16, stored: u16, at: usize) -> Result<(), InvalidProgram> {
     let missing = passed & !stored;
-    // Code that nothing reaches has all words.
+    // Unreachable code counts as having all words.
     if missing == 0 || passed == u16::MAX {
         return Ok(());
     }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(allowed(&insns), None);
         let outside = [Insn::new(op::LD | op::LEN, 0), back(3), RET0];
         assert!(allowed(&outside).is_some());
-        // The second way to the jump has not stored what the first pass had.
+        // The second path to the jump has not stored a word that the first pass had.
         let unset = [
             Insn::jump(op::JMP | op::JEQ, 0, 0, 2),
             Insn::new(op::ST, 1),

@@ -1,10 +1,10 @@
-//! How large X can be at each instruction.
+//! Computes upper bounds of X at each instruction.
 
 use crate::language::ast::Operator;
 use crate::program::Insn;
 use crate::program::opcode as op;
 
-/// Upper bounds of everything a program computes with.
+/// Upper bounds of all values of a program.
 #[derive(Clone, Copy, Debug)]
 struct State {
     a: u32,
@@ -22,7 +22,8 @@ impl State {
     }
 }
 
-/// The most that X can be before each instruction. Jumps go forward only, so that one pass does.
+/// Returns the upper bound of X before each instruction. Jumps only go forward, so one pass is
+/// enough.
 pub(super) fn of_x(insns: &[Insn]) -> Vec<u32> {
     let start = State {
         a: 0,
@@ -101,7 +102,8 @@ fn step(insn: &Insn, state: &mut State) {
     }
 }
 
-/// The most that the result can be, for operands of at most `a` and `b` (exactly `b`, if so said).
+/// Returns the upper bound of a result, for operands of at most `a` and `b` (exactly `b` if
+/// `exact`).
 fn arithmetic(operation: u16, a: u32, b: u32, exact: bool) -> u32 {
     let all_ones = |n: u32| u32::MAX.checked_shr(n.leading_zeros()).unwrap_or(0);
     match operation {
@@ -138,7 +140,7 @@ mod tests {
         assert_eq!(of_x(&insns), [0, 60, 60, 60, 60, 60, 120, 120, u32::MAX]);
     }
 
-    /// Where two ways meet, the larger bound holds.
+    /// Where two paths meet, the larger bound holds.
     #[test]
     fn joins_take_the_larger() {
         let insns = [

@@ -1,4 +1,4 @@
-//! Where each byte of a delivered packet is while the packet is in the kernel.
+//! The place of each byte of a delivered packet while the packet is in the kernel.
 
 use super::Header;
 use crate::program::opcode as op;
@@ -8,25 +8,25 @@ use crate::program::opcode as op;
 pub(super) enum Byte {
     /// In the packet, at this offset.
     Packet(u32),
-    /// In the metadata: the `SKF_AD_` value, shifted right by so many bits.
+    /// In the metadata: the `SKF_AD_` value, shifted right by this many bits.
     Metadata(u32, u32),
     /// Always zero.
     Zero,
-    /// Nowhere that a program can reach.
+    /// Not accessible to programs.
     Unreachable,
 }
 
-/// The bytes that are elsewhere, and how far all others moved.
+/// The bytes that are elsewhere, and the shift of all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The first bytes of the delivered packet.
     pub(super) head: Vec<Byte>,
-    /// The delivered offset of what follows, minus its offset in the kernel.
+    /// The delivered offset of the following bytes, minus their offset in the kernel.
     pub(super) shift: u32,
 }
 
 impl Layout {
-    /// A packet that had no tag.
+    /// Returns the layout of a packet without a tag.
     pub(super) fn plain(header: Header) -> Self {
         match header {
             Header::Own => Self::headed(Vec::new()),
@@ -35,8 +35,9 @@ impl Layout {
         }
     }
 
-    /// A packet whose tag the kernel took out. It is put in at byte 12 of an Ethernet frame. A cooked
-    /// header's protocol is the tag's, and tag and protocol come before the payload.
+    /// Returns the layout of a packet whose tag the kernel removed. In an Ethernet frame it is
+    /// inserted at byte 12. A cooked header has the tag's type as protocol; the rest of the tag and
+    /// the protocol come before the payload.
     pub(super) fn tagged(header: Header) -> Self {
         let mut head = match header {
             Header::Own => {
@@ -53,18 +54,18 @@ impl Layout {
         Self::headed(head)
     }
 
-    /// A packet that is whole behind what is put before it.
+    /// Returns the layout of a complete packet behind this head.
     fn headed(head: Vec<Byte>) -> Self {
         let shift = u32::try_from(head.len()).unwrap_or(u32::MAX);
         Self { head, shift }
     }
 
-    /// How many bytes come before what only moved.
+    /// Returns the number of bytes before those that are only shifted.
     pub(super) fn head_len(&self) -> u32 {
         u32::try_from(self.head.len()).unwrap_or(u32::MAX)
     }
 
-    /// The place of a delivered byte.
+    /// Returns the place of a delivered byte.
     pub(super) fn byte(&self, offset: u32) -> Byte {
         match self.head.get(offset as usize) {
             Some(&byte) => byte,
@@ -72,7 +73,8 @@ impl Layout {
         }
     }
 
-    /// How many bytes of the packet in the kernel the first `len` delivered bytes need, at least 1.
+    /// Returns how many bytes of the packet in the kernel the first `len` delivered bytes need, at
+    /// least 1.
     pub(super) fn needed(&self, len: u32) -> u32 {
         if len >= self.head_len() {
             return (len - self.shift).max(1);
@@ -83,7 +85,7 @@ impl Layout {
     }
 }
 
-/// A value of the metadata in network byte order.
+/// Returns a value of the metadata in network byte order.
 fn metadata(number: u32, bytes: u32) -> impl Iterator<Item = Byte> {
     (0..bytes)
         .rev()

@@ -1,4 +1,4 @@
-//! One copy of a program, with its accesses rewritten for where the bytes are.
+//! Writes one copy of a program, with its loads rewritten for the layout.
 
 use super::NotLowerable;
 use super::bounds;
@@ -7,10 +7,10 @@ use crate::program::assemble::{Assembler, Label};
 use crate::program::opcode as op;
 use crate::program::{Insn, Program};
 
-/// The greatest offset that the kernel reads as one into the packet.
+/// The greatest offset that the kernel uses for packet bytes.
 const LARGEST_OFFSET: u32 = i32::MAX as u32;
 
-/// The furthest that the kernel shifts by, in bits.
+/// The greatest shift in the kernel, in bits.
 const LARGEST_SHIFT: u32 = 31;
 
 /// Scratch words that the program does not use, for saving registers and gathering bytes.
@@ -51,11 +51,11 @@ fn is_shift_by_x(insn: &Insn) -> bool {
     insn.code & op::X != 0 && matches!(insn.code & 0xf0, op::LSH | op::RSH)
 }
 
-/// A program to be rewritten for a layout.
+/// A program to rewrite for a layout.
 pub(super) struct Copy<'a> {
     pub(super) program: &'a Program,
     pub(super) layout: &'a Layout,
-    /// The most bytes wanted of a delivered packet.
+    /// The most bytes kept of a delivered packet.
     pub(super) snaplen: u32,
     pub(super) scratch: Scratch,
 }
@@ -97,7 +97,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// A shift by X, which gives 0 from 32 on: to the kernel, only the low bits of X count.
+    /// Writes a shift by X, which gives 0 from 32 on; the kernel only uses the low bits of X.
     fn shift(&self, asm: &mut Assembler, insn: &Insn) -> Result<(), NotLowerable> {
         let saved = self.scratch.saved()?;
         let (far, near, done) = (asm.label(), asm.label(), asm.label());
@@ -151,7 +151,7 @@ impl Copy<'_> {
             asm.push(insn.code, at);
             return Ok(());
         }
-        // X by way of A, which is saved meanwhile.
+        // X is computed in A, which is saved meanwhile.
         let saved = self.scratch.saved()?;
         asm.push(op::ST, saved);
         if insn.code & 0xe0 == op::LEN {
@@ -171,10 +171,10 @@ impl Copy<'_> {
         self.layout.byte(offset)
     }
 
-    /// A load into A from a constant offset. X is kept.
+    /// Writes a load into A from a constant offset. X is preserved.
     fn load_at(&self, asm: &mut Assembler, size: u16, offset: u32) -> Result<(), NotLowerable> {
         if offset > LARGEST_OFFSET {
-            // No packet is that long, and to the kernel the offset would mean something else.
+            // No packet is that long, and in the kernel the offset has another meaning.
             asm.push(op::RET | op::K, 0);
             return Ok(());
         }
@@ -198,7 +198,7 @@ impl Copy<'_> {
         self.gather(asm, &bytes, offset)
     }
 
-    /// Puts bytes from different places together, the most significant first.
+    /// Combines bytes from different places, the most significant first.
     fn gather(&self, asm: &mut Assembler, bytes: &[Byte], offset: u32) -> Result<(), NotLowerable> {
         let (saved, gathered) = (self.scratch.saved()?, self.scratch.gathered()?);
         asm.push(op::STX, saved);
@@ -218,7 +218,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// A load from X + k, where X is at most `bound`.
+    /// Writes a load from X + k, where X is at most `bound`.
     fn load_indirect(
         &self,
         asm: &mut Assembler,
@@ -232,7 +232,7 @@ impl Copy<'_> {
             return Ok(());
         };
         if bound > most {
-            // A is about to be overwritten, so that it is free for the question.
+            // A is about to be overwritten, so the test can use it.
             let inside = asm.label();
             asm.push(op::MISC | op::TXA, 0);
             asm.branch(op::JMP | op::JGT, most, reject, inside);
@@ -240,7 +240,7 @@ impl Copy<'_> {
         }
         let head = self.layout.head_len();
         let done = asm.label();
-        // Below this X the load begins in the head: one case for each value that X can have.
+        // Below this X the load begins in the head: one case for each value of X.
         let cases = head.saturating_sub(k).min(bound.saturating_add(1));
         if cases > 0 {
             asm.push(op::MISC | op::TXA, 0);
@@ -255,7 +255,7 @@ impl Copy<'_> {
         }
         match k.checked_sub(self.layout.shift) {
             Some(k) => asm.push(op::LD | op::IND | size, k),
-            // The constant would be negative: X is made smaller instead.
+            // The constant would be negative: X is decreased instead.
             None => {
                 let saved = self.scratch.saved()?;
                 asm.push(op::STX, saved);
@@ -271,7 +271,7 @@ impl Copy<'_> {
     }
 }
 
-/// The width of a load in bytes.
+/// Returns the width of a load in bytes.
 fn width(size: u16) -> u32 {
     match size {
         op::W => 4,
@@ -280,7 +280,7 @@ fn width(size: u16) -> u32 {
     }
 }
 
-/// Where the bytes begin in the packet, if they are there one after the other.
+/// Returns the offset of the bytes in the packet, if they are consecutive there.
 fn contiguous(bytes: &[Byte]) -> Option<u32> {
     let &Byte::Packet(first) = bytes.first()? else {
         return None;
@@ -292,8 +292,8 @@ fn contiguous(bytes: &[Byte]) -> Option<u32> {
     follow.then_some(first)
 }
 
-/// The metadata value that the bytes are the lower part of, and the mask for it if it may have
-/// more bits.
+/// Returns the metadata value whose lower part the bytes are, and a mask for it if it may have more
+/// bits.
 fn whole_metadata(bytes: &[Byte]) -> Option<(u32, Option<u32>)> {
     let &Byte::Metadata(number, _) = bytes.first()? else {
         return None;
@@ -317,7 +317,7 @@ fn whole_metadata(bytes: &[Byte]) -> Option<(u32, Option<u32>)> {
     whole.then_some((number, mask))
 }
 
-/// One byte into A.
+/// Writes a load of one byte into A.
 fn load_byte(asm: &mut Assembler, byte: Byte, delivered: u32) -> Result<(), NotLowerable> {
     match byte {
         Byte::Packet(at) => asm.push(op::LD | op::B | op::ABS, at),

@@ -1,4 +1,4 @@
-//! How many instructions expressions take: libpcap's optimised program and ours, side by side.
+//! The sizes of programs: libpcap's optimised ones and ringtap's, side by side.
 
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
 use ringtap_testkit::expressions;
@@ -14,8 +14,8 @@ pub(crate) struct Pair {
     pub(crate) ours: usize,
 }
 
-/// The sizes of all committed expressions that both compile, on each of their link types or on
-/// the one given. Expressions that mean another thing to an older libpcap are left out.
+/// Returns the sizes of all committed expressions that both compile, on each of their link types or
+/// only on the given one. Expressions with another meaning in an older libpcap are left out.
 pub(crate) fn pairs(oracle: &mut Oracle, only: Option<u32>) -> Vec<Pair> {
     let names = names();
     let is_older = !versions::is_newer(oracle.version().expect("a version"));
@@ -52,12 +52,12 @@ fn pair(oracle: &mut Oracle, expression: &str, dlt: u32, names: &Tables) -> Opti
     })
 }
 
-/// Names as this system has them, which is where libpcap looks them up.
+/// Returns the names in this system's files, where libpcap looks them up.
 fn names() -> Tables {
     Tables::of_files(|name| std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_default())
 }
 
-/// Both distributions and where ours is larger.
+/// Both distributions, and the expressions with a larger program here.
 #[derive(Debug)]
 pub(crate) struct Report {
     pairs: Vec<Pair>,
@@ -68,14 +68,14 @@ impl Report {
         Self { pairs }
     }
 
-    /// All instructions: libpcap's, ours.
+    /// Returns the sum of all instructions: libpcap's, ringtap's.
     pub(crate) fn totals(&self) -> (usize, usize) {
         self.pairs.iter().fold((0, 0), |(theirs, ours), pair| {
             (theirs + pair.theirs, ours + pair.ours)
         })
     }
 
-    /// The expressions that take more instructions here, the greatest difference first.
+    /// Returns the expressions that take more instructions here, the greatest difference first.
     pub(crate) fn larger(&self) -> Vec<&Pair> {
         let mut larger: Vec<&Pair> = self.pairs.iter().filter(|p| p.ours > p.theirs).collect();
         larger.sort_by_key(|p| (p.theirs.abs_diff(p.ours), &p.expression, p.dlt));
@@ -83,12 +83,12 @@ impl Report {
         larger
     }
 
-    /// How many expressions were compared.
+    /// Returns the number of compared expressions.
     pub(crate) fn compared(&self) -> usize {
         self.pairs.len()
     }
 
-    /// The distributions as a table: at each percentile, libpcap's size and ours.
+    /// Returns the distributions as a table: at each percentile, libpcap's size and ringtap's.
     pub(crate) fn table(&self) -> String {
         let mut theirs: Vec<usize> = self.pairs.iter().map(|p| p.theirs).collect();
         let mut ours: Vec<usize> = self.pairs.iter().map(|p| p.ours).collect();

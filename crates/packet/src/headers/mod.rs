@@ -1,11 +1,12 @@
-//! Where the headers of a packet are: one walk from the link layer over tags, labels, IP and its
-//! extension headers to the transport, and on into tunnels.
+//! Finds the headers of a packet: from the link layer over tags, labels, IP and its extension
+//! headers to the transport, and into tunnels.
 //!
-//! Packets are hostile: each length field may lie, each header may be cut off. Only captured bytes are
-//! read. Every walk is bounded, so that a packet that nests without end has no IP.
+//! Packets may be hostile: any length field may be wrong, any header may be cut off. Only captured
+//! bytes are read. Every walk is limited; a packet with too many nested headers is treated as one
+//! without IP.
 //!
-//! [`Headers`] has all of it; who needs a part, and that fast, takes the steps: [`link::find_ip`],
-//! [`ip::parse`], [`tunnel::Tunnels::enter`].
+//! [`Headers`] finds all headers; for single steps, which are faster, use [`link::find_ip`],
+//! [`ip::parse`] and [`tunnel::Tunnels::enter`].
 
 pub mod ip;
 pub mod link;
@@ -36,10 +37,10 @@ use tunnel::{Tunnel, Tunnels};
 pub struct Headers {
     /// The headers before the network layer.
     pub link: Link,
-    /// Where the network layer begins; its protocol is [`Link::ether_type`]. None where it was not found or not
-    /// captured.
+    /// The offset of the network layer; its protocol is [`Link::ether_type`]. `None` if it was not
+    /// found or not captured.
     pub network: Option<usize>,
-    /// The header of IP; none where there is none, or it is cut off or contradicts itself.
+    /// The IP header; `None` if there is none, or it is cut off or inconsistent.
     pub ip: Option<Ip>,
 }
 
@@ -58,13 +59,13 @@ impl Headers {
         headers
     }
 
-    /// Goes on to the packet inside the innermost tunnel, and returns that tunnel; nothing where there is
-    /// none.
+    /// Moves to the packet inside the innermost tunnel, and returns that tunnel; `None` without a
+    /// tunnel.
     pub fn enter(&mut self, tunnels: Tunnels, data: &[u8], wire: usize) -> Option<Tunnel> {
         tunnels.enter(data, wire.max(data.len()), self.ip.as_mut()?)
     }
 
-    /// Where a message of ARP begins.
+    /// Returns the offset of an ARP message.
     #[must_use]
     pub fn arp(&self) -> Option<usize> {
         let is_arp = self.link.ether_type == Some(ether_type::ARP);

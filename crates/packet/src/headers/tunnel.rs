@@ -1,17 +1,17 @@
-//! From a packet of a tunnel to the packet inside.
+//! Tunnels: finds the inner packet.
 
 use super::ip::{self, Ip, Part};
 use super::link::{self, Link};
 use crate::bytes::{be16, be32, byte};
 use crate::protocol::{self, GRE, GTP_U_PORT, UDP, VXLAN_LINUX_PORT, VXLAN_PORT};
 
-/// A tunnel out of which packets came.
+/// A tunnel that a packet was found in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tunnel {
     /// Its protocol.
     pub kind: TunnelKind,
-    /// VXLAN network identifier (24 bits; 351), tunnel endpoint identifier of GTP-U (507), key of GRE
-    /// (296); 0 where there is none.
+    /// The identifier: VXLAN network identifier (24 bits; 351), tunnel endpoint identifier of GTP-U
+    /// (507), key of GRE (296); 0 if there is none.
     pub id: u32,
 }
 
@@ -28,7 +28,7 @@ pub enum TunnelKind {
     IpInIp,
 }
 
-/// Which tunnels are looked into.
+/// The tunnels to look into.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tunnels {
     /// GRE and NVGRE.
@@ -42,7 +42,7 @@ pub struct Tunnels {
 }
 
 impl Tunnels {
-    /// All of them.
+    /// All tunnels.
     pub const ALL: Self = Self {
         gre: true,
         vxlan: true,
@@ -50,14 +50,15 @@ impl Tunnels {
         ip_in_ip: true,
     };
 
-    /// Whether there is any.
+    /// Whether any tunnel is selected.
     #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()
     }
 
-    /// Goes on to the packet inside the innermost of the tunnels, and returns that tunnel; nothing, with
-    /// `ip` as it was, where there is none. `wire` is the number of bytes of the whole packet on the wire.
+    /// Moves to the packet inside the innermost of the tunnels, and returns that tunnel. Without a
+    /// tunnel it returns `None` and leaves `ip` unchanged. `wire` is the number of bytes of the
+    /// whole packet on the wire.
     pub fn enter(self, data: &[u8], wire: usize, ip: &mut Ip) -> Option<Tunnel> {
         let mut found = None;
         for _ in 0..NESTED {
@@ -74,7 +75,7 @@ impl Tunnels {
         found
     }
 
-    /// Returns the offset of the header of IP inside a tunnel's packet, where there is one.
+    /// Returns the offset of the IP header inside a tunnel's packet, if there is one.
     fn inside(self, data: &[u8], ip: &Ip) -> Option<(usize, Tunnel)> {
         let at = ip.transport?;
         if ip.part != Part::Whole {
@@ -96,7 +97,7 @@ impl Tunnels {
     }
 }
 
-/// Tunnels within tunnels that are looked into at most.
+/// The most nested tunnels.
 const NESTED: usize = 4;
 
 fn gre(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {
@@ -122,9 +123,9 @@ fn gre(data: &[u8], at: usize) -> Option<(usize, Tunnel)> {
     }
     let mut inside = Link::default();
     let found = match version {
-        // Source routes have a length of their own, and are not used.
+        // Source routes have a variable length and are not used.
         0 if flags & ROUTING == 0 => link::ethertype(data, protocol, next, &mut inside)?,
-        // PPTP (RFC 2637): the key holds a length and the call's number.
+        // PPTP (RFC 2637): the key contains a length and the call number.
         1 => {
             if flags & ACKNOWLEDGEMENT != 0 {
                 next += 4;

@@ -1,5 +1,5 @@
-//! The rows: value in files, name, and what the header is. Names and descriptions are those of libpcap
-//! 1.11, for C too.
+//! The table of link types: value in files, name, and description. Names and descriptions are those
+//! of libpcap 1.11, as C strings.
 
 use std::ffi::CStr;
 
@@ -14,7 +14,7 @@ const fn row(value: u16, name: &'static CStr, description: &'static CStr) -> Ent
     }
 }
 
-/// A type that the list of link types has, but no function of libpcap names.
+/// Returns a type that is in the list of link types, but that no function of libpcap names.
 const fn in_files(value: u16, name: &'static CStr, description: &'static CStr) -> Entry {
     Entry {
         value,

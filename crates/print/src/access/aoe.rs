@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::line::put;
 
 const VERSION: u8 = 1;
-/// Bytes of the header before command and tag.
+/// The size of the header before command and tag, in bytes.
 const HEADER: usize = 10;
 
 const FLAGS: [(u32, &str); 4] = [(8, "Response"), (4, "Error"), (2, "MBZ-1"), (1, "MBZ-0")];

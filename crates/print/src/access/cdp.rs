@@ -7,7 +7,7 @@ use crate::line::put;
 const HEADER: usize = 4;
 const DEVICE: u16 = 1;
 
-/// The lengths that a value of this type may have.
+/// Whether a value of this type may have this length.
 fn valid(kind: u16, length: usize) -> bool {
     match kind {
         0x04 | 0x11 => length == 4,
@@ -24,7 +24,7 @@ fn valid(kind: u16, length: usize) -> bool {
 
 /// Prints a frame of `length` bytes.
 ///
-/// The line ends where the first value stands that is not shown, and with the frame's length where all are shown.
+/// The line ends at the first value that is not printed, or with the frame's length if all are.
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("cdp");
     if length < HEADER {

@@ -42,7 +42,7 @@ pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(
 
 /// Prints a message of the VLAN trunking protocol of `length` bytes.
 pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
-    /// Version, code, two more fields, and the domain's name.
+    /// The size of version, code, two more fields, and the domain's name.
     const HEADER: usize = 36;
     cx.enter("vtp");
     if length < HEADER {

@@ -70,7 +70,7 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     match kind {
         REQUEST => {
             let at = principal(cx, data, 2)?;
-            // The time stands before the lifetime, which counts five minutes each.
+            // The time comes before the lifetime, which is in units of five minutes.
             let lifetime = data.u8_at(at + 4)?;
             put!(cx.line, " {}min ", u32::from(lifetime) * 5);
             let at = text(cx, data, at + 5)?;
@@ -78,7 +78,7 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
             text(cx, data, at)?;
         }
         REPLY => {
-            // Time, number of tickets, expiry and version of the key stand before the length.
+            // Time, number of tickets, expiry and version of the key come before the length.
             let at = principal(cx, data, 2)?;
             put!(cx.line, " ({})", number(at + 10)?);
         }
@@ -102,7 +102,7 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-/// `name.instance@realm`; the instance may be empty.
+/// Prints `name.instance@realm`; the instance may be empty.
 fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Truncated> {
     let mut at = text(cx, data, at)?;
     cx.line.str(".");
@@ -111,7 +111,7 @@ fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Trun
     text(cx, data, at)
 }
 
-/// Prints a string and returns where its successor begins.
+/// Prints a string and returns the offset behind it.
 fn text(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Truncated> {
     let rest = data.rest(at);
     let end = rest.iter().position(|&byte| byte == 0);

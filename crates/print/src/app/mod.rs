@@ -41,7 +41,7 @@ const RADIUS: [u16; 6] = [1645, 1646, 1700, 1812, 1813, 3799];
 const ISAKMP_NAT: u16 = 4500;
 const SIP: u16 = 5060;
 const REDIS: u16 = 6379;
-/// OpenFlow, and the port that it had before one was assigned.
+/// OpenFlow, and the port that it used before one was assigned.
 const OPENFLOW: [u16; 2] = [6653, 6633];
 const SFLOW: u16 = 6343;
 const SOMEIP: u16 = 30490;
@@ -50,7 +50,7 @@ const ISAKMP_USER: [u16; 2] = [7500, 8500];
 const HTTP_ALTERNATE: u16 = 8080;
 const RTSP_ALTERNATE: u16 = 8554;
 
-/// Prints a datagram's payload of `length` bytes; false where its ports announce nothing known here.
+/// Prints a datagram's payload of `length` bytes; returns false if its ports are unknown here.
 pub(crate) fn datagram(
     cx: &mut Context<'_>,
     net: &Network,
@@ -91,14 +91,14 @@ pub(crate) fn datagram(
     Ok(true)
 }
 
-/// Appends to the line of a datagram what its payload itself says, whatever its ports are.
+/// Appends what a datagram's payload itself reveals, whatever its ports are.
 pub(crate) fn recognized(cx: &mut Context<'_>, data: &[u8]) {
     if cx.verbose() {
         quic::print(cx, data);
     }
 }
 
-/// Prints a segment's payload of `length` bytes; false where its ports announce nothing known here.
+/// Prints a segment's payload of `length` bytes; returns false if its ports are unknown here.
 pub(crate) fn stream(
     cx: &mut Context<'_>,
     ports: (u16, u16),

@@ -78,7 +78,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Prints a message; gives its size if another one can follow.
+/// Prints a message; returns its size if another one can follow.
 fn message(cx: &mut Context<'_>, data: &[u8], left: usize) -> Result<Option<usize>, Truncated> {
     let (version, kinds) = version(data.u8_at(0)?);
     match version {

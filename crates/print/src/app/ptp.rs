@@ -142,7 +142,7 @@ fn port(cx: &mut Context<'_>, body: &[u8], at: usize) -> Result<(), Truncated> {
     Ok(())
 }
 
-/// The clock at the root of the tree.
+/// Prints the clock at the root of the tree.
 fn announce(cx: &mut Context<'_>, body: &[u8]) -> Result<(), Truncated> {
     time(cx, body, "originTimeStamp", "")?;
     put!(cx.line, ", origin cur utc :{}", body.u16_at(10)?);

@@ -1,6 +1,6 @@
 //! QUIC (RFC 9000 section 17.2, RFC 9369): the long header of the packets that begin a connection.
 //!
-//! tcpdump prints nothing of it, so it appears from `-v` on.
+//! tcpdump prints nothing of QUIC, so it is printed only with `-v`.
 
 use crate::bytes::Bytes;
 use crate::context::Context;
@@ -14,10 +14,10 @@ const VERSION_2: u32 = 0x6b33_43cf;
 const DRAFT: u32 = 0xff00_0000;
 const MAX_IDENTIFIER: usize = 20;
 
-/// The types of a packet by their two bits; RFC 9369 section 3.2 has them in another order.
+/// The types of a packet by their two bits; RFC 9369 section 3.2 changes their order.
 const TYPES: [&str; 4] = ["Initial", "0-RTT", "Handshake", "Retry"];
 
-/// Appends version, type and the connection's identifiers of a packet with a long header.
+/// Appends version, type and connection identifiers of a packet with a long header.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) {
     let Some((first, version, destination, source)) = header(data) else {
         return;
@@ -36,7 +36,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) {
     }
 }
 
-/// The first byte, the version and both identifiers; `None` where this is no packet of a known version.
+/// Returns the first byte, the version and both identifiers; `None` if this is no packet of a known
+/// version.
 fn header(data: &[u8]) -> Option<(u8, u32, &[u8], &[u8])> {
     let (first, version) = (data.u8_at(0).ok()?, data.u32_at(1).ok()?);
     let draft = version & 0xffff_ff00 == DRAFT && (1..=34).contains(&(version & 0xff));

@@ -4,7 +4,7 @@ use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// Bytes of the header with its authenticator.
+/// The size of the header with its authenticator, in bytes.
 const HEADER: usize = 20;
 
 fn name(code: u8) -> &'static str {

@@ -3,12 +3,12 @@
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 
-/// Prints the values of a segment. Arrays are shown as what they hold.
+/// Prints the values of a segment. Arrays are printed as their elements.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     cx.enter("resp");
     cx.line.str("RESP");
     let mut at = 0;
-    // Values that must still come; between two commands none.
+    // The number of values still expected; 0 between two commands.
     let mut expected: u64 = 0;
     while at < data.len() && !cx.line.is_full() {
         let rest = data.rest(at);
@@ -37,7 +37,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
     Ok(())
 }
 
-/// Prints what stands before the end of the line; returns its size with the line's end.
+/// Prints the text up to the end of the line; returns its size with the line end.
 fn text(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
     let end = line_end(rest)?;
     quoted(cx, rest.up_to(end));
@@ -56,12 +56,12 @@ fn quoted(cx: &mut Context<'_>, text: &[u8]) {
     cx.line.str("\"");
 }
 
-/// Prints a string whose length stands before it; returns the size of both.
+/// Prints a string after its length; returns the size of both.
 fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
     let (length, size) = counted(cx, rest)?;
     let length = match length {
         None => return Ok(size),
-        // An empty string has an end all the same.
+        // Even an empty string has a line end.
         Some(0) => return rest.part(size, 2).map(|_| size + 2),
         Some(length) => usize::try_from(length).map_err(|_| Truncated)?,
     };
@@ -70,7 +70,8 @@ fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
     Ok(after + line_end(rest.rest(after))? + 2)
 }
 
-/// The number behind the first byte, and the size of its line; a number that says that there is nothing is printed.
+/// Returns the number behind the first byte, and the size of its line. A number that means a null
+/// value is printed.
 fn counted(cx: &mut Context<'_>, rest: &[u8]) -> Result<(Option<u64>, usize), Truncated> {
     let end = line_end(rest)?;
     let number = rest.part(1, end - 1)?;

@@ -7,7 +7,7 @@ use crate::line::put;
 const VERSION: u32 = 5;
 const IPV4: u32 = 1;
 const IPV6: u32 = 2;
-/// Bytes of the header with an agent's address of either family.
+/// The size of the header with an agent's address of either family, in bytes.
 const HEADER_4: usize = 28;
 const HEADER_6: usize = 40;
 

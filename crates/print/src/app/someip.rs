@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::line::put;
 
 const HEADER: usize = 16;
-/// The bit of a method's number that makes it an event's.
+/// The bit of a method number that marks an event.
 const EVENT: u16 = 0x8000;
 
 const RESULTS: [&str; 16] = [

@@ -19,7 +19,7 @@ const SEVERITIES: [&str; 8] = [
     "info",
     "debug",
 ];
-/// Digits of a priority.
+/// The most digits of a priority.
 const MAX_DIGITS: usize = 3;
 
 /// Prints a message of `length` bytes.
@@ -49,7 +49,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// The number in angle brackets and where the message begins after it.
+/// Returns the number in angle brackets, and the offset of the message behind it.
 fn priority(data: &[u8]) -> Result<Option<(u16, usize)>, Truncated> {
     if data.u8_at(0)? != b'<' {
         return Ok(None);

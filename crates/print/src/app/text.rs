@@ -1,15 +1,15 @@
-//! Protocols of text lines: HTTP (RFC 9112), SIP (RFC 3261), RTSP (RFC 7826), SMTP (RFC 5321), FTP (RFC 959),
-//! WHOIS (RFC 3912). The first line of a message is printed, from `-v` on all lines of its head.
+//! Text protocols: HTTP (RFC 9112), SIP (RFC 3261), RTSP (RFC 7826), SMTP (RFC 5321), FTP (RFC
+//! 959), WHOIS (RFC 3912). The first line of a message is printed; with `-v` all lines of its head.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// A protocol of text lines.
+/// A text protocol.
 pub(super) struct Protocol {
     name: &'static str,
     note: &'static str,
-    /// The commands that a message may begin with; an empty list takes every line.
+    /// The commands that a message may begin with; an empty list accepts every line.
     commands: &'static [&'static str],
 }
 
@@ -144,7 +144,8 @@ pub(super) fn print(
     }
 }
 
-/// Whether the bytes begin with a command of the protocol, or as an answer: a word and three digits.
+/// Whether the bytes begin with a command of the protocol, or as an answer: a word and three
+/// digits.
 fn begins_message(protocol: &Protocol, data: &[u8], length: usize) -> bool {
     let Some(first) = word(data, length) else {
         return false;
@@ -162,7 +163,8 @@ fn begins_message(protocol: &Protocol, data: &[u8], length: usize) -> bool {
         .is_some_and(|code| code.len() == 3 && code.iter().all(u8::is_ascii_digit))
 }
 
-/// The bytes up to the next white space; `None` where they are none, too many, or not captured to their end.
+/// Returns the bytes up to the next white space; `None` if there are none, too many, or not all
+/// were captured.
 fn word(data: &[u8], length: usize) -> Option<&[u8]> {
     let white = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
     let end = match data.iter().position(white) {
@@ -174,7 +176,7 @@ fn word(data: &[u8], length: usize) -> Option<&[u8]> {
 }
 
 enum Line {
-    /// A line of `text` bytes, of `size` with its end.
+    /// A line of `text` bytes, `size` bytes with its end.
     Whole { text: usize, size: usize },
     /// Text, but the message ends before the line does.
     Unfinished,

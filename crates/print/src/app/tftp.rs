@@ -64,7 +64,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Prints the string at `at` and `close`, and returns where its successor begins.
+/// Prints the string at `at` and `close`, and returns the offset behind it.
 fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<usize, Truncated> {
     let rest = data.rest(at);
     let end = rest.iter().position(|&byte| byte == 0);
@@ -73,7 +73,7 @@ fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<u
     end.map(|end| at + end + 1).ok_or(Truncated)
 }
 
-/// Names of options and their values.
+/// Prints names of options and their values.
 fn strings(
     cx: &mut Context<'_>,
     data: &[u8],

@@ -1,7 +1,7 @@
 //! DNS (RFC 1035) and multicast DNS (RFC 6762), in one line.
 //!
-//! A reader of its own, because a message that was captured in part is printed as far as it goes;
-//! the parsers that exist refuse it.
+//! It has its own parser, because a message that was captured in part is printed as far as it goes;
+//! existing parsers reject it.
 
 pub(crate) mod names;
 mod records;
@@ -63,7 +63,7 @@ const CODES: [&str; 16] = [
     " NoChange",
 ];
 
-/// A message over TCP: its length stands before it (RFC 1035 section 4.2.2).
+/// Prints a message over TCP, behind its length (RFC 1035 section 4.2.2).
 pub(crate) fn print_stream(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -126,13 +126,13 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// A message under print.
+/// The message being printed.
 struct Message<'a> {
     data: &'a [u8],
-    /// The whole of it.
+    /// Whether all of it was captured.
     captured: bool,
     multicast: bool,
-    /// Questions, answers, authorities, additional records.
+    /// The numbers of questions, answers, authorities, additional records.
     counts: [u16; 4],
 }
 
@@ -177,7 +177,7 @@ fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(), 
         (additional, Section::Record, " ar:"),
     ];
     for (index, (count, section, title)) in sections.into_iter().enumerate() {
-        // Only the questions are shown, unless everything is asked for.
+        // Only the questions are printed, unless `-vv` is set.
         if index > 0 && !cx.very_verbose() {
             break;
         }
@@ -237,7 +237,7 @@ fn response(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(
     Ok(())
 }
 
-/// The response code, with the upper bits that an OPT record holds (RFC 6891 section 6.1.3).
+/// Prints the response code, with the upper bits from an OPT record (RFC 6891 section 6.1.3).
 fn code(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) {
     let low = flags & 15;
     let code = records::extended_code(message).unwrap_or_default() << 4 | low;
@@ -249,7 +249,7 @@ fn code(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) {
     }
 }
 
-/// Prints `count` entries, records separated by commas; gives the place after them.
+/// Prints `count` entries, records separated by commas; returns the offset behind them.
 fn list(
     cx: &mut Context<'_>,
     message: &Message<'_>,

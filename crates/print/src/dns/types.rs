@@ -88,7 +88,7 @@ const TYPES: &[(u16, &str)] = &[
     (257, "CAA"),
 ];
 
-/// The name of a record type.
+/// Returns the name of a record type.
 pub(crate) fn type_name(kind: u16) -> Option<&'static str> {
     let at = TYPES
         .binary_search_by_key(&kind, |&(number, _)| number)

@@ -175,7 +175,7 @@ fn unreachable_port(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
     Ok(())
 }
 
-/// The transport protocol of a quoted packet and where its header begins.
+/// Returns the transport protocol of a quoted packet, and the offset of its header.
 fn last_protocol(packet: &[u8]) -> Result<(u8, usize), Truncated> {
     let (mut next, mut at) = (packet.u8_at(6)?, 40);
     for _ in 0..16 {

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::groups::{self, IPV6};
 use crate::line::put;
 
-/// A query of version 2.
+/// Prints a query of version 2.
 pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.line.str(" v2");
     let code = u32::from(data.u16_at(4)?);
@@ -49,7 +49,7 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
     Ok(())
 }
 
-/// A report of version 2.
+/// Prints a report of version 2.
 pub(super) fn report_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     groups::records(cx, data, length, &IPV6)
 }

@@ -1,10 +1,10 @@
-//! DCCP (RFC 4340 section 5): the type, what is acknowledged, service and reason.
+//! DCCP (RFC 4340 section 5): the type, the acknowledged number, service and reason.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::{Context, Network};
 use crate::line::put;
 
-/// Bytes of the generic header with sequence numbers of 24 and of 48 bits.
+/// The size of the generic header with sequence numbers of 24 and of 48 bits.
 const SHORT: usize = 12;
 const LONG: usize = 16;
 
@@ -13,7 +13,7 @@ const RESPONSE: u8 = 1;
 const DATA: u8 = 2;
 const RESET: u8 = 7;
 
-/// The types, and the bytes that follow the generic header.
+/// The types, and the number of bytes behind the generic header.
 const TYPES: [(&str, usize); 10] = [
     ("DCCP-Request", 4),
     ("DCCP-Response", 12),
@@ -26,7 +26,7 @@ const TYPES: [(&str, usize); 10] = [
     ("DCCP-Sync", 8),
     ("DCCP-SyncAck", 8),
 ];
-/// Section 5.6.
+/// The reasons of section 5.6.
 const REASONS: [&str; 12] = [
     "unspecified",
     "closed",

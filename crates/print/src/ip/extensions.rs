@@ -11,7 +11,7 @@ const ROUTER_ALERT: u8 = 5;
 const JUMBO: u8 = 0xc2;
 const HOME_ADDRESS: u8 = 0xc9;
 
-/// Hop-by-hop and destination options. A jumbo payload option (RFC 2675) sets `length`.
+/// Prints hop-by-hop and destination options. A jumbo payload option (RFC 2675) sets `length`.
 pub(super) fn options(
     cx: &mut Context<'_>,
     name: &str,
@@ -98,7 +98,7 @@ fn option(cx: &mut Context<'_>, kind: u8, value: &[u8]) -> Result<(), Truncated>
 
 const SEGMENT_ROUTING: u8 = 4;
 
-/// The routing header; types 0, 2 and 4 (RFC 8754) list addresses.
+/// Prints the routing header; types 0, 2 and 4 (RFC 8754) list addresses.
 pub(super) fn routing(
     cx: &mut Context<'_>,
     net: &mut Network,
@@ -140,7 +140,7 @@ pub(super) fn routing(
         let hop: [u8; 16] = data.array_at(8 + index * 16)?;
         put!(cx.line, ", [{index}]");
         cx.line.ipv6(hop);
-        // The checksum is made for the last address to be visited.
+        // The checksum covers the last address of the route.
         let last = if kind == SEGMENT_ROUTING {
             index == 0
         } else {
@@ -157,7 +157,7 @@ pub(super) fn routing(
     }))
 }
 
-/// The fragment header; only a first fragment is followed further.
+/// Prints the fragment header; only the payload of a first fragment is printed.
 pub(super) fn fragment(
     cx: &mut Context<'_>,
     net: &mut Network,
@@ -169,7 +169,7 @@ pub(super) fn fragment(
     let next = data.u8_at(0)?;
     let field = data.u16_at(2)?;
     let offset = field & 0xfff8;
-    // A length that cannot hold the header is shown as the wrapped number that it comes to.
+    // A length that cannot hold the header is printed as the negative number that results.
     let size = i64::try_from(length).unwrap_or(i64::MAX) - 8;
     let size = size.cast_unsigned();
     if cx.verbose() {

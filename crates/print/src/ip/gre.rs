@@ -24,7 +24,7 @@ const FLAGS: [(u16, &str); 7] = [
     (ACKNOWLEDGEMENT, "ack present"),
 ];
 
-/// Prints a GRE header and what it carries.
+/// Prints a GRE header and its payload.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("gre");
     let version = data.u16_at(0)? & 7;

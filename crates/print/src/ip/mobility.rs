@@ -19,7 +19,7 @@ const LENGTHS: [usize; 8] = [8, 16, 16, 24, 24, 12, 12, 24];
 /// Flags of a binding update.
 const FLAGS: [(u16, &str); 4] = [(0x8000, "A"), (0x4000, "H"), (0x2000, "L"), (0x1000, "K")];
 
-/// Prints a header; nothing follows it.
+/// Prints a header; it has no payload.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     cx.enter("mobility");
     let size = (usize::from(data.u8_at(1)?) + 1) * 8;
@@ -74,7 +74,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
     Ok(())
 }
 
-/// In units of four seconds.
+/// Prints a lifetime in units of four seconds.
 fn lifetime(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     put!(cx.line, " lifetime={}", u32::from(data.u16_at(10)?) * 4);
     Ok(())

@@ -6,10 +6,10 @@ use crate::line::put;
 
 const HEADER: usize = 12;
 const CHUNK_HEADER: usize = 4;
-/// Chunks shown of one packet.
+/// The most chunks printed of one packet.
 const MAX_CHUNKS: usize = 64;
 
-/// Bytes of a chunk before its data.
+/// The size of a chunk before its data, in bytes.
 const DATA_HEADER: usize = 16;
 
 /// The ports of ForCES by priority (RFC 5811 section 4.2.1).
@@ -99,7 +99,7 @@ fn name(cx: &mut Context<'_>, kind: u8) {
     put!(cx.line, "[{name}] ");
 }
 
-/// The kind of a ForCES message (RFC 5810 section 6.1), on a line of its own.
+/// Prints the kind of a ForCES message (RFC 5810 section 6.1), on a line of its own.
 fn forces_message(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     let name = match data.u8_at(1)? {
         0x01 => "Association Setup",

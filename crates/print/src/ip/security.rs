@@ -1,11 +1,11 @@
-//! IPsec headers (RFC 4302, RFC 4303): the fields in the clear.
+//! IPsec headers (RFC 4302, RFC 4303): the fields that are not encrypted.
 
 use super::Step;
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// The authentication header.
+/// Prints the authentication header.
 pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option<Step>, Truncated> {
     const FIXED: usize = 12;
     cx.enter("ah");
@@ -35,10 +35,10 @@ pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option
     }))
 }
 
-/// The encapsulating security payload.
+/// Prints the encapsulating security payload.
 pub(crate) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("esp");
-    // A packet that ends with its header holds nothing.
+    // A packet that ends with its header is empty.
     data.part(0, 9)?;
     let (spi, sequence) = (data.u32_at(0)?, data.u32_at(4)?);
     put!(

@@ -12,8 +12,8 @@ const MORE_FRAGMENTS: u16 = 0x2000;
 const FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
 const ECN: [&str; 4] = ["", ",ECT(1)", ",ECT(0)", ",CE"];
 
-/// Prints a packet that a layer below announced as IPv4: with its name, unless the layer has been
-/// printed (`named`), and with a note where it is no IPv4.
+/// Prints a packet that a layer below announced as IPv4, with its name unless that layer has been
+/// printed (`named`). Adds a note if it is not IPv4.
 pub(crate) fn announced(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -85,7 +85,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     super::payload(cx, &mut net, protocol, data.rest(header), payload_length)
 }
 
-/// A total length of 0 is what a capture of a packet that the NIC will cut up (TSO) may show.
+/// Whether a total length of 0 is from segmentation offload: the NIC will segment the packet (TSO).
 fn segment_offload(length: usize) -> bool {
     length > usize::from(u16::MAX)
 }
@@ -193,7 +193,7 @@ fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result<(), Trunc
     Ok(())
 }
 
-/// Addresses, those before the pointer followed by a comma: they were visited.
+/// Prints the addresses; those before the pointer, which were visited, are followed by a comma.
 fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     if option.len() < 3 {
         put!(cx.line, " [bad length {}]", option.len());
@@ -202,7 +202,7 @@ fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     if (option.len() + 1) & 3 != 0 {
         put!(cx.line, " [bad length {}]", option.len());
     }
-    // It counts from 1; one of 0 is taken for one far behind the addresses.
+    // It counts from 1; 0 is taken as far behind the addresses.
     let pointer = usize::from(option.u8_at(2)?).wrapping_sub(1);
     if pointer < 3 || pointer > option.len() || pointer & 3 != 3 {
         put!(cx.line, " [bad ptr {}]", option.u8_at(2)?);
@@ -275,7 +275,7 @@ fn router_alert(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-/// Where a source route has hops left, the last one is what transport checksums were made for.
+/// Returns the last hop of a source route with hops left, which transport checksums cover.
 fn final_destination(data: &[u8], header: usize) -> Option<[u8; 4]> {
     let options = data.up_to(header).rest(HEADER);
     match route::last_stop_v4(options) {

@@ -1,4 +1,4 @@
-//! DNS messages: read while they are written, nothing is collected.
+//! DNS messages: parsed while they are written, without collecting anything.
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -32,7 +32,7 @@ pub(super) struct Dns<'a> {
 }
 
 impl<'a> Dns<'a> {
-    /// The message in `data`; None without a whole header.
+    /// Returns the message in `data`; `None` if the header is incomplete.
     pub(super) fn of(data: &'a [u8]) -> Option<Self> {
         let flags = data.u16_at(2).ok()?;
         let (questions, answers) = (data.u16_at(4).ok()?, data.u16_at(6).ok()?);
@@ -61,8 +61,8 @@ impl<'a> Dns<'a> {
     }
 }
 
-/// Entries shown of a section: a hostile message can state thousands, each with a name that is
-/// longer than itself.
+/// The most entries printed of a section. A hostile message can state thousands, each with a name
+/// that is longer than the message.
 const MAX_ENTRIES: u16 = 64;
 
 /// The entries of a section one after another, until one is damaged or missing.

@@ -1,8 +1,8 @@
 //! A packet as one JSON object, for programs.
 //!
-//! The walk of `ringtap_packet` finds the headers, also of packets that were captured in part; the objects
-//! are serialised straight from the packet's bytes. The keys are described in `docs/reference/output.md`
-//! and do not change their meaning.
+//! The parser of `ringtap_packet` finds the headers, also of packets that were captured in part;
+//! the objects are serialised directly from the packet's bytes. `docs/reference/output.md`
+//! describes the keys, whose meanings do not change.
 
 mod message;
 mod network;
@@ -22,7 +22,7 @@ use super::timestamp::Rfc3339;
 /// Appends the object of one packet.
 ///
 /// # Errors
-/// None in practice: the output is memory.
+/// Never fails in practice: the output is memory.
 pub(crate) fn object(
     out: &mut Vec<u8>,
     packet: &Packet<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn object(
     serde_json::to_writer(out, &object).map_err(io::Error::from)
 }
 
-/// The time that was stored, where it is invalid; `time` is then what the sum of both means.
+/// The stored fields of an invalid time; `time` is then the sum of both.
 #[derive(Serialize)]
 struct InvalidTime {
     seconds: i64,
@@ -222,7 +222,7 @@ impl Serialize for Vlans<'_> {
     }
 }
 
-/// A value shown by its text form, written without an intermediate string.
+/// A value in its text form, written without an intermediate string.
 struct Shown<T: fmt::Display>(T);
 
 impl<T: fmt::Display> Serialize for Shown<T> {
@@ -250,7 +250,7 @@ impl fmt::Display for Mac<'_> {
     }
 }
 
-/// pcapng section 4.3.1: the two lowest bits.
+/// Returns the direction from the two lowest bits (pcapng, section 4.3.1).
 fn direction(flags: PacketFlags) -> Option<&'static str> {
     match flags.0 & 3 {
         1 => Some("in"),

@@ -28,7 +28,7 @@ impl<'a> Arp<'a> {
         let message = data.rest(headers.arp()?);
         let hardware = usize::from(message.u8_at(4).ok()?);
         let protocol = usize::from(message.u8_at(5).ok()?);
-        // Shown whole or not at all.
+        // All fields are present or none.
         message.part(0, FIXED + 2 * hardware + 2 * protocol).ok()?;
         let ip = |at| {
             let octets: [u8; 4] = message.array_at(at).ok()?;
@@ -63,7 +63,7 @@ pub(super) struct Ipv4 {
 
 impl Ipv4 {
     pub(super) fn of(data: &[u8], headers: &Headers) -> Option<Self> {
-        // Also where it states a length that contradicts it.
+        // Also if it states a length that contradicts it.
         let header = data.rest(headers.network.filter(|_| headers.link.is_ip())?);
         let is_v4 = matches!(header.first(), Some(0x45..=0x4f));
         is_v4.then(|| Self::read(header).ok())?

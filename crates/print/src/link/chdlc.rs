@@ -1,4 +1,5 @@
-//! Cisco HDLC (RFC 4349 section 4.1 has its framing), and SLARP, by which two ends know that the link is alive.
+//! Cisco HDLC (RFC 4349 section 4.1 has its framing), and SLARP, with which two ends check that the
+//! link is alive.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -40,7 +41,7 @@ pub(super) fn print(
         }
         SLARP => slarp(cx, packet, rest),
         super::OSI => {
-            // A control field may stand before the packet.
+            // A control field may come before the packet.
             let second = packet.u8_at(1)?;
             let control = usize::from(matches!(second, osi::CLNP | osi::ES_IS | osi::IS_IS));
             osi::print(cx, packet.rest(control), rest - control)
@@ -60,7 +61,7 @@ const KEEPALIVE: u32 = 2;
 
 fn slarp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     const MINIMUM: usize = 14;
-    /// With the time for which the sender has been up, in milliseconds.
+    /// The size with the sender's uptime, in milliseconds.
     const WITH_TIME: usize = 18;
     put!(cx.line, "SLARP (length: {length}), ");
     cx.enter("chdlc_slarp");

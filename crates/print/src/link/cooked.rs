@@ -8,7 +8,7 @@ use crate::line::put;
 const HEADER: usize = 16;
 const HEADER_2: usize = 20;
 
-/// Protocol numbers below the EtherTypes that the kernel uses for frames without one.
+/// Protocol numbers below the EtherTypes, which the kernel uses for frames without one.
 const NOVELL: u16 = 1;
 const LLC: u16 = 4;
 
@@ -71,7 +71,7 @@ pub(super) fn print_v2(
         protocol: data.u16_at(0)?,
     };
     match interface {
-        // "any" is the capture's name, not the packet's.
+        // "any" is the name of the capture, not of the packet's interface.
         Some(name) if name != "any" => interface_name(cx, name),
         _ => match cx.interfaces.get(&index) {
             Some(name) => interface_name(cx, name),
@@ -92,7 +92,7 @@ pub(super) fn print_v2(
     )
 }
 
-/// The name in at least five columns, so that the lines of several interfaces stand in order.
+/// Prints the name in at least five columns, so that the lines of several interfaces are aligned.
 fn interface_name(cx: &mut Context<'_>, name: &str) {
     let begin = cx.line.len();
     cx.line.escaped(name.as_bytes());

@@ -13,7 +13,7 @@ const PADDING: u8 = 0;
 const Q933: u8 = 0x08;
 const SNAP: u8 = 0x80;
 const FRAGMENT: u8 = 0xb1;
-/// In a byte of the address: the address ends here.
+/// The bit in a byte of the address that marks its end.
 const LAST: u8 = 0x01;
 const MAX_ADDRESS: usize = 4;
 
@@ -34,14 +34,15 @@ struct Address {
 }
 
 impl Address {
-    /// Reads the address at the beginning of a frame; None where it is no valid one.
+    /// Reads the address at the start of a frame; `None` if it is invalid.
     fn of(data: &[u8]) -> Option<Self> {
         let size = 1 + data
             .up_to(MAX_ADDRESS)
             .iter()
             .position(|byte| byte & LAST != 0)?;
         let byte = |at| data.u8_at(at).map_or(0, u32::from);
-        // Q.922 section 3.3: six bits, four, then seven of an address of four bytes, six in the last byte.
+        // Q.922 section 3.3: six bits, four, then seven in an address of four bytes, six in the
+        // last byte.
         let mut circuit = (byte(0) & 0xfc) << 2 | byte(1) >> 4;
         let mut flags = (byte(0) & 0x02) << 8 | byte(1) & 0x0e;
         match size {
@@ -63,7 +64,7 @@ impl Address {
         })
     }
 
-    /// Writes the header of a frame of `length` bytes; `identifier` is of the network layer.
+    /// Writes the header of a frame of `length` bytes; `identifier` is that of the network layer.
     fn print(&self, cx: &mut Context<'_>, identifier: u16, length: usize) {
         if cx.options.quiet {
             put!(cx.line, "Q.922, DLCI {}, length {length}: ", self.circuit);
@@ -116,7 +117,7 @@ fn frame(
     let mut at = address.size;
     let control = data.u8_at(at)?;
     *header = at + 1;
-    // Circuit 0 has the messages of Q.933.
+    // Circuit 0 carries the messages of Q.933.
     if control != UNNUMBERED_INFORMATION && address.circuit != 0 {
         if cisco(cx, &address, data, length, header)? {
             return Ok(());
@@ -126,7 +127,7 @@ fn frame(
     }
     at += 1;
     if data.u8_at(at)? == PADDING {
-        // It brings what follows to an even place, where the address has not done so.
+        // It aligns the rest to an even offset, unless the address has done so.
         if address.size != 3 {
             cx.line.str("Pad! ");
         }
@@ -142,8 +143,8 @@ fn frame(
     carried(cx, &address, (data, at), length, header)
 }
 
-/// Prints what follows an Ethernet type in the place of the control field, as Cisco's routers send it; false where it is
-/// none that is known here.
+/// Prints the payload of an Ethernet type in place of the control field, as Cisco's routers send
+/// it; returns false if the type is unknown here.
 fn cisco(
     cx: &mut Context<'_>,
     address: &Address,
@@ -162,7 +163,7 @@ fn cisco(
     super::network(cx, kind, data.rest(at), length.saturating_sub(at))
 }
 
-/// Prints what the identifier at a place of the frame announces.
+/// Prints the protocol of the identifier at an offset of the frame.
 fn carried(
     cx: &mut Context<'_>,
     address: &Address,
@@ -192,7 +193,7 @@ fn carried(
     }
 }
 
-/// Prints what the header of SNAP behind the identifier announces, in `length` bytes.
+/// Prints the payload of the SNAP header behind the identifier, in `length` bytes.
 fn snap(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -209,14 +210,14 @@ fn snap(
         let (frame, length) = (frame.rest(HEADER), length.saturating_sub(HEADER));
         return ip::nested(cx, |cx| super::nested_ethernet(cx, frame, length));
     }
-    // The header stands three bytes into what the reader of LLC takes.
+    // The header begins three bytes into the data that the LLC reader expects.
     llc::snap(cx, data.rest(at - 2), length + 3, None, header)
 }
 
 const BEGIN: u32 = 0x80;
 const CONTROL: u32 = 0x20;
 const FRAGMENT_FLAGS: [(u32, &str); 3] = [(BEGIN, "Begin"), (0x40, "End"), (CONTROL, "Control")];
-/// The fragment is one of the interface, not of a circuit.
+/// The fragment belongs to the interface, not to a circuit.
 const INTERFACE: u8 = 0x01;
 
 /// Prints a fragment.
@@ -265,8 +266,8 @@ const BUNDLE_MESSAGES: [&str; 7] = [
     "Remove Link ACK",
 ];
 
-/// Prints a frame of a bundle of links that had `length` bytes on the wire: the fragment of a frame, or what the ends
-/// of a link say to each other.
+/// Prints a frame of a bundle of links that had `length` bytes on the wire: the fragment of a
+/// frame, or a control message of a link's ends.
 pub(super) fn bundle(
     cx: &mut Context<'_>,
     data: &[u8],

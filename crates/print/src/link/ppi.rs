@@ -1,4 +1,4 @@
-//! Per-Packet Information: a header whose fields are skipped, and the packet of another link type behind it.
+//! Per-Packet Information: a header whose fields are skipped, then a packet of another link type.
 
 use ringtap_packet::{LinkType, Packet};
 

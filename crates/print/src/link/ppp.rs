@@ -17,7 +17,7 @@ use ringtap_packet::ether_type::ppp::{IPV4, IPV6, LCP, MPLS};
 
 const OSI: u16 = 0x0023;
 const MULTILINK: u16 = 0x003d;
-/// TCP and IP with headers that could have been compressed, and are not (RFC 1144).
+/// TCP and IP with headers that are not compressed, but could be (RFC 1144).
 const UNCOMPRESSED: u16 = 0x002f;
 const COMPRESSED: u16 = 0x00fd;
 const MPLS_MULTICAST: u16 = 0x0283;
@@ -75,7 +75,7 @@ pub(super) fn print(
     cx.enter("ppp");
     let mut at = match data.array_at(0)? {
         [ADDRESS, CONTROL] => 2,
-        // Some systems write the direction in the place of the address.
+        // Some systems write the direction in place of the address.
         [direction @ (IN | OUT), CONTROL] => {
             if cx.options.link_header {
                 cx.line.str(if direction == IN { "In  " } else { "Out " });
@@ -124,7 +124,7 @@ pub(super) fn serial(
     }
     let protocol = data.u16_at(2)?;
     if address != ADDRESS {
-        // As tcpdump has it: these are the two bytes behind the address and the control field.
+        // As in tcpdump: these are the two bytes behind the address and the control field.
         let [address, control] = protocol.to_be_bytes();
         put!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
         return Ok(());
@@ -172,12 +172,12 @@ fn payload(
     }
 }
 
-/// A frame as it is on an asynchronous line (RFC 1662 section 4): a flag, which has been taken for the first byte of the
-/// protocol, and then bytes that are escaped.
+/// Prints a frame as it is on an asynchronous line (RFC 1662 section 4): a flag, which was taken
+/// for the first byte of the protocol, then escaped bytes.
 fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Truncated> {
     const ESCAPE: u8 = 0x7d;
     const CHANGED: u8 = 0x20;
-    /// Bytes of a frame that are read; a longer one counts as captured to here.
+    /// The most bytes of a frame that are read; a longer one counts as cut there.
     const MAX_FRAME: usize = 2048;
     let mut frame = [0; MAX_FRAME];
     let mut length = 0;
@@ -212,12 +212,12 @@ fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Trunc
     payload(cx, protocol, frame.rest(at), length - at)
 }
 
-/// Whether the first byte of a protocol's number is the flag between frames.
+/// Whether the first byte of a protocol number is the flag between frames.
 fn is_flag(protocol: u16) -> bool {
     protocol >> 8 == 0x7e
 }
 
-/// A control protocol's packet (RFC 1661 section 5): code and identifier.
+/// Prints a control protocol's packet (RFC 1661 section 5): code and identifier.
 fn control(
     cx: &mut Context<'_>,
     protocol: u16,
@@ -259,7 +259,7 @@ fn control(
     Ok(())
 }
 
-/// A fragment of a packet that several links carry (RFC 1990 section 3).
+/// Prints a fragment of a packet that several links carry (RFC 1990 section 3).
 fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     const FLAGS: [(u32, &str); 2] = [(0x8000, "begin"), (0x4000, "end")];
     if !cx.options.link_header {

@@ -1,4 +1,4 @@
-//! The protocols by which the ends of a PPP link prove who they are: PAP (RFC 1334 section 2) and CHAP (RFC 1994).
+//! The authentication protocols of PPP: PAP (RFC 1334 section 2) and CHAP (RFC 1994).
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -10,7 +10,7 @@ const REQUEST: u8 = 1;
 const ACKNOWLEDGE: u8 = 2;
 const REJECT: u8 = 3;
 
-/// Prints a packet of PAP: who asks, and by which password.
+/// Prints a packet of PAP: the peer and its password.
 pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     let code = data.u8_at(0)?;
     let name = match code {
@@ -44,7 +44,8 @@ pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
     Ok(())
 }
 
-/// Prints a text with its length before it; gives the bytes left behind it, None where it is longer than these.
+/// Prints a text behind its length. Returns the bytes behind it, or `None` if the length exceeds
+/// the packet.
 fn counted(
     cx: &mut Context<'_>,
     title: &str,
@@ -63,13 +64,13 @@ fn counted(
     Ok(Some(left - size))
 }
 
-/// Prints so many bytes as text, or those that were captured of them.
+/// Prints so many bytes as text, or those of them that were captured.
 fn text(cx: &mut Context<'_>, data: &[u8], size: usize) -> Result<(), Truncated> {
     cx.line.escaped(data.up_to(size));
     data.part(0, size).map(|_| ())
 }
 
-/// Prints name, code and identifier; gives the length that the packet states.
+/// Prints name, code and identifier; returns the length that the packet states.
 fn header(
     cx: &mut Context<'_>,
     protocol: &str,
@@ -86,7 +87,7 @@ const RESPONSE: u8 = 2;
 const SUCCESS: u8 = 3;
 const FAILURE: u8 = 4;
 
-/// Prints a packet of CHAP: the value that is to be hashed, or the hash, and whose it is.
+/// Prints a packet of CHAP: the challenge or the hash, and the name of its sender.
 pub(super) fn challenge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     let code = data.u8_at(0)?;
     let name = match code {
@@ -118,7 +119,8 @@ pub(super) fn challenge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Res
     }
 }
 
-/// Prints the text up to the length that the packet states; all that was captured where the length is too small.
+/// Prints the text up to the length that the packet states; if that is too small, all captured
+/// text.
 fn rest(cx: &mut Context<'_>, data: &[u8], at: usize, stated: usize) -> Result<(), Truncated> {
     match stated.checked_sub(at) {
         Some(size) => text(cx, data.rest(at), size),

@@ -1,4 +1,5 @@
-//! PPP over Ethernet (RFC 2516; a tag of RFC 4638): the session's frames, and the tags by which the ends find each other.
+//! PPP over Ethernet (RFC 2516; a tag of RFC 4638): the session's frames, and the tags of
+//! discovery.
 
 use super::ppp;
 use crate::bytes::{Bytes, Truncated};
@@ -9,7 +10,8 @@ const HEADER: usize = 6;
 const TAG_HEADER: usize = 4;
 const SESSION: u8 = 0;
 const INITIATION: u8 = 0x09;
-/// RFC 2516 section 5.1 leaves room for a relay's tag: above this many bytes, tcpdump marks the length.
+/// RFC 2516 section 5.1 reserves room for a relay's tag: above this many bytes, tcpdump marks the
+/// length.
 const LARGE: usize = 1478;
 const END_OF_LIST: u16 = 0;
 
@@ -98,7 +100,7 @@ fn tags(cx: &mut Context<'_>, data: &[u8], end: usize) -> Result<(), Truncated> 
     Ok(())
 }
 
-/// A value as text where its beginning is more text than not, else in hexadecimal.
+/// Prints a value as text if most of its start is text, otherwise in hexadecimal.
 fn tag_value(cx: &mut Context<'_>, value: &[u8]) {
     const SHOWN: usize = 79;
     let begin = value.up_to(SHOWN);

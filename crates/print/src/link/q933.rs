@@ -4,10 +4,10 @@ use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// Elements of one byte have this bit.
+/// The bit of elements of one byte.
 const SINGLE: u8 = 0x80;
-/// Elements of one byte that switch to another set of elements; the bits of the set, and the one that says that only
-/// the next element is of that set.
+/// Elements of one byte that switch to another set of elements; the bits of the set, and the bit
+/// that limits this to the next element.
 const SHIFT: u8 = 0x90;
 const SHIFT_BITS: u8 = SET | FOR_THE_NEXT;
 const SET: u8 = 0x07;
@@ -15,7 +15,7 @@ const FOR_THE_NEXT: u8 = 0x08;
 /// The set of ITU-T, and that of ANSI.
 const CCITT: u8 = 0;
 const ANSI: u8 = 5;
-/// In a byte of a circuit's status: the number ends here, or the status does.
+/// The bit in a byte of a circuit's status that ends the number, or the status.
 const LAST: u8 = 0x80;
 /// Bits of the call reference's length.
 const REFERENCE_LENGTH: u8 = 0x0f;
@@ -83,11 +83,11 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     result.map(|_| ())
 }
 
-/// The call reference, the type of message, and where the elements begin.
+/// Returns the call reference, the type of message, and the offset of the elements.
 fn header(data: &[u8], length: usize) -> Option<(&[u8], u8, usize)> {
     let reference = usize::from(data.u8_at(0).ok()? & REFERENCE_LENGTH);
     let end = 2 + reference;
-    // The first element says whose elements they are.
+    // The first element determines the set of elements.
     data.part(0, (end + 1).min(length)).ok()?;
     Some((
         data.part(1, reference).ok()?,
@@ -96,11 +96,11 @@ fn header(data: &[u8], length: usize) -> Option<(&[u8], u8, usize)> {
     ))
 }
 
-/// The set that elements are of.
+/// The set that elements belong to.
 #[derive(Default)]
 struct Sets {
     lasting: u8,
-    /// That of the next element, where it is another one.
+    /// The set of the next element only, if it differs.
     next: Option<u8>,
 }
 
@@ -122,11 +122,11 @@ impl Sets {
 #[derive(PartialEq, Eq)]
 enum End {
     Length,
-    /// An element of type 0, or without a byte; tcpdump then leaves out the length.
+    /// At an element of type 0, or without a byte; tcpdump then omits the length.
     Mark,
 }
 
-/// Prints the elements that say something about the link.
+/// Prints the elements that describe the link.
 fn elements(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -168,14 +168,15 @@ fn elements(
     Ok(End::Length)
 }
 
-/// The status of a circuit: a number of two, three or four bytes, and the state.
+/// Prints the status of a circuit: a number of two, three or four bytes, and the state.
 fn circuit(cx: &mut Context<'_>, element: &[u8]) {
     let (number, state) = match *element {
         [a, b, state] if (a | !b | !state) & LAST == 0 => (number(a, b), state),
         [a, b, c, state] if (a | b | !c | !state) & LAST == 0 => {
             (number(a, b) << 6 | u32::from(c & 0x7e) >> 1, state)
         }
-        // tcpdump puts the third byte and the fourth at the same place; so the number is the same here.
+        // tcpdump uses the same place for the third and the fourth byte; so the number is the same
+        // here.
         [a, b, c, d, state] if (a | b | c | !d | !state) & LAST == 0 => (
             number(a, b) << 13 | u32::from(c & 0x7f) | u32::from(d & 0x7e) >> 1,
             state,
@@ -191,7 +192,7 @@ fn circuit(cx: &mut Context<'_>, element: &[u8]) {
     put!(cx.line, ", DLCI {number}: status {new}{active}");
 }
 
-/// The ten bits that the first two bytes of a circuit's number have.
+/// Returns the ten bits in the first two bytes of a circuit's number.
 fn number(first: u8, second: u8) -> u32 {
     u32::from(first & 0x3f) << 4 | u32::from(second & 0x78) >> 3
 }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::line::put;
 
 const VERSION: u8 = 1;
-/// The part of the header before the addresses, the same for both protocols.
+/// The size of the header before the addresses, which is the same for both protocols.
 const FIXED: usize = 9;
 
 const TYPES: [(u8, &str); 5] = [
@@ -17,7 +17,7 @@ const TYPES: [(u8, &str); 5] = [
     (31, "Echo Response"),
 ];
 
-/// Prints a CLNP packet of `length` bytes: the systems between which it goes.
+/// Prints a CLNP packet of `length` bytes: its source and destination.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("clnp");
     data.part(0, FIXED)?;
@@ -56,7 +56,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// The address with its length before it at `at`, and where it ends; None where the header ends earlier.
+/// Returns the address behind its length at `at`, and where it ends; `None` if the header ends
+/// earlier.
 fn counted(data: &[u8], header: usize, at: usize) -> Result<Option<(&[u8], usize)>, Truncated> {
     if at >= header {
         return Ok(None);
@@ -83,7 +84,7 @@ pub(super) fn end_system(
     data: &[u8],
     length: usize,
 ) -> Result<(), Truncated> {
-    /// A header with an address of no byte.
+    /// A header with an empty address.
     const MINIMUM: usize = FIXED + 2;
     cx.enter("esis");
     osi::begin(cx, "ES-IS");

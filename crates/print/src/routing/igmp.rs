@@ -1,5 +1,5 @@
-//! IGMP (RFC 1112, RFC 2236, RFC 3376), and what shares its number: DVMRP, PIM of version 1, traceroute of multicast
-//! (draft-ietf-idmr-traceroute-ipm).
+//! IGMP (RFC 1112, RFC 2236, RFC 3376), and protocols with the same number: DVMRP, PIM version 1,
+//! multicast traceroute (draft-ietf-idmr-traceroute-ipm).
 
 use super::{dvmrp, pim};
 use crate::bytes::{Bytes, Truncated};
@@ -120,7 +120,7 @@ fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Tru
     groups::records(cx, data, length, &IPV4)
 }
 
-/// A trace of the way from a source to a receiver, or the answer.
+/// Prints a trace of the path from a source to a receiver, or the answer.
 fn trace(cx: &mut Context<'_>, name: &str, data: &[u8], length: usize) -> Result<(), Truncated> {
     const HEADER: usize = 24;
     /// The first nibble of multicast addresses.

@@ -1,4 +1,5 @@
-//! IS-IS (ISO/IEC 10589 section 9; over IP networks: RFC 1195): who speaks, and about which part of the database.
+//! IS-IS (ISO/IEC 10589 section 9; over IP networks: RFC 1195): the sender, and the part of the
+//! database.
 
 use super::osi;
 use crate::bytes::{Bytes, Truncated};
@@ -6,14 +7,14 @@ use crate::context::Context;
 use crate::line::put;
 
 const VERSION: u8 = 1;
-/// The header that all types have.
+/// The size of the header that all types share.
 const COMMON: usize = 8;
-/// Bytes of a system's identifier.
+/// The size of a system identifier in bytes.
 const SYSTEM: usize = 6;
 
 const TOO_MANY_AREAS: u8 = 255;
 
-/// The types: number, name, bytes of the fixed header, what is shown.
+/// The types: number, name, size of the fixed header, printed form.
 const TYPES: [(u8, &str, usize, Form); 9] = [
     (15, "L1 Lan IIH", 27, Form::LanHello),
     (16, "L2 Lan IIH", 27, Form::LanHello),
@@ -81,14 +82,14 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Whether versions and lengths are such as can be read; else the line says which is not.
+/// Whether versions and lengths are supported; otherwise the line names the unsupported one.
 fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool, Truncated> {
     let (header, system) = (usize::from(data.u8_at(1)?), data.u8_at(3)?);
     if data.u8_at(2)? != VERSION {
         put!(cx.line, "version {} packet not supported", data.u8_at(2)?);
         return Ok(false);
     }
-    // 0 stands for 6.
+    // 0 means 6.
     if system != 0 && usize::from(system) != SYSTEM {
         put!(cx.line, "system ID length of {system} is not supported");
         return Ok(false);
@@ -118,7 +119,8 @@ fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool
     Ok(true)
 }
 
-/// A system, the number of a link at it, and the fragment of its link states: `1921.6800.1001.00-00`.
+/// Prints a system, the number of one of its links, and the fragment of its link states:
+/// `1921.6800.1001.00-00`.
 fn identifier(cx: &mut Context<'_>, before: &str, octets: &[u8]) {
     cx.line.str(before);
     for (index, &octet) in octets.iter().enumerate() {

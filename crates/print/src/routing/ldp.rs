@@ -7,10 +7,10 @@ use crate::line::put;
 const HEADER: usize = 10;
 const MESSAGE_HEADER: usize = 8;
 const VERSION: u16 = 1;
-/// The identifier, which the length of the unit counts.
+/// The size of the identifier, which the unit's length includes.
 const IDENTIFIER: u16 = 6;
 
-/// Prints the header of a unit, where `length` bytes have room for one with a message.
+/// Prints the header of a unit, if `length` bytes have room for one with a message.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     if length <= HEADER + MESSAGE_HEADER {
         return Ok(());

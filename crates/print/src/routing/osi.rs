@@ -1,4 +1,5 @@
-//! OSI's network layer: the protocol identifier that begins a packet (ISO/IEC TR 9577), and its addresses.
+//! OSI's network layer: the protocol identifier at the start of a packet (ISO/IEC TR 9577), and its
+//! addresses.
 
 use super::{clnp, isis};
 use crate::bytes::{Bytes, Truncated};
@@ -19,7 +20,7 @@ pub(crate) const PPP: u8 = 0xcf;
 /// The longest address of a network service access point (ISO/IEC 8348).
 const MAX_ADDRESS: usize = 20;
 
-/// The name of an identifier, as the link-layer header shows it.
+/// Returns the name of an identifier, as the link-layer header shows it.
 pub(crate) fn name(identifier: u8) -> Option<&'static str> {
     Some(match identifier {
         NULL => "NULL",
@@ -70,14 +71,14 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     }
 }
 
-/// Writes the name of a protocol, unless the link-layer header has it already.
+/// Writes the name of a protocol, unless the link-layer header has printed it.
 pub(super) fn begin(cx: &mut Context<'_>, protocol: &str) {
     if !cx.options.link_header {
         cx.line.str(protocol);
     }
 }
 
-/// Writes what stands between the protocol's name and the rest.
+/// Writes the separator between the protocol's name and the rest.
 pub(super) fn separate(cx: &mut Context<'_>) {
     if !cx.options.link_header {
         cx.line.str(", ");
@@ -98,7 +99,7 @@ pub(super) fn address(cx: &mut Context<'_>, octets: &[u8]) {
     }
 }
 
-/// Writes the bytes of a packet whose header is shorter than any can be.
+/// Writes the bytes of a packet whose header is too short to be valid.
 pub(super) fn below_minimum(cx: &mut Context<'_>, indicator: u8, data: &[u8]) {
     put!(cx.line, " length indicator {indicator} < min PDU size:");
     for octet in data {

@@ -5,7 +5,7 @@ use crate::bytes::{Bytes, Truncated};
 use crate::context::{Context, Network};
 use crate::line::{Address, put};
 
-/// Bytes that must have been captured: of version 2 all up to the type of authentication.
+/// The bytes that must have been captured; for version 2, all up to the type of authentication.
 const HEADER_V2: usize = 16;
 const HEADER_V3: usize = 2;
 
@@ -17,7 +17,7 @@ const TYPES: [(u8, &str); 5] = [
     (5, "LS-Ack"),
 ];
 
-/// Prints a packet of `length` bytes; its form is that of the IP version that carries it.
+/// Prints a packet of `length` bytes; the version of IP determines its format.
 pub(super) fn print(
     cx: &mut Context<'_>,
     net: &Network,

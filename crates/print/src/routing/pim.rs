@@ -65,7 +65,7 @@ pub(super) fn version_one(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Trunc
     named(cx, &TYPES_V1, kind, |cx| put!(cx.line, " [type {kind}]"));
     match kind {
         QUERY => query(cx, data)?,
-        // The addresses are those of the packet that the message carries.
+        // The addresses are those of the encapsulated packet.
         REGISTER => between(cx, data, 20, 24)?,
         REGISTER_STOP => between(cx, data, 8, 12)?,
         ASSERT => assert(cx, data)?,
@@ -102,7 +102,7 @@ fn between(cx: &mut Context<'_>, data: &[u8], from: usize, to: usize) -> Result<
 }
 
 fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
-    /// The router forwards on the tree of the rendezvous point.
+    /// The bit of a router that forwards on the tree of the rendezvous point.
     const SHARED_TREE: u32 = 0x8000_0000;
     let source = data.array_at(16)?;
     cx.line.str(" for ");

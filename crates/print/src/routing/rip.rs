@@ -1,4 +1,4 @@
-//! RIP, versions 1 and 2 (RFC 1058, RFC 2453 section 4): version and command; from `-v` on, the routes.
+//! RIP, versions 1 and 2 (RFC 1058, RFC 2453 section 4): version and command; with `-v` the routes.
 
 use std::net::Ipv4Addr;
 
@@ -66,7 +66,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// A route of version 1; entries of other families than IPv4, or with bits where none may be, are left out.
+/// Prints a route of version 1. Entries of other families than IPv4, or with bits set where none
+/// are valid, are skipped.
 fn route(cx: &mut Context<'_>, entry: &[u8]) -> Result<(), Truncated> {
     let unused = entry.u16_at(2)? == 0 && entry.array_at(8)? == [0; 8];
     if entry.u16_at(0)? == IPV4 && unused {
@@ -114,7 +115,7 @@ fn route_v2(cx: &mut Context<'_>, entry: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-/// The length of a prefix, None where the mask has a hole.
+/// Returns the length of a prefix, or `None` if the mask is not contiguous.
 fn mask_length(mask: u32) -> Option<u32> {
     (mask.leading_ones() + mask.trailing_zeros() >= u32::BITS).then(|| mask.leading_ones())
 }

@@ -9,7 +9,7 @@ const ENTRY: usize = 20;
 const VERSION: u8 = 1;
 const REQUEST: u8 = 1;
 const RESPONSE: u8 = 2;
-/// RFC 2080 section 2.4.1: a request of this one entry is for the whole table.
+/// RFC 2080 section 2.4.1: a request with only this entry is for the whole table.
 const INFINITY: u8 = 16;
 
 /// Prints a message of `length` bytes.
@@ -63,7 +63,7 @@ fn is_whole_table(data: &[u8]) -> Result<bool, Truncated> {
     Ok(entry.u8_at(19)? == INFINITY && entry.array_at(0)? == [0; 16])
 }
 
-/// A route: prefix, its length, and in responses the metric.
+/// Prints a route: prefix, its length, and in responses the metric.
 fn entry(cx: &mut Context<'_>, data: &[u8], command: u8) -> Result<(), Truncated> {
     let prefix = data.array_at(0)?;
     let (tag, bits) = (data.u16_at(16)?, data.u8_at(18)?);

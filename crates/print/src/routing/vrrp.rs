@@ -11,10 +11,10 @@ use crate::line::{Address, put};
 const HOP_LIMIT: u8 = 255;
 const ADVERTISEMENT: u8 = 1;
 const SIMPLE_AUTHENTICATION: u8 = 1;
-/// The interval of version 3, in hundredths of a second.
+/// The bits of version 3 for the interval, in hundredths of a second.
 const INTERVAL: u16 = 0x0fff;
 const HEADER: usize = 8;
-/// Bytes of the password that may follow the addresses of version 2.
+/// The size of the password that may follow the addresses of version 2, in bytes.
 const PASSWORD: usize = 8;
 
 const AUTHENTICATIONS: [(u8, &str); 3] = [(0, "none"), (1, "simple"), (2, "ah")];
@@ -72,7 +72,8 @@ pub(super) fn print(
     Ok(())
 }
 
-/// Prints the checksum where it is wrong. That of version 3 covers a pseudo header (RFC 5798 section 5.2.8).
+/// Prints the checksum if it is wrong. That of version 3 covers a pseudo header (RFC 5798 section
+/// 5.2.8).
 fn checked(
     cx: &mut Context<'_>,
     net: &Network,
@@ -108,7 +109,7 @@ fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result<(), Tru
     Ok(())
 }
 
-/// The password of simple authentication, up to its first byte of 0.
+/// Prints the password of simple authentication, up to its first byte of 0.
 fn password(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     let at = HEADER + 4 * usize::from(data.u8_at(3)?);
     let field = data.part(at, PASSWORD)?;

@@ -1,4 +1,4 @@
-//! Protocols that get one short line and no more.
+//! Protocols that are printed in one short line.
 
 pub(crate) mod dhcp;
 pub(crate) mod eapol;

@@ -64,7 +64,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     carried(cx, label, data.rest(at), length - at)
 }
 
-/// Prints what is under the labels: the lowest one says what it is, or else the first byte.
+/// Prints the packet under the labels: the lowest label identifies it, otherwise the first byte.
 fn carried(
     cx: &mut Context<'_>,
     label: u32,

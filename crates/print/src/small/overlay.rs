@@ -1,4 +1,4 @@
-//! Networks over UDP: VXLAN (RFC 7348) and Geneve (RFC 8926), with the packet inside.
+//! Overlay networks: VXLAN (RFC 7348) and Geneve (RFC 8926), with the inner packet.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -6,15 +6,15 @@ use crate::ip::{nested, v4, v6};
 use crate::line::put;
 use crate::link;
 
-/// Bytes of either header, without options.
+/// The size of either header without options, in bytes.
 const HEADER: usize = 8;
-/// The network number of VXLAN is valid.
+/// VXLAN's flag for a valid network number.
 const VALID: u8 = 0x08;
-/// Geneve: a control packet; options that must be understood.
+/// Geneve's flags for a control packet and for critical options.
 const CONTROL: u8 = 0x80;
 const CRITICAL: u8 = 0x40;
 
-/// Prints a VXLAN header, and on the next line the frame inside.
+/// Prints a VXLAN header, and on the next line the inner frame.
 pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("vxlan");
     cx.line.str("VXLAN");
@@ -32,7 +32,7 @@ pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     })
 }
 
-/// Prints an OTV header (draft-hasmit-otv-04 section 4.7), and on the next line the frame inside.
+/// Prints an OTV header (draft-hasmit-otv-04 section 4.7), and on the next line the inner frame.
 pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("otv");
     cx.line.str("OTV, ");
@@ -55,7 +55,7 @@ pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<()
     })
 }
 
-/// Prints a Geneve header and what it carries. Options are counted, not interpreted.
+/// Prints a Geneve header and its payload. Options are counted, not parsed.
 pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
     cx.enter("geneve");
     cx.line.str("Geneve");

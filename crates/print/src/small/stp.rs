@@ -1,4 +1,5 @@
-//! Spanning trees: IEEE 802.1D, rapid (802.1w), multiple (802.1s), shortest path (802.1aq); the bridge that sends.
+//! Spanning trees: IEEE 802.1D, rapid (802.1w), multiple (802.1s), shortest path (802.1aq); and the
+//! sending bridge.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -18,12 +19,12 @@ const FLAGS: [(u32, &str); 6] = [
 ];
 const CONFIGURATION_LENGTH: usize = 35;
 const RAPID_LENGTH: usize = 36;
-/// The length of what follows the fields of the rapid protocol, and where it begins.
+/// The offset of the length behind the fields of the rapid protocol, and that of the data.
 const LENGTH_3: usize = 36;
 const MULTIPLE: usize = 38;
-/// A message of multiple trees with none but the common one.
+/// The length of a message of multiple trees that has only the common one.
 const MULTIPLE_LENGTH: usize = 102;
-/// The least that follows in a message of shortest paths.
+/// The least length of the part for shortest paths.
 const SHORTEST_LENGTH: usize = 85;
 
 /// Prints a BPDU of `length` bytes.
@@ -95,7 +96,7 @@ fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Trunca
     Ok(())
 }
 
-/// IEEE 802.1Q section 14: the common tree, then the others, then the shortest paths.
+/// Prints IEEE 802.1Q section 14: the common tree, then the others, then the shortest paths.
 fn multiple(
     cx: &mut Context<'_>,
     version: u8,

@@ -30,7 +30,7 @@ const FLAGS: [(u8, u8); 8] = [
     (0x80, b'W'),
 ];
 
-/// Prints a segment of `length` bytes; `data` is what was captured of it.
+/// Prints a segment of `length` bytes; `data` is its captured part.
 pub(crate) fn print(
     cx: &mut Context<'_>,
     net: &Network,
@@ -65,7 +65,7 @@ pub(crate) fn print(
         return Ok(());
     }
     let flags = data.u8_at(13)?;
-    // Also where the line ends early: the connection's numbers are remembered.
+    // This is done even if the line ends early, to remember the connection's numbers.
     let shown = numbers(cx, net, data, flags)?;
     print_flags(cx, flags);
     if header > length {
@@ -99,7 +99,7 @@ pub(crate) fn print(
     )
 }
 
-/// The numbers as they are to be shown: relative to the connection's first, unless it has no
+/// Returns the numbers to print: relative to the connection's first, unless the segment has no
 /// acknowledgement yet.
 fn numbers(
     cx: &mut Context<'_>,
@@ -141,7 +141,7 @@ fn too_long(cx: &mut Context<'_>, header: usize, length: usize) {
     put!(cx.line, " [bad hdr length {header} - too long, > {length}]");
 }
 
-/// `length - header` as a 32-bit field would show it, which makes a damaged header visible.
+/// Returns `length - header` wrapped to 32 bits, which makes a damaged header visible.
 fn wrapping_difference(length: usize, header: usize) -> u32 {
     let low = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
     low(length).wrapping_sub(low(header))
@@ -191,7 +191,8 @@ fn payload(
     Ok(())
 }
 
-/// The text of a reset, `+` where there is more than is shown, `!` where it was not captured whole.
+/// Prints the text of a reset, `+` if it is longer than printed, `!` if it was not captured
+/// completely.
 fn reset_reason(cx: &mut Context<'_>, data: &[u8], length: usize) {
     const SHOWN: usize = 30;
     cx.line.str(if data.len() < length {

@@ -25,7 +25,7 @@ const NAMES: [&str; 8] = [
     "fast-close",
 ];
 
-/// Prints an option, `body` being what follows its length; false where its size is wrong.
+/// Prints an option with `body` behind its length; returns false if its size is invalid.
 pub(super) fn print(cx: &mut Context<'_>, body: &[u8], flags: u8) -> Result<bool, Truncated> {
     let Some(&first) = body.first() else {
         return Ok(false);
@@ -74,7 +74,8 @@ fn u64_at(body: &[u8], at: usize) -> Result<u64, Truncated> {
     body.array_at(at).map(u64::from_be_bytes)
 }
 
-/// Section 3.1: the version, the keys of the sender and, in the third segment, of the receiver.
+/// Prints section 3.1: the version, the keys of the sender and, in the third segment, of the
+/// receiver.
 fn capable(
     cx: &mut Context<'_>,
     version: u8,
@@ -85,7 +86,7 @@ fn capable(
     let keys = match (body.len(), synchronizes) {
         (2, true) => 0,
         (10, true) => 1,
-        // With the length of data that the segment carries, or without.
+        // With or without the length of data in the segment.
         (18 | 20, false) => 2,
         _ => return Ok(false),
     };
@@ -107,7 +108,7 @@ fn capable(
     Ok(true)
 }
 
-/// Section 3.2: the three segments that add a path.
+/// Prints section 3.2: the three segments that add a path.
 fn join(cx: &mut Context<'_>, low: u8, body: &[u8], flags: u8) -> Result<bool, Truncated> {
     let (synchronizes, acknowledges) = (flags & SYN != 0, flags & ACK != 0);
     let lead = |cx: &mut Context<'_>, id: u8| {
@@ -134,7 +135,8 @@ fn join(cx: &mut Context<'_>, low: u8, body: &[u8], flags: u8) -> Result<bool, T
     Ok(true)
 }
 
-/// Section 3.3: an acknowledgement, and where the segment's data belong, each of four or eight bytes.
+/// Prints section 3.3: an acknowledgement, and the position of the segment's data, each of four or
+/// eight bytes.
 fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
     const ACKNOWLEDGES: u8 = 0x01;
     const LONG_ACKNOWLEDGEMENT: u8 = 0x02;
@@ -185,7 +187,7 @@ fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
     Ok(body.len() == at)
 }
 
-/// Section 3.4.1: an address, perhaps with a port and a code that proves its origin.
+/// Prints section 3.4.1: an address, optionally with a port and a code that proves its origin.
 fn add_address(cx: &mut Context<'_>, low: u8, body: &[u8]) -> Result<bool, Truncated> {
     const CODE: usize = 8;
     let (size, port, code) = match body.len() - 1 {

@@ -1,21 +1,22 @@
-//! The first sequence numbers of recent connections, so that later ones can be shown relative.
+//! The first sequence numbers of recent connections, so that later ones can be printed relative to
+//! them.
 
 use std::collections::HashMap;
 
 use crate::context::Network;
 use crate::line::Address;
 
-/// Connections remembered in each of two generations. When the younger one is full it becomes the
-/// older one, whose connections are forgotten unless they spoke meanwhile: the memory stays bounded
-/// whatever the traffic, and a busy connection is never forgotten.
+/// The number of connections in each of two generations. When the younger one is full it becomes
+/// the older one, whose connections are forgotten unless they were active since. So memory is
+/// limited whatever the traffic, and an active connection is never forgotten.
 const GENERATION: usize = 32 * 1024;
 
 type Endpoint = (Address, u16);
 
-/// The two ends in an order that both directions share.
+/// The two ends, in an order that both directions share.
 type Connection = (Endpoint, Endpoint);
 
-/// The number that is shown as 0 in each direction; `forward` is from the lesser endpoint.
+/// The number printed as 0 in each direction; `forward` is from the lesser endpoint.
 #[derive(Clone, Copy, Debug)]
 struct Origins {
     forward: u32,
@@ -29,18 +30,18 @@ pub(crate) struct Sequences {
     old: HashMap<Connection, Origins>,
 }
 
-/// Sequence and acknowledgement number as they are to be shown, and what was taken off them.
+/// Sequence and acknowledgement number to print, and the subtracted offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
-    /// Offset of the peer's numbers, for SACK blocks.
+    /// The offset of the peer's numbers, for SACK blocks.
     pub(crate) ack_origin: u32,
 }
 
 impl Sequences {
-    /// Numbers relative to the beginning of the connection; those of a segment that begins one
-    /// (`syn`, or the first one seen) as they are.
+    /// Returns numbers relative to the start of the connection. Those of a segment that begins one
+    /// (`syn`, or the first one seen) are unchanged.
     pub(crate) fn relative(
         &mut self,
         net: &Network,
@@ -58,7 +59,7 @@ impl Sequences {
         };
         let known = if syn { None } else { self.lookup(&key) };
         let Some(origins) = known else {
-            // The acknowledged SYN counts as one: the peer's data begin at `ack`, shown as 1.
+            // The acknowledged SYN counts as one: the peer's data begin at `ack`, printed as 1.
             let (own, peer) = (seq, ack.wrapping_sub(1));
             let origins = if forward {
                 Origins {

@@ -39,7 +39,7 @@ pub(super) const CONTROL: [&str; 16] = [
     "CF-End+CF-Ack",
 ];
 
-/// The category of an action frame.
+/// Returns the category of an action frame.
 pub(super) fn category(category: u8) -> Option<&'static str> {
     Some(match category {
         0 => "Spectrum Management",
@@ -61,7 +61,7 @@ const MESH: u8 = 13;
 const MULTIHOP: u8 = 14;
 const SELF_PROTECTED: u8 = 15;
 
-/// The action of a category.
+/// Returns the action of a category.
 pub(super) fn action(category: u8, action: u8) -> Option<&'static str> {
     Some(match (category, action) {
         (BLOCK_ACK, 0) => "ADDBA Request",
@@ -91,12 +91,12 @@ pub(super) fn action(category: u8, action: u8) -> Option<&'static str> {
     })
 }
 
-/// Why a station leaves, or is sent away.
+/// Returns the reason why a station leaves or is disconnected.
 pub(super) fn reason(code: u16) -> &'static str {
     REASONS.get(usize::from(code)).unwrap_or(&"Reserved")
 }
 
-/// How a request went.
+/// Returns the result of a request.
 pub(super) fn status(code: u16) -> &'static str {
     STATUS.get(usize::from(code)).unwrap_or(&"n/a")
 }

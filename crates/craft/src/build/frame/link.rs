@@ -19,7 +19,7 @@ pub(super) fn ethernet(
     Ok([&destination, &source, &kind[..], &place.payload].concat())
 }
 
-/// A tag: the type in front of it is written by the layer before (IEEE 802.1Q).
+/// Builds a VLAN tag; the layer before it writes the type in front of it (IEEE 802.1Q).
 pub(super) fn vlan(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
@@ -32,7 +32,7 @@ pub(super) fn vlan(
     Ok(join(&word.to_be_bytes(), &place.payload))
 }
 
-/// RFC 3032, section 2.1: label, traffic class, bottom of stack, time to live.
+/// Builds a label of RFC 3032, section 2.1: label, traffic class, bottom of stack, time to live.
 pub(super) fn mpls(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,

@@ -31,7 +31,8 @@ pub(super) mod xdp {
     pub(in crate::ebpf::lower) const QUEUE: i16 = 16;
 }
 
-/// Loads to A. Says whether a helper was called, which R1 to R5 do not survive.
+/// Writes a load of metadata to A. Returns whether a helper is called, which R1 to R5 do not
+/// survive.
 pub(super) fn write(
     offset: u32,
     at: usize,

@@ -1,4 +1,4 @@
-//! The copy that asks a helper for packet bytes, wherever they are.
+//! The copy of the program that reads packet bytes with a helper, wherever they are.
 
 use super::ancillary::{self, skb};
 use super::copy::{Copy, forget, load_tag_type, stack, write_nibble_times_four};
@@ -8,7 +8,7 @@ use super::view::{LoadPlace, TAG_BYTES, TAG_END, TAG_START, View};
 use super::{Hook, LowerError};
 use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Reg, Size, Width};
 
-/// Writes the instructions that are reached.
+/// Writes the reachable instructions.
 pub(super) fn write(
     copy: &Copy<'_>,
     reached: &[bool],
@@ -40,21 +40,21 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The copy while it is written.
+/// The state while the copy is written.
 struct Slow<'a> {
     copy: &'a Copy<'a>,
     asm: &'a mut Assembler,
     around_tag: Vec<AroundTag>,
 }
 
-/// A load at X plus a constant that begins before byte 16 of a packet with a tag: rare, and
-/// therefore written behind everything else.
+/// A load at X plus a constant that begins before byte 16 of a packet with a tag. It is rare, so it
+/// is written behind everything else.
 struct AroundTag {
     k: i32,
     size: Size,
-    /// Where it is written.
+    /// The label of its code.
     start: Label,
-    /// Behind the load.
+    /// The label behind the load.
     done: Label,
 }
 
@@ -78,7 +78,7 @@ impl Slow<'_> {
         Ok(())
     }
 
-    /// Copies the bytes at the offset in R2 to the stack, or goes on elsewhere.
+    /// Copies the bytes at the offset in R2 to the stack, or jumps to `otherwise`.
     fn fetch(&mut self, size: Size, otherwise: Label) {
         self.asm.mov32(Reg::R4, size.bytes().cast_signed());
         fetch_to(self.copy, stack::LOADED, otherwise, self.asm);
@@ -109,8 +109,8 @@ impl Slow<'_> {
         }
     }
 
-    /// Rejects, in a way that the verifier takes for a condition: what follows may be reached by
-    /// no other way, and it refuses code that nothing leads to.
+    /// Rejects the packet with a jump that the verifier takes for conditional. The code after it
+    /// may have no other predecessor, and the verifier rejects unreachable code.
     fn reject_here(&mut self, reg: Reg) {
         self.asm.mov32(reg, 0);
         self.asm
@@ -129,7 +129,8 @@ impl Slow<'_> {
         let [start, done] = [(); 2].map(|()| self.asm.label());
         let behind_tag = TAG_END.cast_signed();
         if k < behind_tag {
-            // Before byte 16, the offset becomes one that the helper refuses: one jump for both.
+            // Before byte 16, the offset becomes one that the helper rejects: one jump handles both
+            // cases.
             self.asm.mov64(Reg::R3, Reg::R2);
             self.asm.add64(Reg::R3, -behind_tag);
             self.asm.alu64(AluOp::Arsh, Reg::R3, 63);
@@ -151,8 +152,9 @@ impl Slow<'_> {
         self.asm.place(done);
     }
 
-    /// R2 = X + k; beyond any packet, something that the helpers refuse: all bits of the lower half
-    /// set but the last few. Without a jump, because the verifier bounds their number.
+    /// Sets R2 to X + k. Beyond any packet, it becomes a value that the helpers reject: all bits of
+    /// the lower half are set but the last few. It uses no jump, because the verifier limits their
+    /// number.
     fn offset_at_x(&mut self, k: i32) {
         if self.copy.view == View::Plain {
             self.asm.mov32(Reg::R2, X);
@@ -194,12 +196,12 @@ impl Slow<'_> {
             self.asm.jump(done);
 
             self.asm.place(across);
-            // A is written by the load, and a call does not lose it: it keeps the offset.
+            // The load writes A, and a call preserves it, so it holds the offset until then.
             self.asm.mov64(A, Reg::R2);
             self.write_window(bytes);
             self.asm.mov64(Reg::R1, Reg::R10);
             self.asm.add64(Reg::R1, A);
-            // Byte by byte: the verifier takes no load across the alignment of its size here.
+            // Byte by byte: the verifier rejects an unaligned load here.
             self.asm.mov32(A, 0);
             for at in (stack::WINDOW - WINDOW_FIRST..).take(size.bytes() as usize) {
                 self.asm.load(Size::B, Reg::R0, Reg::R1, at);
@@ -210,8 +212,8 @@ impl Slow<'_> {
         }
     }
 
-    /// Puts bytes 8 to 19 of the packet with its tag on the stack, as far as a load of `bytes` at
-    /// the offset in A reaches; rejects where the packet does not reach as far.
+    /// Writes bytes 8 to 19 of the packet with its tag to the stack, as far as a load of `bytes` at
+    /// the offset in A needs them. Rejects a packet that is too short.
     fn write_window(&mut self, bytes: i32) {
         let asm = &mut *self.asm;
         let window = stack::WINDOW;
@@ -245,7 +247,7 @@ impl Slow<'_> {
 const WINDOW_FIRST: i16 = 8;
 const WINDOW_START: u32 = WINDOW_FIRST.cast_unsigned() as u32;
 
-/// Copies R4 bytes at the offset in R2 to a place on the stack, or goes on elsewhere.
+/// Copies R4 bytes at the offset in R2 to the stack, or jumps to `otherwise`.
 fn fetch_to(copy: &Copy<'_>, to: i16, otherwise: Label, asm: &mut Assembler) {
     asm.mov64(Reg::R1, Reg::R6);
     asm.mov64(Reg::R3, Reg::R10);

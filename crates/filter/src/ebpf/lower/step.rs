@@ -1,13 +1,13 @@
-//! Classic instructions as the lowering looks at them.
+//! Classic instructions in the form that the lowering uses.
 
 use crate::ebpf::{AluOp, Cond, Reg, Size};
 use crate::program::{Insn, opcode as op};
 
-/// Where the fragment keeps A and X.
+/// The registers of A and X.
 pub(super) const A: Reg = Reg::R8;
 pub(super) const X: Reg = Reg::R9;
 
-/// The register that a load or store is about.
+/// The register that a load or store uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     A,
@@ -40,7 +40,7 @@ pub(super) enum Step {
         k: u32,
         size: Size,
     },
-    /// Four times the low nibble of a byte, to X.
+    /// Loads four times the low nibble of a byte to X.
     HeaderLength {
         k: u32,
     },
@@ -73,7 +73,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The step of a validated instruction.
+    /// Converts a validated instruction.
     pub(super) fn new(insn: &Insn, at: usize) -> Self {
         let Insn { code, k, .. } = *insn;
         let with = if code & op::X == 0 {
@@ -130,7 +130,7 @@ impl Step {
         matches!(self, Self::Length(_))
     }
 
-    /// Whether the value of A (X) counts.
+    /// Whether the step reads A (X).
     pub(super) fn reads(self, target: Target) -> bool {
         let reads_a = matches!(
             self,
@@ -163,7 +163,7 @@ impl Step {
             }
     }
 
-    /// Whether A (X) has a new value afterwards.
+    /// Whether the step changes A (X).
     pub(super) fn writes(self, target: Target) -> bool {
         let written = match self {
             Self::Absolute { .. }
@@ -179,7 +179,7 @@ impl Step {
         written == target
     }
 
-    /// Where control may go from the instruction at `at`.
+    /// Returns the possible next instructions after the one at `at`.
     pub(super) fn successors(self, at: usize) -> [Option<usize>; 2] {
         match self {
             Self::ReturnConstant(_) | Self::ReturnA => [None, None],

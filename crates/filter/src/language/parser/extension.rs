@@ -1,5 +1,5 @@
-//! The extensions of the language, each of which begins in a way that is an error in libpcap:
-//! sets (`in { … }`), packets in tunnels (`vxlan inner ( … )`), and `deep ( … )`.
+//! Parses the extensions of the language, each of which begins with an error in libpcap: sets (`in
+//! { … }`), packets in tunnels (`vxlan inner ( … )`), and `deep ( … )`.
 
 use super::super::ast::{Arith, Element, Expr, Numbers, Primitive, Qualifiers, Tunnel};
 use super::super::keyword::Keyword;
@@ -7,10 +7,10 @@ use super::super::lexer::{self, Symbol, TokenKind};
 use super::{Parsed, Parser};
 use crate::error::{CompileError, ErrorKind};
 
-/// Words that begin a tunnel of the extensions only.
+/// Words that begin a tunnel only in the extensions.
 const TUNNELS: [&str; 2] = ["gtpu", "gre"];
 
-/// Words that mean something in extensions only.
+/// Whether a word has a meaning only in the extensions.
 pub(super) fn is_word(word: &str) -> bool {
     TUNNELS.contains(&word) || matches!(word, "inner" | "deep" | "in")
 }
@@ -27,18 +27,18 @@ impl Parser<'_> {
         self.peek_nth(n) == Some(&TokenKind::Symbol(symbol))
     }
 
-    /// Whether `inner (` comes `n` tokens on.
+    /// Whether `inner (` follows `n` tokens on.
     fn inner_is_at(&self, n: usize) -> bool {
         self.name_at(n) == Some("inner") && self.symbol_is_at(n + 1, Symbol::LeftParen)
     }
 
-    /// Whether `in {` comes next.
+    /// Whether `in {` follows.
     pub(super) fn at_set(&self) -> bool {
         self.name_at(0) == Some("in") && self.symbol_is_at(1, Symbol::LeftBrace)
     }
 
-    /// Whether a condition of the extensions begins here: with a word that would be a name in
-    /// libpcap, followed by what cannot follow a name there.
+    /// Whether a condition of the extensions begins here: with a word that is a name in libpcap,
+    /// followed by a token that cannot follow a name there.
     pub(super) fn at_extension(&self) -> bool {
         let numbered = matches!(self.peek_nth(1), Some(TokenKind::Number(_)));
         let inner_follows = self.inner_is_at(1 + usize::from(numbered));
@@ -52,7 +52,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The condition for which [`at_extension`](Self::at_extension) is true.
+    /// Parses the condition for which [`at_extension`](Self::at_extension) is true.
     pub(super) fn extension(&mut self) -> Parsed<Expr> {
         let start = self.start();
         let word = self.name_at(0).unwrap_or("vxlan").to_owned();
@@ -76,7 +76,7 @@ impl Parser<'_> {
         self.inner(tunnel, start)
     }
 
-    /// A primitive, which becomes a tunnel where `inner ( … )` follows it.
+    /// Turns a primitive into a tunnel if `inner ( … )` follows it.
     pub(super) fn or_inner(&mut self, primitive: Primitive, start: usize) -> Parsed<Expr> {
         let tunnel = match primitive {
             Primitive::Vlan(id) => Some(Tunnel::Vlan(id)),
@@ -92,7 +92,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `inner ( … )` behind what began at byte `start`.
+    /// Parses `inner ( … )` behind the tunnel that began at byte `start`.
     fn inner(&mut self, tunnel: Tunnel, start: usize) -> Parsed<Expr> {
         let span = self.span_from(start);
         self.at += 1;
@@ -108,7 +108,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// `in { … }` under qualifiers.
+    /// Parses `in { … }` under qualifiers.
     pub(super) fn id_set(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         let start = self.start();
         let elements = self.set(Self::element)?;
@@ -116,19 +116,19 @@ impl Parser<'_> {
         Ok(Expr::Primitive(primitive, self.span_from(start)))
     }
 
-    /// `vlan in { … }`, behind the keyword.
+    /// Parses `vlan in { … }`, behind the keyword.
     pub(super) fn vlan_set(&mut self) -> Parsed<Primitive> {
         Ok(Primitive::VlanIn(self.set(Self::range)?))
     }
 
-    /// `arithmetic in { … }`, behind the arithmetic that began at byte `start`.
+    /// Parses `arithmetic in { … }`, behind the arithmetic that began at byte `start`.
     pub(super) fn arith_set(&mut self, left: Arith, start: usize) -> Parsed<Expr> {
         let ranges = self.set(Self::range)?;
         let primitive = Primitive::RelationIn(left, ranges);
         Ok(Expr::Primitive(primitive, self.span_from(start)))
     }
 
-    /// `in { element, element … }`.
+    /// Parses `in { element, element … }`.
     fn set<T>(&mut self, mut element: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         self.at += 1;
         let open = self.start();
@@ -146,7 +146,7 @@ impl Parser<'_> {
         Err(CompileError::new(open..open + 1, ErrorKind::Unclosed('{')).expecting(&[",", "}"]))
     }
 
-    /// A value or a range of numbers.
+    /// Parses a value or a range of numbers.
     fn element(&mut self) -> Parsed<Element> {
         if let Some(range) = self.dashed_range()? {
             return Ok(Element::Numbers(range));
@@ -156,7 +156,7 @@ impl Parser<'_> {
         Ok(Element::Id(id, self.span_from(start)))
     }
 
-    /// A number or a range of numbers.
+    /// Parses a number or a range of numbers.
     fn range(&mut self) -> Parsed<Numbers> {
         match self.dashed_range()? {
             Some(range) => Ok(range),
@@ -170,7 +170,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `80-90`, which is one word, or `80 - 90`, which are three.
+    /// Parses `80-90`, which is one word, or `80 - 90`, which are three.
     fn dashed_range(&mut self) -> Parsed<Option<Numbers>> {
         match self.peek() {
             Some(TokenKind::Name(name)) => {

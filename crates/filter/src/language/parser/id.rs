@@ -1,4 +1,4 @@
-//! Values: names, addresses, numbers, and groups of them that share qualifiers.
+//! Parses values: names, addresses, numbers, and groups of them that share qualifiers.
 
 use super::super::ast::{Expr, Id, Primitive, Qualifiers};
 use super::super::keyword::Keyword;
@@ -18,7 +18,7 @@ pub(super) fn begins(kind: &TokenKind) -> bool {
 }
 
 impl Parser<'_> {
-    /// One value or a parenthesised group, under `qualifiers`.
+    /// Parses one value or a parenthesised group, under `qualifiers`.
     pub(super) fn id(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         let negated = self.negations();
         let expr = match self.at_symbol(Symbol::LeftParen) {
@@ -28,8 +28,8 @@ impl Parser<'_> {
         Ok(negate(expr, negated))
     }
 
-    /// `( value and value or … )`. The first must be a plain value, a negation, or numbers in
-    /// parentheses; the others may be groups.
+    /// Parses `( value and value or … )`. The first must be a plain value, a negation, or numbers
+    /// in parentheses; the others may be groups.
     fn group(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         if let Ok(number) = self.attempt(|parser| parser.nested_number(qualifiers)) {
             return Ok(number);
@@ -55,7 +55,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// A number in any number of parentheses.
+    /// Parses a number in any number of parentheses.
     fn nested_number(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         let start = self.start();
         let number = self.parenthesised_number()?;
@@ -65,7 +65,7 @@ impl Parser<'_> {
         ))
     }
 
-    /// `5`, `(5)`, `((5))`.
+    /// Parses `5`, `(5)`, `((5))`.
     pub(super) fn parenthesised_number(&mut self) -> Parsed<u32> {
         if let Some(&TokenKind::Number(number)) = self.peek() {
             self.at += 1;
@@ -89,11 +89,11 @@ impl Parser<'_> {
         ))
     }
 
-    /// A value without qualifiers.
+    /// Parses a value without qualifiers.
     pub(super) fn bare_value(&mut self) -> Parsed<Id> {
         let id = match self.peek() {
             Some(TokenKind::Name(name)) => Id::Name(name.clone()),
-            // A keyword only since libpcap 1.11: behind qualifiers it is still a name.
+            // It is a keyword only since libpcap 1.11; behind qualifiers it is still a name.
             Some(TokenKind::Keyword(Keyword::Vxlan)) => Id::Name("vxlan".to_owned()),
             Some(&TokenKind::Number(number)) => Id::Number(number),
             Some(&TokenKind::Dotted(address)) => Id::Dotted(address),
@@ -106,7 +106,7 @@ impl Parser<'_> {
         self.suffix(id)
     }
 
-    /// `/24` and `mask 255.255.255.0` after an address.
+    /// Parses `/24` and `mask 255.255.255.0` after an address.
     fn suffix(&mut self, id: Id) -> Parsed<Id> {
         Ok(match id {
             Id::Dotted(address) if self.take_symbol(Symbol::Slash) => {
@@ -126,7 +126,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A number without parentheses.
+    /// Parses a number without parentheses.
     pub(super) fn plain_number(&mut self) -> Parsed<u32> {
         match self.peek() {
             Some(&TokenKind::Number(number)) => {

@@ -1,4 +1,4 @@
-//! Primitives: qualifiers with a value, protocols alone, and the special keywords.
+//! Parses primitives: qualifiers with a value, protocols alone, and the special keywords.
 
 use super::super::Proto;
 use super::super::ast::{ByteTest, Direction, Expr, Kind, Primitive, Qualifiers};
@@ -7,7 +7,7 @@ use super::super::lexer::{Symbol, TokenKind};
 use super::{CONDITION, Parsed, Parser};
 
 impl Parser<'_> {
-    /// One primitive, and the qualifiers that a value after it takes over.
+    /// Parses a primitive; returns also the qualifiers that a value after it inherits.
     pub(super) fn primitive(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
         let start = self.start();
         if self.at_extension() {
@@ -37,7 +37,7 @@ impl Parser<'_> {
         }
     }
 
-    /// After a protocol's name: the rest of a primitive, or nothing.
+    /// Parses what follows a protocol's name: the rest of a primitive, or nothing.
     fn after_protocol(&mut self, proto: Proto, start: usize) -> Parsed<(Expr, Option<Qualifiers>)> {
         let primitive = if self.take_keyword(Keyword::Broadcast) {
             Primitive::Broadcast(Some(proto))
@@ -72,7 +72,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Direction and type qualifiers, then a value.
+    /// Parses direction and type qualifiers, then a value.
     fn qualified(&mut self, proto: Option<Proto>) -> Parsed<(Expr, Option<Qualifiers>)> {
         if !self.at_qualifier() {
             return Err(self.unexpected(CONDITION));
@@ -123,7 +123,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The type qualifier. After a direction only those with addresses or ports may stand.
+    /// Parses the type qualifier. After a direction only those with addresses or ports are valid.
     fn kind(&mut self, direction: Direction) -> Parsed<Kind> {
         let kind = match self.peek() {
             Some(TokenKind::Keyword(Keyword::Host)) => Kind::Host,
@@ -148,7 +148,7 @@ impl Parser<'_> {
         Ok(kind)
     }
 
-    /// The primitives that have no qualifiers.
+    /// Parses the primitives that have no qualifiers.
     fn special(&mut self) -> Parsed<Option<Primitive>> {
         let Some(&TokenKind::Keyword(keyword)) = self.peek() else {
             return Ok(None);
@@ -180,7 +180,7 @@ impl Parser<'_> {
         }))
     }
 
-    /// The number after `vlan` and the like, in parentheses or not.
+    /// Parses the number after `vlan` and the like, in parentheses or not.
     fn optional_number(&mut self) -> Parsed<Option<u32>> {
         match self.peek() {
             Some(TokenKind::Number(_) | TokenKind::Symbol(Symbol::LeftParen)) => {
@@ -190,7 +190,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The name after `llc`, which may be one that is a keyword elsewhere.
+    /// Parses the name after `llc`, which may be a keyword elsewhere.
     fn llc_type(&mut self) -> Option<String> {
         const KEYWORD: &str = "rnr";
         let token = self.peek_token()?;
@@ -204,7 +204,7 @@ impl Parser<'_> {
         Some(name)
     }
 
-    /// `byte OFFSET = VALUE`.
+    /// Parses `byte OFFSET = VALUE`.
     fn byte(&mut self) -> Parsed<Primitive> {
         let offset = self.plain_number()?;
         let test = match self.peek() {

@@ -1,5 +1,5 @@
-//! The addresses of 802.11 frames (IEEE 802.11, 9.2.4.3 and table 9-30): which of up to four is the
-//! source and which the destination depends on the way through the distribution system.
+//! The addresses of 802.11 frames (IEEE 802.11, 9.2.4.3 and table 9-30). The path through the
+//! distribution system decides which of up to four are source and destination.
 
 use super::super::{AddressField, HeaderOffsets, equals_address, field};
 use super::{FLAGS, TYPE_CONTROL, TYPE_DATA, Wlan, control_is};
@@ -14,7 +14,7 @@ const ADDRESS_4: u32 = 24;
 const TO_SYSTEM: u32 = 0x01;
 const FROM_SYSTEM: u32 = 0x02;
 
-/// Whether the address of that kind is this one.
+/// Tests whether the address of that kind is this one.
 pub(super) fn is(
     values: &mut Values,
     place: HeaderOffsets,
@@ -50,7 +50,7 @@ pub(super) fn is(
     }
 }
 
-/// Whether the destination is a group.
+/// Tests whether the destination is a group.
 pub(super) fn is_group(values: &mut Values, place: HeaderOffsets) -> Condition {
     const GROUP: u32 = 1;
     destination(values, place, &mut |values, offset| {
@@ -62,7 +62,7 @@ pub(super) fn is_group(values: &mut Values, place: HeaderOffsets) -> Condition {
 /// Tests the address at an offset from the frame's start.
 type Test<'a> = &'a mut dyn FnMut(&mut Values, u32) -> Condition;
 
-/// The source of management and data frames.
+/// Tests the source of management and data frames.
 fn source(values: &mut Values, place: HeaderOffsets, test: Test<'_>) -> Condition {
     let flag = |values: &mut Values, bit| Wlan::has(values, place, FLAGS, bit);
     let relayed = either(
@@ -75,7 +75,7 @@ fn source(values: &mut Values, place: HeaderOffsets, test: Test<'_>) -> Conditio
     not_control(values, place, data, management)
 }
 
-/// The destination of management and data frames.
+/// Tests the destination of management and data frames.
 fn destination(values: &mut Values, place: HeaderOffsets, test: Test<'_>) -> Condition {
     let to_system = Wlan::has(values, place, FLAGS, TO_SYSTEM);
     let data = either(to_system, test(values, ADDRESS_3), test(values, ADDRESS_1));
@@ -94,7 +94,7 @@ fn not_control(
     control.negated().and(either(is_data, data, management))
 }
 
-/// `yes` where the test holds, else `no`.
+/// Returns `yes` where the test holds, otherwise `no`.
 fn either(test: Condition, yes: Condition, no: Condition) -> Condition {
     let opposite = test.clone().negated();
     opposite.and(no).or(test.and(yes))
@@ -104,7 +104,7 @@ fn is_control(values: &mut Values, place: HeaderOffsets) -> Condition {
     control_is(values, place, TYPE_CONTROL | TYPE_DATA, TYPE_CONTROL)
 }
 
-/// Whether there is a second address: CTS and ACK frames have none.
+/// Tests whether there is a second address: CTS and ACK frames have none.
 fn has_second(values: &mut Values, place: HeaderOffsets) -> Condition {
     const SUBTYPE: u32 = 0xf0;
     const CTS: u32 = 0xc0;

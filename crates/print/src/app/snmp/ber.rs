@@ -1,15 +1,15 @@
-//! The elements that SNMP is encoded in (X.690; RFC 2578 section 2, RFC 3416): tag, length, value.
+//! The encoding of SNMP (X.690; RFC 2578 section 2, RFC 3416): elements of tag, length, value.
 
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
-/// Why a message is not read on.
+/// The reason why reading a message stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Halt {
     /// The captured bytes end.
     Missing,
-    /// The message is not what it should be; the line says so already.
+    /// The message is invalid; the line already reports that.
     Invalid,
 }
 
@@ -19,7 +19,7 @@ impl From<Truncated> for Halt {
     }
 }
 
-/// The rest of an encoding: what was captured of it, and its length.
+/// The rest of an encoding: its captured part, and its length.
 #[derive(Clone, Copy)]
 pub(super) struct Encoded<'a> {
     pub(super) data: &'a [u8],
@@ -48,16 +48,16 @@ pub(super) enum Value<'a> {
     Sequence(Encoded<'a>),
     /// A request or an answer by its number.
     Pdu(u8, Encoded<'a>),
-    /// A type without a form of its own: its bytes.
+    /// A type without a text form of its own: its bytes.
     Other(&'a [u8]),
 }
 
 /// An element with its size in the encoding.
 pub(super) struct Element<'a> {
     pub(super) value: Value<'a>,
-    /// Bytes of the value.
+    /// The length of the value in bytes.
     pub(super) length: usize,
-    /// Bytes of tag, length and value.
+    /// The length of tag, length and value in bytes.
     pub(super) size: usize,
 }
 
@@ -112,7 +112,7 @@ struct Tag {
     number: u32,
 }
 
-/// Reads the first element of `from`, and writes the name of a type that has no form of its own.
+/// Reads the first element of `from`, and writes the name of a type that has no text form.
 pub(super) fn read<'a>(cx: &mut Context<'_>, from: Encoded<'a>) -> Result<Element<'a>, Halt> {
     if from.length == 0 {
         cx.line.str("[nothing to parse]");
@@ -133,7 +133,7 @@ pub(super) fn read<'a>(cx: &mut Context<'_>, from: Encoded<'a>) -> Result<Elemen
     })
 }
 
-/// Reads the first element of `from`, and returns what follows it.
+/// Reads the first element of `from`, and moves behind it.
 pub(super) fn step<'a>(cx: &mut Context<'_>, from: &mut Encoded<'a>) -> Result<Element<'a>, Halt> {
     let element = read(cx, *from)?;
     *from = from.skip(element.size);
@@ -147,7 +147,7 @@ fn tag(from: Encoded<'_>) -> Result<(Tag, Encoded<'_>), Halt> {
     let mut at = 1;
     if first & LONG == LONG {
         number = 0;
-        // A number of more than 28 bits names nothing known.
+        // No known type has a number of more than 28 bits.
         for _ in 0..4 {
             let byte = from.data.u8_at(at)?;
             at += 1;
@@ -235,7 +235,7 @@ fn interpret<'a>(cx: &mut Context<'_>, tag: &Tag, bytes: &'a [u8]) -> Result<Val
     })
 }
 
-/// A number in two's complement; of more than four bytes the last four count.
+/// Reads a number in two's complement; only the last four bytes count.
 fn integer(cx: &mut Context<'_>, bytes: &[u8]) -> Result<i64, Halt> {
     let Some(first) = bytes.first() else {
         cx.line.str("[asnlen=0]");
@@ -276,7 +276,7 @@ pub(super) fn print(cx: &mut Context<'_>, element: &Element<'_>) {
     }
 }
 
-/// Text in quotes, or hexadecimal bytes where one of them is not visible.
+/// Writes text in quotes, or hexadecimal bytes if one of them is not visible.
 fn string(cx: &mut Context<'_>, bytes: &[u8]) {
     let visible = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
     if bytes.iter().all(visible) {
@@ -289,7 +289,7 @@ fn string(cx: &mut Context<'_>, bytes: &[u8]) {
     }
 }
 
-/// Hexadecimal bytes, an underscore before each.
+/// Writes hexadecimal bytes, each after an underscore.
 pub(super) fn octets(cx: &mut Context<'_>, bytes: &[u8]) {
     for &byte in bytes {
         cx.line.str("_");
@@ -297,7 +297,7 @@ pub(super) fn octets(cx: &mut Context<'_>, bytes: &[u8]) {
     }
 }
 
-/// An object identifier; its first number stands for two (X.690 section 8.19.4).
+/// Writes an object identifier; its first number encodes two (X.690 section 8.19.4).
 fn identifier(cx: &mut Context<'_>, bytes: &[u8]) {
     let mut value: u32 = 0;
     let mut first = true;
