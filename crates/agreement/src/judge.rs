@@ -4,11 +4,11 @@
 //! programs return. With it, libpcap's two programs do not always agree with each other. The rules
 //! are then:
 //! - ringtap's program returns for a packet what one of libpcap's two programs returns. A packet
-//!   may end before a byte that only one program loads, or have a zero that only one divides by,
-//!   because the other knows that the test decides nothing. That program may then reject it.
-//! - libpcap keeps the length of a header of variable length in a word of scratch memory, and uses
-//!   the same word for arithmetic before the first test behind the header. Such an expression is
-//!   compared behind a test that is always true and makes libpcap keep the word.
+//!   may end before a byte that only one program loads, or have a zero that only one divides by.
+//!   The other program knows that the test decides nothing. The first one may then reject it.
+//! - libpcap keeps the length of a variable header in a word of scratch memory. It uses the same
+//!   word for arithmetic before the first test behind the header. Such an expression is compared
+//!   behind a test that is always true and makes libpcap keep the word.
 //! - libpcap's optimiser takes `& 0xffffffff != 0` to be always true. Packets whose number is zero
 //!   are not compared.
 //! - libpcap's optimiser adds a negative index to the header's offset, which may give a byte before
@@ -188,9 +188,9 @@ impl Judge {
     /// Whether a difference comes from an overwritten length. It compiles the expression behind a
     /// test that is always true and reads the lengths, on packets that are long enough for that
     /// test. The words of the lengths then belong to them alone. They are preset to the values that
-    /// libpcap computes for the test by itself, because with `pppoes` in the expression it computes
-    /// some of them wrongly, or not at all. If libpcap's program then agrees, the length was
-    /// overwritten. It is tried with metadata and without.
+    /// libpcap computes for the test by itself. With `pppoes` in the expression it computes some of
+    /// them wrongly, or not at all. If libpcap's program then agrees, the length was overwritten.
+    /// It is tried with metadata and without.
     fn is_overwritten(&mut self, expression: &str, random: &mut Random) -> bool {
         let lengths = match self.dlt {
             WLAN | PRISM | RADIOTAP | AVS | PPI => "ether src 1:1:1:1:1:1 or ip proto 1",
@@ -408,9 +408,9 @@ impl Programs {
     }
 
     /// Whether the programs return the same for the uncut packet, or for any quotient of a division
-    /// by zero, or libpcap's program is one jump over constants. libpcap 1.11 makes tests in
-    /// another order than 1.10 and leaves some out, so its programs reach the end of a packet
-    /// elsewhere.
+    /// by zero. A program of libpcap that is one jump over constants agrees, too. libpcap 1.11
+    /// makes tests in another order than 1.10 and leaves some out, so its programs reach the end of
+    /// a packet elsewhere.
     fn agree_beyond_end(&self, (data, len): &Packet) -> bool {
         const FOLDED: usize = 4;
         let theirs = insns(&self.their_plain);

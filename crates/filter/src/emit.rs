@@ -15,8 +15,8 @@ use scratch::Scratch;
 use select::Blocks;
 
 /// Emits the instructions of a graph. `accept` is the number of bytes kept of an accepted packet.
-/// With `reuse`, a value is not computed again if a register or scratch memory holds it on every
-/// path to the node, and equal blocks are merged.
+/// With `reuse`, equal blocks are merged, and a value that a register or scratch memory holds on
+/// every path to the node is not computed again.
 pub(crate) fn emit(
     graph: &Graph,
     values: &Values,

@@ -1,13 +1,14 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-// The packet's way: `link` finds the network layer, `ip` and `arp` print it, and hand the rest to `tcp`, `udp`,
-// `icmp`, `icmp6`, the protocols of `routing` and the short forms of `small`. A decoder that needs a byte that was not captured returns
-// `bytes::Truncated`; the line then ends with a note that names the layer. `docs/reference/output.md` describes the forms.
+// `link` finds the network layer of a packet; `ip` and `arp` print it and pass the rest to `tcp`,
+// `udp`, `icmp`, `icmp6`, the protocols of `routing` and the short forms of `small`. A decoder that
+// needs a byte that was not captured returns `bytes::Truncated`; the line then ends with a note
+// that names the layer. `docs/reference/output.md` describes the forms.
 //
-// Hostile packets: reads are checked, chains (extension headers, options, DNS pointers, nested IP) are bounded, the
-// line is bounded, and no byte of a packet reaches the terminal as a control character. After the first packets
-// nothing is allocated.
+// Packets may be hostile: reads are checked, and chains (extension headers, options, DNS pointers,
+// nested IP) and the line are limited. No byte of a packet reaches the terminal as a control
+// character. After the first packets nothing is allocated.
 
 mod access;
 mod app;

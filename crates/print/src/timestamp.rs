@@ -10,8 +10,9 @@ use super::options::TimestampFormat;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
-/// Prints times. For speed it remembers the text of the last printed second (calendar and time zone
-/// are used once per second of captured time), and the times that relative forms refer to.
+/// Prints times. It remembers the times that relative forms refer to. For speed it remembers the
+/// text of the last printed second, so that calendar and time zone are used once per second of
+/// captured time.
 #[derive(Debug)]
 pub(crate) struct Clock {
     format: TimestampFormat,

@@ -193,8 +193,8 @@ const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// Calls to communicate with other hosts. Without them a packet socket keeps the interface and the
-/// filter that it was opened with, and the sockets of the host's services cannot be reached.
+/// Calls to communicate with other hosts. Without them a packet socket keeps its interface and
+/// filter, and the sockets of the host's services cannot be reached.
 const NETWORK: &[c_long] = &[libc::SYS_connect, libc::SYS_bind, libc::SYS_setsockopt];
 
 /// Calls that only an attacker makes.

@@ -1,9 +1,9 @@
 //! The oracle: the installed libpcap's results for expressions, packets and files.
 //!
-//! It is a small C program (`c/oracle.c`), compiled against libpcap at first use and controlled
-//! over pipes, so that a crash of the library ends a child and not the test. Expressions compile as
-//! for a file ([`pcap_open_dead`][dead]), without libpcap's rewriting for live captures. No shipped
-//! code uses it. Tests that use it require [`Need::LibpcapDev`](crate::Need::LibpcapDev).
+//! It is a small C program (`c/oracle.c`), compiled against libpcap at first use. The tests control
+//! it over pipes, so that a crash of the library ends a child and not the test. Expressions compile
+//! as for a file ([`pcap_open_dead`][dead]), without libpcap's rewriting for live captures. No
+//! shipped code uses it. Tests that use it require [`Need::LibpcapDev`](crate::Need::LibpcapDev).
 //!
 //! [dead]: https://www.tcpdump.org/manpages/pcap_open_dead.3pcap.html
 

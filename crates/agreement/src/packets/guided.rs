@@ -1,6 +1,6 @@
 //! Packets made for a program: a walk along one path sets every deciding byte to the value that the
-//! path needs. So every test of a filter passes and fails on some packet, whatever the link type,
-//! and every load is the first one behind the end of some packet.
+//! path needs. So every test of a filter passes and fails on some packet, whatever the link type.
+//! Every load is the first one behind the end of some packet.
 
 use ringtap_filter::Insn;
 use ringtap_filter::program::opcode as op;

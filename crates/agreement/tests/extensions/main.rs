@@ -1,6 +1,6 @@
 //! Tests the extensions of the filter language on packets built for them. The interpreter
-//! (optimised and not), native code and the kernel at XDP must return the same verdict, and it must
-//! be the one that follows from how the packet was built.
+//! (optimised and not), native code and the kernel at XDP must return the same verdict. It must
+//! follow from how the packet was built.
 
 mod build;
 mod chains;

@@ -22,8 +22,8 @@ use crate::session::{Done, Session};
 /// The numbers of terms of the filters: a load, a multiplication and an addition each.
 const TERMS: [usize; 3] = [1, 40, 150];
 const SNAPLENS: [u16; 3] = [64, 512, 1514];
-/// A packet rate at which the ring has room for all packets (a lost packet is not copied or read),
-/// and the bytes that wait before the reader is woken.
+/// A packet rate at which the ring has room for all packets, and the bytes that wait before the
+/// reader is woken. A lost packet is not copied or read.
 const PACE: [&str; 4] = ["--pps", "300000", "--min-to-copy", "4M"];
 /// A rate at which the filter and copying are a good part of a processor's time, with many samples.
 const FILTER_PACE: [&str; 2] = ["--pps", "1000000"];
@@ -55,10 +55,10 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 /// Returns a filter that accepts nearly every packet, after `terms` terms of which a compiler can
-/// leave none out. Each term depends on the one before, so its time is that of its multiplications
-/// and additions in sequence, in the kernel's test run and in the capture alike. The cost of
-/// independent terms would depend on whether the program is in the processor's caches: a packet's
-/// whole path evicts it, a program that runs alone does not.
+/// leave none out. Each term depends on the one before, so its multiplications and additions run in
+/// sequence, in the kernel's test run and in the capture alike. The cost of independent terms would
+/// depend on the processor's caches: a packet's whole path evicts the program, which stays there if
+/// it runs alone.
 fn filter(terms: usize) -> String {
     /// Offsets of four bytes each in the shortest frame.
     const PLACES: usize = 56;

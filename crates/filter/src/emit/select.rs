@@ -182,8 +182,8 @@ impl Selector<'_> {
         Ok(((jump(relation) | op::X, 0), turned))
     }
 
-    /// Returns the masked value if the test is whether the single bit of a mask is set and no
-    /// register or word already holds the result of the masking.
+    /// Returns the masked value of a test for a single bit, if no register or word already holds
+    /// the result of the masking.
     fn single_bit(&self, test: Test, number: u32) -> Option<ValueId> {
         let Value::Binary(Operator::And, inner, mask) = self.values.get(test.left) else {
             return None;

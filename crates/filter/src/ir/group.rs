@@ -1,8 +1,8 @@
 //! Grouping: alternatives are reordered so that tests of one value follow each other.
 //!
-//! In a run of tests, one outcome always leads to the same target and the other to the next test,
-//! so their order does not matter. A value need only be loaded once if its tests follow each other.
-//! A test is only moved forward: behind one that has loaded the same value, and only if it compares
+//! In a run of tests, one outcome always leads to the same target, the other to the next test. So
+//! their order does not matter. A value need only be loaded once if its tests follow each other. A
+//! test is only moved forward: behind one that has loaded the same value, and only if it compares
 //! with a number. So no packet is newly rejected for being too short.
 
 use super::graph::{Graph, Node, NodeId, Step, TestId};

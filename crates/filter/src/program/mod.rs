@@ -69,10 +69,13 @@ pub const MAX_INSNS: usize = 65_535;
 pub const MAX_ROUNDS: u32 = 8_192;
 
 impl Program {
-    /// Validates `insns` by the kernel's rules (`bpf_check_classic` in `net/core/filter.c`): known
-    /// opcodes, forward jumps inside the program, scratch slots below 16 and stored before they are
-    /// loaded on every path, no division by a zero constant, no shift by 32 or more, known
-    /// ancillary loads, a return at the end.
+    /// Validates `insns` by the kernel's rules (`bpf_check_classic` in `net/core/filter.c`):
+    ///
+    /// - opcodes and ancillary loads are known;
+    /// - jumps lead forward and stay inside the program;
+    /// - scratch slots are below 16, and stored before they are loaded on every path;
+    /// - no constant is zero in a division, or 32 or more in a shift;
+    /// - the last instruction is a return.
     ///
     /// # Errors
     /// Reports the first instruction that breaks a rule, and the rule.

@@ -1,5 +1,5 @@
-//! Programs for AF_PACKET sockets. A program for packets as they are delivered is rewritten for
-//! packets as the socket's filter sees them, so that live captures and files match alike.
+//! Programs for AF_PACKET sockets. A program for delivered packets is rewritten for packets as the
+//! socket's filter sees them, so that live captures and files match alike.
 //!
 //! The two forms differ: the kernel removes the outer VLAN tag from a frame, and cooked captures
 //! have a header that does not exist in the kernel. The missing bytes are in the packet's metadata,

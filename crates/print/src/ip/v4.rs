@@ -85,7 +85,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     super::payload(cx, &mut net, protocol, data.rest(header), payload_length)
 }
 
-/// Whether a total length of 0 is from segmentation offload: the NIC will segment the packet (TSO).
+/// Whether a total length of 0 means segmentation offload (TSO): the NIC will segment the packet,
+/// which is longer than the field can state.
 fn segment_offload(length: usize) -> bool {
     length > usize::from(u16::MAX)
 }

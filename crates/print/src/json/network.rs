@@ -63,7 +63,7 @@ pub(super) struct Ipv4 {
 
 impl Ipv4 {
     pub(super) fn of(data: &[u8], headers: &Headers) -> Option<Self> {
-        // Also if it states a length that contradicts it.
+        // The header is read even if the length that it states is inconsistent.
         let header = data.rest(headers.network.filter(|_| headers.link.is_ip())?);
         let is_v4 = matches!(header.first(), Some(0x45..=0x4f));
         is_v4.then(|| Self::read(header).ok())?

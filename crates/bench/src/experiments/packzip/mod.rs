@@ -6,8 +6,8 @@
 //!
 //! Both sides have room for the same amount of waiting packets: the pipe in tcpdump's ring and in
 //! the compressor, ringtap in its ring and its queue. The capacity of the rings and of the
-//! compressor is measured before each case ([`room`]), and ringtap's `--write-buffer` is computed
-//! from that, rounded down to whole chunks. Its ring and queue together use no more memory than
+//! compressor is measured before each case ([`room`]). ringtap's `--write-buffer` is computed from
+//! that, rounded down to whole chunks. Its ring and queue together use no more memory than
 //! tcpdump's ring and the compressor's peak. Both amounts are among the results, with the peak of
 //! all memory of the programs, their code included.
 
@@ -43,7 +43,7 @@ const ZSTD_SMALL: [u32; 1] = [9];
 const QUICK_LEVELS: [u32; 2] = [1, 6];
 /// The number of bytes sent, record headers included, as a multiple of what can wait, so that the
 /// compression decides. With a third of that, a pipe that compresses a third of the packets would
-/// seem to keep two thirds, because it still held the rest at the end.
+/// seem to keep two thirds: it still held the rest at the end.
 const TIMES: u64 = 8;
 /// The least number of bytes.
 const BYTES: u64 = 180_000_000;

@@ -3,8 +3,8 @@
 //! # Calling convention
 //! On entry, R6 holds the hook's context. The fragment uses R0 to R5, R7, R8 and R9, and the
 //! [`STACK_BYTES`] of stack below R10; R6 and the stack below that are unchanged. It ends with a
-//! jump to the accept label, with the accepted bytes (not 0, not clamped to the packet) in R0, or
-//! to the reject label.
+//! jump to the accept or the reject label. On accept, R0 holds the accepted bytes (not 0, not
+//! clamped to the packet).
 //!
 //! # Semantics
 //! The fragment decides exactly as [`Program::run`] on the whole packet. Bytes beyond the packet
@@ -17,7 +17,7 @@
 //! Classic BPF jumps forward only. The program is written twice. The *fast copy* reads the packet
 //! in place, behind bounds checks; a check is hoisted so that it serves all following loads
 //! (`flow`). The *slow copy* calls a helper for each load. A failing check in the fast copy jumps
-//! to the same instruction of the slow copy, which finds out whether the bytes lie in a further
+//! to the same instruction of the slow copy. That finds out whether the bytes are in a further
 //! buffer or beyond the packet. So a check may cover more than its instruction needs: that costs
 //! time on short packets, but never gives a wrong verdict. If no packet has further buffers (XDP
 //! without frags), there is no slow copy, and checks cover only what every path needs.
