@@ -123,7 +123,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// A newer libpcap may have fixed known differences from 1.10.
+    /// Counts a finding. A newer libpcap may have fixed known differences from 1.10.
     fn count(&mut self, case: &Case, finding: Finding, is_newer: bool) {
         let is_known = matches!(case.expected, Expected::Known(_));
         let mut fail = |what: &str| {

@@ -14,7 +14,7 @@ pub enum Error {
     Needs {
         /// The experiment.
         experiment: String,
-        /// What is missing.
+        /// The missing thing.
         reason: String,
     },
     /// An experiment failed.

@@ -105,7 +105,7 @@ mod tests {
     use crate::generate::{Choices, expression};
     use crate::{LinkType, Tables};
 
-    /// Bytes that filters test for, at random places; some packets are cut short.
+    /// Returns packets with bytes that filters test for, at random places; some are cut short.
     fn packets(count: u64) -> Vec<(Vec<u8>, u32)> {
         const LENGTH: usize = 80;
         const TYPES: [[u8; 2]; 5] = [[8, 0], [8, 6], [0x86, 0xdd], [0x81, 0], [0, 60]];

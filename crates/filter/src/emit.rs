@@ -43,8 +43,8 @@ pub(crate) fn emit(
         }
     }
     let insns = asm.finish().map_err(|_| ErrorKind::TooLarge)?;
-    // The program is valid by construction; if it were not, the validator's error would help
-    // nobody.
+    // The program is valid by construction; if it were not, the validator's error would not help
+    // the user.
     Program::with_loops(insns).map_err(|_| ErrorKind::TooLarge)
 }
 

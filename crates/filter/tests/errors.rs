@@ -60,7 +60,7 @@ fn rendered_with_the_place_marked() {
     assert!(text.ends_with("\n        ^"), "{text}");
 }
 
-/// Of a long expression only the text around the place is shown.
+/// Only the text around the place is shown of a long expression.
 #[test]
 fn long_lines_are_cut() {
     let expression = format!("{} port", "ip or ".repeat(5000));

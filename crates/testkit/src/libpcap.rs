@@ -388,7 +388,7 @@ fn built() -> Result<PathBuf> {
     Ok(helper)
 }
 
-/// The Fowler–Noll–Vo hash, version 1a, 64 bits.
+/// Returns the Fowler–Noll–Vo hash, version 1a, 64 bits.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -23,7 +23,7 @@ pub(crate) fn options() -> CompileOptions {
     options
 }
 
-/// The names that expressions use.
+/// Returns the names that expressions use.
 pub(crate) fn names() -> Tables {
     let mut names = Tables::new();
     names.add_hosts("192.0.2.1 www\n2001:db8::80 www6\n192.0.2.9 mail\n");

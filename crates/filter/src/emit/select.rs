@@ -143,7 +143,7 @@ pub(super) fn blocks(
 const LD_MEM: u16 = op::LD | op::MEM;
 const LDX_MEM: u16 = op::LDX | op::MEM;
 
-/// The bit of a word of scratch memory.
+/// Returns the bit of a word of scratch memory.
 fn bit(word: u32) -> u16 {
     1_u16.checked_shl(word).unwrap_or(0)
 }

@@ -89,7 +89,7 @@ fn tcp_flags(number: u32) -> String {
     format!("{} ({number:#04x})", names.join("+"))
 }
 
-/// The name of an ancillary load by its `SKF_AD_` number.
+/// Returns the name of an ancillary load by its `SKF_AD_` number.
 pub(super) fn ancillary(number: u32) -> &'static str {
     match number {
         op::SKF_AD_PROTOCOL => "protocol that the kernel notes",

@@ -75,7 +75,7 @@ impl Symbol {
         Self::new(Kind::Unknown)
     }
 
-    /// Bytes at an offset from the packet's start.
+    /// Returns the bytes at an offset from the packet's start.
     pub(super) fn field(bytes: u32, offset: u32) -> Rc<Self> {
         Self::new(Kind::Load {
             bytes,

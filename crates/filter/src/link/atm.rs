@@ -28,7 +28,7 @@ pub(crate) mod header {
     pub(crate) const MESSAGE_TYPE: u32 = 9;
 }
 
-/// Whether the traffic is of this type.
+/// Tests whether the traffic is of this type.
 pub(crate) fn is_traffic(values: &mut Values, place: HeaderOffsets, kind: u32) -> Condition {
     masked(values, Size::Byte, place.header, 0xf, kind)
 }

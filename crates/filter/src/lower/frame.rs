@@ -216,7 +216,7 @@ impl Lowering<'_> {
         if opposite { test.negated() } else { test }
     }
 
-    /// Whether one of the tests holds.
+    /// Combines the tests, one of which must hold.
     fn any_of<T: Copy>(
         &mut self,
         list: &[T],

@@ -42,7 +42,7 @@ impl Step {
         first..first + count
     }
 
-    /// The reverse of [`accepted`](Self::accepted).
+    /// Stores the bytes accepted, for [`accepted`](Self::accepted).
     pub(super) fn accepting(self, bytes: u32) -> Self {
         let [low, lower, high, higher] = bytes.to_le_bytes();
         Self {
@@ -120,7 +120,7 @@ impl Machine<'_> {
         0
     }
 
-    /// A word of scratch memory.
+    /// Returns a word of scratch memory.
     #[inline(always)]
     pub(super) fn recall(&self, word: u32) -> u32 {
         match self.memory.get(word as usize) {

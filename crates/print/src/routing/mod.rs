@@ -109,7 +109,7 @@ pub(crate) fn over_tcp(
     Ok(true)
 }
 
-/// Returns the name for `value`, or `unknown (VALUE)` in the form given by `unknown`.
+/// Prints the name for `value`; for another value `unknown` prints it.
 fn named(
     cx: &mut Context<'_>,
     names: &[(u8, &'static str)],

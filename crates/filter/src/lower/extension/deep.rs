@@ -150,7 +150,7 @@ impl Lowering<'_> {
         is_fragment.and(first).and(Condition::Set(behind, end))
     }
 
-    /// The length is in units of 4 bytes, without the first two.
+    /// Skips an authentication header, whose length is in units of 4 bytes, of which it leaves out two.
     fn authentication(&mut self, next: ValueId, at: Offset, behind: Cell) -> Condition {
         let is_authentication = self.number_is(next, ipproto::AH);
         let end = self.behind_units(at, 2, 2);
@@ -158,7 +158,7 @@ impl Lowering<'_> {
     }
 
     /// Returns the distance of the data behind a header. Its second byte counts units of two to the
-    /// power of `shift` bytes, without the first `more` bytes.
+    /// power of `shift` bytes; it leaves out `more` units.
     fn behind_units(&mut self, at: Offset, more: u32, shift: u32) -> ValueId {
         let count = self.values.load(Size::Byte, at + 1);
         let more = self.values.constant(more);
