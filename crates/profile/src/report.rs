@@ -200,7 +200,8 @@ pub struct Rates {
 /// The reader's own measurements with the processor's clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReaderClock {
-    /// Nanoseconds per packet between receiving a block and releasing it: reader and application.
+    /// Nanoseconds per delivered packet between receiving a block and releasing it: reader and
+    /// application.
     pub in_blocks_ns: f64,
     /// Processor time of the reader's thread in user space, from the kernel's accounting, in
     /// nanoseconds per packet on the interface.
