@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No experiment has that name.
-    #[error("no experiment is called {0}")]
+    #[error("unknown experiment {0}; ringtap bench --list lists them")]
     Unknown(String),
     /// The machine lacks something.
     #[error("{experiment}: {reason}")]

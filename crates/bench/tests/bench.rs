@@ -112,7 +112,7 @@ fn unknown_names() {
     let done = bench(&["nothing", "--ringtap", BENCH], folder.path());
     assert_eq!(done.status.code(), Some(2));
     let text = String::from_utf8_lossy(&done.stderr);
-    assert!(text.contains("no experiment is called nothing"), "{text}");
+    assert!(text.contains("unknown experiment nothing"), "{text}");
     let list = Command::new(BENCH).arg("--list").output();
     let list = list.expect("ringtap-bench runs").stdout;
     let list = String::from_utf8_lossy(&list);

@@ -133,7 +133,7 @@ pub enum UserSpaceReason {
     #[error("it tests the header that packets of all interfaces get")]
     CookedAtHook,
     /// The kernel refused the program.
-    #[error("the kernel refused the program of {instructions} instructions (error {errno})")]
+    #[error("the kernel rejected the program of {instructions} instructions (error {errno})")]
     Refused {
         /// The program's length.
         instructions: usize,
@@ -147,7 +147,7 @@ pub enum UserSpaceReason {
 #[non_exhaustive]
 pub enum Note {
     /// The kernel had no memory for the buffer.
-    #[error("the buffer has {obtained} bytes instead of {requested}: there is no memory for more")]
+    #[error("the buffer has {obtained} bytes instead of {requested}: not enough memory")]
     SmallerBuffer {
         /// Bytes asked for.
         requested: u64,

@@ -12,7 +12,7 @@ use crate::options::OptionError;
 #[non_exhaustive]
 pub enum Error {
     /// The device asks for an engine that does not exist.
-    #[error("{device}: there is no engine {engine:?}; engines are {}", known.join(", "))]
+    #[error("{device}: unknown engine {engine:?}; engines are {}", known.join(", "))]
     UnknownEngine {
         /// The device as given.
         device: String,

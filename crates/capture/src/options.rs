@@ -202,7 +202,7 @@ pub enum OptionError {
         value: u8,
     },
     /// [`CaptureOptions::cpus`].
-    #[error("option cpu: there is no processor {value}, numbers end at {}", CPUS_MAX - 1)]
+    #[error("option cpu: no processor {value}; the last one is {}", CPUS_MAX - 1)]
     Cpu {
         /// The processor's number.
         value: usize,
@@ -222,7 +222,7 @@ pub enum OptionError {
         engine: &'static str,
     },
     /// [`CaptureOptions::protocol`] at a tap, of packets that do not tell it.
-    #[error("option protocol: packets of {link_type} do not tell their protocol to a tap")]
+    #[error("option protocol: not supported at a tap on packets of {link_type}")]
     ProtocolOfLinkType {
         /// What packets begin with.
         link_type: LinkType,

@@ -61,7 +61,7 @@ pub enum ErrorKind {
     #[error("no earlier qualifier says what this value is")]
     NothingToInherit,
     /// A link type that cannot be filtered, in libpcap either.
-    #[error("there are no filters for link type {0}")]
+    #[error("filters are not supported on link type {0}")]
     UnknownLinkType(LinkType),
     /// The expression nests too deep.
     #[error("the expression nests deeper than {0} levels")]
@@ -70,7 +70,7 @@ pub enum ErrorKind {
     #[error("the expression is longer than {0} bytes")]
     TooLong(usize),
     /// The program is too long, or arithmetic needs too many intermediate values.
-    #[error("the expression needs too large a program")]
+    #[error("the expression needs a program that is too large")]
     TooLarge,
     /// The program would reject every packet.
     #[error("the expression rejects every packet")]
@@ -160,7 +160,7 @@ pub enum ErrorKind {
     NotHardware,
     /// A link type whose header does not contain the payload's protocol.
     #[error(
-        "link type {0} does not tell protocols: link[...], len, less, greater, inbound, outbound and ifindex are possible"
+        "packets of link type {0} have no protocol to test; use link[...], len, less, greater, inbound, outbound or ifindex"
     )]
     ProtocolsUnknown(&'static str),
     /// A packet access that is not 1, 2 or 4 bytes wide.
@@ -173,7 +173,7 @@ pub enum ErrorKind {
     #[error("division by zero")]
     DivisionByZero,
     /// A shift by more than 31 bits.
-    #[error("a shift is by at most 31 bits")]
+    #[error("a shift by more than 31 bits")]
     ShiftTooFar,
     /// A primitive that changes the offsets of later primitives, used where those offsets must not
     /// change.
@@ -186,7 +186,7 @@ pub enum ErrorKind {
     #[error("protochain is not possible behind headers of variable length")]
     ChainBehindVariable,
     /// A primitive that cannot be tested after `mpls` in an expression.
-    #[error("behind MPLS labels, {0} cannot be told")]
+    #[error("{0} cannot be tested behind MPLS labels")]
     BehindLabels(&'static str),
     /// A primitive that this link type does not support.
     #[error("{primitive} is not possible on link type {link}")]

@@ -12,7 +12,7 @@ pub enum NativeError {
         reason: String,
     },
     /// More instructions than [`MAX_INSNS`](crate::MAX_INSNS).
-    #[error("{0} instructions; native code is made of at most {MAX_INSNS}")]
+    #[error("the program has {0} instructions; native code supports at most {MAX_INSNS}")]
     TooLong(usize),
     /// An instruction outside classic BPF.
     #[error("instruction {at}: code {code:#06x} with these operands is not classic BPF")]

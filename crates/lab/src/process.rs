@@ -201,11 +201,11 @@ impl Running {
                 return Ok(());
             }
             if has_ended {
-                let reason = format!("ended before it told \"{text}\": {told}");
+                let reason = format!("ended before it printed \"{text}\": {told}");
                 return Err(io::Error::other(reason));
             }
             if Instant::now() > deadline {
-                let reason = format!("does not tell \"{text}\": {told}");
+                let reason = format!("does not print \"{text}\": {told}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
             thread::sleep(INTERVAL);

@@ -187,7 +187,7 @@ pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let mut advice = Vec::new();
     if report.packets.interface == 0 {
         advice.push(Advice::words(
-            "No packet came, so that there is nothing to say. Without -i, ringtap generates packets of its own.",
+            "No packets were captured. Without -i, ringtap generates packets of its own.",
         ));
         return advice;
     }

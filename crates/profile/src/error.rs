@@ -66,7 +66,7 @@ pub enum Error {
         r#source: std::io::Error,
     },
     /// An earlier profile has another format.
-    #[error("{} is no profile of ringtap: {source}", path.display())]
+    #[error("{} is not a profile of ringtap: {source}", path.display())]
     NotAProfile {
         /// The file.
         path: PathBuf,
@@ -74,7 +74,7 @@ pub enum Error {
         r#source: serde_json::Error,
     },
     /// An earlier profile has another version.
-    #[error("{} has form {found}, {} was expected", path.display(), crate::report::VERSION)]
+    #[error("{} has format version {found}; {} is supported", path.display(), crate::report::VERSION)]
     Version {
         /// The file.
         path: PathBuf,

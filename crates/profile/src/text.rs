@@ -352,7 +352,7 @@ fn method(text: &mut String, report: &Report) -> std::fmt::Result {
         method.ticks_per_ns
     )?;
     for what in &method.cannot_tell {
-        writeln!(text, "- can't tell {what}")?;
+        writeln!(text, "- unknown: {what}")?;
     }
     Ok(())
 }

@@ -112,7 +112,7 @@ fn check(report: &Report) {
     for expected in COMPONENTS.map(Component::title).into_iter().chain([
         "unexplained",
         "total",
-        "can't tell",
+        "unknown: ",
         "+0.0",
     ]) {
         assert!(text.contains(expected), "{expected} in {text}");

@@ -375,7 +375,7 @@ fn unknown_device() {
     let (code, error) = failure(&output);
     assert_eq!(code, Some(1));
     assert!(
-        error.contains("there is no device \"eth\\x1b9\"; devices are lo, veth0, any"),
+        error.contains("no such device: \"eth\\x1b9\"; devices are lo, veth0, any"),
         "{error}"
     );
     assert_eq!(output.stdout, b"");

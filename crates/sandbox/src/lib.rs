@@ -51,7 +51,7 @@ impl Needs {
 #[non_exhaustive]
 pub enum Obstacle {
     /// The kernel has no Landlock, or it is disabled.
-    #[error("the kernel does without Landlock")]
+    #[error("the kernel does not support Landlock")]
     NoLandlock,
     /// The kernel rejected the rules.
     #[error(transparent)]

@@ -26,7 +26,7 @@ const NAME: &str = "napi/";
 #[non_exhaustive]
 pub enum ReceiveThreadsError {
     /// The driver does not use NAPI in its present configuration.
-    #[error("{device}: there are no queues that the kernel polls (NAPI), and none for a thread")]
+    #[error("{device}: no queues that the kernel polls (NAPI)")]
     NoQueues {
         /// The interface.
         device: String,
@@ -39,7 +39,7 @@ pub enum ReceiveThreadsError {
     },
     /// The kernel does not report the threads, or reports their IDs in another PID namespace.
     #[error(
-        "{device}: the kernel does not tell the threads (Linux 6.8, in the initial PID namespace)"
+        "{device}: the kernel does not report the threads (it does from Linux 6.8 on, in the initial PID namespace)"
     )]
     NotTold {
         /// The interface.

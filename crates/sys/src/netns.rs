@@ -174,7 +174,7 @@ pub fn command_in<'c>(namespace: &Namespace, command: &'c mut Command) -> &'c mu
 #[derive(Debug, thiserror::Error)]
 pub enum UserNamespaceError {
     /// Only a process with one thread may do it (`user_namespaces(7)`): call it before all else.
-    #[error("a user namespace must be made before threads start: there are {0}")]
+    #[error("a user namespace must be created before threads start: there are {0} threads")]
     Threads(usize),
     /// The system forbids it: `user.max_user_namespaces`, `kernel.unprivileged_userns_clone`,
     /// AppArmor or a container's seccomp filter.

@@ -48,7 +48,7 @@ pub struct Group {
 
 /// The error for a group that the system does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no group {0:?}")]
+#[error("no such group: {0:?}")]
 pub struct NoSuchGroup(String);
 
 /// The reason why a file that exists is rejected; the inner error of what [`open`] returns.

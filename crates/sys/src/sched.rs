@@ -40,7 +40,7 @@ pub enum CpuListReason {
     #[error("a processor number is expected")]
     NotANumber,
     /// The number is too large.
-    #[error("processor numbers end at {}", CPUS_MAX - 1)]
+    #[error("the last processor number is {}", CPUS_MAX - 1)]
     TooLarge,
     /// A range ends below its beginning.
     #[error("the range ends before it begins")]

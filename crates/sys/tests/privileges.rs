@@ -210,7 +210,7 @@ fn unknown_users_are_refused() {
     let before = status("CapEff:");
     let error = become_user("no-such-user-here").expect_err("nobody has this name");
     assert!(matches!(&error, PrivilegeError::NoSuchUser { name } if name == "no-such-user-here"));
-    assert_eq!(error.to_string(), "there is no user \"no-such-user-here\"");
+    assert_eq!(error.to_string(), "no such user: \"no-such-user-here\"");
     assert_eq!(
         status("CapEff:"),
         before,

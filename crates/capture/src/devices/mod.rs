@@ -128,7 +128,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Call(#[from] ringtap_sys::Error),
     /// There is no device of this name, alternative name or number.
-    #[error("there is no device {name:?}")]
+    #[error("no such device: {name:?}")]
     NoSuchDevice {
         /// What was looked for.
         name: Name,

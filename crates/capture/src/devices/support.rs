@@ -35,7 +35,7 @@ pub enum Obstacle {
     #[error("needs {} (Linux {}.{} or later)", .0.name(), .0.since().0, .0.since().1)]
     KernelLacks(Feature),
     /// The kernel refuses the engine's smallest program.
-    #[error("the kernel refuses its program: {0}")]
+    #[error("the kernel rejects its program: {0}")]
     KernelRefuses(String),
 }
 

@@ -161,13 +161,13 @@ pub enum Reason {
         id: Option<u32>,
     },
     /// The driver refuses.
-    #[error("the driver refuses: {0}")]
+    #[error("the driver rejects the program: {0}")]
     DriverRefuses(ringtap_sys::bpf::Error),
     /// Tags would be missing from the packets.
     #[error("the driver takes VLAN tags out of packets before XDP sees them")]
     VlanTagsTakenOut,
     /// Programs there are not told when the adapter received a packet.
-    #[error("the adapter's stamps are not told there")]
+    #[error("the adapter's timestamps are not available there")]
     NoAdapterStamps,
     /// The kernel is older than 6.6, or was built without it.
     #[error("the kernel has no tcx (Linux 6.6)")]

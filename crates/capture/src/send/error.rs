@@ -14,7 +14,7 @@ pub enum SendError {
         device: String,
     },
     /// The device asks for a back-end that does not exist.
-    #[error("{device}: there is no way to send called {name:?}; there are {}", known.join(", "))]
+    #[error("{device}: unknown back-end {name:?}; back-ends are {}", known.join(", "))]
     UnknownBackEnd {
         /// The device as given.
         device: String,
@@ -132,7 +132,7 @@ impl Rejection {
     pub const fn text(self) -> &'static str {
         match self {
             Self::TooLong => "is longer than the interface takes",
-            Self::Invalid => "is no frame that the interface takes",
+            Self::Invalid => "is not a frame that the interface accepts",
         }
     }
 }

@@ -151,7 +151,7 @@ pub(crate) fn no_clock_is_told_at_the_opening() {
     let source: Box<dyn Source> = source.unwrap_or_else(|error| panic!("{error}"));
     let description = source.describe();
     assert_eq!(description.engine, "tcx");
-    let text = "not at XDP in the driver: the adapter's stamps are not told there";
+    let text = "not at XDP in the driver: the adapter's timestamps are not available there";
     let note = Note::PassedOver(text.to_owned());
     assert!(description.notes.contains(&note), "{description}");
 }

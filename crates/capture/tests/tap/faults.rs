@@ -222,7 +222,7 @@ pub(crate) fn takes_less_where_the_group_has_no_more() {
     for engine in ENGINES {
         let device = format!("{engine}:{}", pair.right.device);
         let text = child_output(&pair, SHORT_OF_MEMORY, &device, Some(group.path()));
-        let note = format!("instead of {TOO_MUCH}: there is no memory for more");
+        let note = format!("instead of {TOO_MUCH}: not enough memory");
         assert!(text.contains(&note), "{text}");
         assert!(text.ends_with(" came\n"), "{text}");
     }

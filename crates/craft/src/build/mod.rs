@@ -68,10 +68,10 @@ pub enum BuildError {
         expected: &'static str,
     },
     /// The description has no layers.
-    #[error("a description without layers")]
+    #[error("the description has no layers")]
     Empty,
     /// An unknown layer.
-    #[error("{place}: there is no layer {name:?}; {}", instead_of(name))]
+    #[error("{place}: unknown layer {name:?}; {}", instead_of(name))]
     Layer {
         /// The place: its character in a text, or its number in a file.
         place: String,

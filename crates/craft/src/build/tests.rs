@@ -133,7 +133,7 @@ fn a_file_has_several_packets() {
     let message = error(path.to_str().expect("UTF-8"));
     assert_eq!(
         message,
-        "packet 0: layer 1: there is no layer \"ether\"; write eth"
+        "packet 0: layer 1: unknown layer \"ether\"; write eth"
     );
 }
 
@@ -143,7 +143,7 @@ fn mistakes_are_named() {
         ("", "without layers"),
         ("eth/", "a layer such as ipv4"),
         ("eth ipv4", "at character 5: expected / and another layer"),
-        ("eth/ipv5", "no layer \"ipv5\""),
+        ("eth/ipv5", "unknown layer \"ipv5\""),
         (
             "eth/ipv4(to=1)",
             "ipv4 has no field \"to\"; it has options, tos",
@@ -157,11 +157,11 @@ fn mistakes_are_named() {
         ("eth/udp", "udp: it must follow"),
         (
             "eth/ip/udp",
-            "at character 5: there is no layer \"ip\"; write ipv4 or ipv6",
+            "at character 5: unknown layer \"ip\"; write ipv4 or ipv6",
         ),
         (
             "eth/ipv4/ud(dport=1)/tcp",
-            "at character 10: there is no layer \"ud\"; layers are eth, vlan",
+            "at character 10: unknown layer \"ud\"; layers are eth, vlan",
         ),
         ("eth/ipv4/icmpv6", "icmpv6: it must follow ipv6"),
         ("eth/ipv4/udp/zeros(65520)", "more than 65535"),

@@ -54,11 +54,11 @@ pub enum RuleError {
     Form,
     /// An unknown field.
     #[error(
-        "there is no field {0:?}; there are eth, ip, port (each also with .src and .dst) and vlan"
+        "unknown field {0:?}; fields are eth, ip, port (each also with .src and .dst) and vlan"
     )]
     Field(String),
     /// An invalid value for the field.
-    #[error("{value:?} is no {what}")]
+    #[error("{value:?} is not a valid {what}")]
     Value {
         /// The given value.
         value: String,

@@ -21,7 +21,7 @@ fn hook(number: c_int) -> Option<Hook> {
 }
 
 fn translate(program: &BpfProgram, number: c_int) -> Result<Vec<u64>, String> {
-    let hook = hook(number).ok_or_else(|| format!("there is no hook {number}"))?;
+    let hook = hook(number).ok_or_else(|| format!("unknown hook {number}"))?;
     let program = bpf::program(program.insns()).ok_or("BPF program is not valid")?;
     let mut assembler = lower::standalone(&program, hook).map_err(|error| error.to_string())?;
     assembler.allow_long_jumps(true);

@@ -15,7 +15,7 @@ fn set(handle: &Pcap, engine: &str) -> c_int {
     }
     let mut names = ringtap_capture::ENGINES.iter().map(|engine| engine.name);
     if !names.any(|name| name == engine) {
-        return handle.fail(format_args!("there is no engine {engine:?}"));
+        return handle.fail(format_args!("unknown engine {engine:?}"));
     }
     let mut settings = lock(&handle.settings);
     let device = settings.device.to_bytes();

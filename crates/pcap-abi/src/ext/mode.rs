@@ -36,7 +36,7 @@ fn set(handle: &Pcap, mode: c_int) -> c_int {
         CAPTURE => to_packets(reading),
         STATISTICS => Counting::begin(live, reading.program.as_ref())
             .and_then(|counting| to_statistics(reading, counting)),
-        other => Err(format!("there is no mode {other}")),
+        other => Err(format!("unknown mode {other}")),
     };
     match changed {
         Ok(()) => 0,

@@ -77,7 +77,7 @@ impl ForeignArgs {
             (
                 self.protocol.is_some(),
                 "-T",
-                "the protocol is told by ports only; write the packets by -w and read them by tcpdump -T",
+                "not supported: ringtap finds the protocol by the ports; use -w, and read the file with tcpdump -T",
             ),
             (
                 self.skip.is_some(),

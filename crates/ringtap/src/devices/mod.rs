@@ -20,7 +20,7 @@ pub(crate) enum DevicesError {
     #[error(transparent)]
     List(#[from] DeviceError),
     /// There is no device of that name.
-    #[error("there is no device \"{}\"; devices are {known}", devices::escape(name.as_bytes()))]
+    #[error("no such device: \"{}\"; devices are {known}", devices::escape(name.as_bytes()))]
     NoSuchDevice {
         name: String,
         /// The names that there are, with commas between.

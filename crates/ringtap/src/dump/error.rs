@@ -38,13 +38,13 @@ pub(crate) enum DumpError {
         earlier: u64,
     },
     /// What is no file can't be followed by another.
-    #[error("{}: is no file, so -C and -G have no meaning", name_of(path))]
+    #[error("{}: is not a file; -C and -G need one", name_of(path))]
     NoRotation { path: PathBuf },
     /// The input tells of no interface, so a pcap file's header can't be written.
     #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
     NoLinkType { path: PathBuf },
     /// What would be overwritten by an index is none.
-    #[error("{}: is no index, and is not overwritten by one", path.display())]
+    #[error("{}: exists and is not an index; it is not overwritten", path.display())]
     NoIndex { path: PathBuf },
     /// Input and output are the same file.
     #[error("{}: is both read and written; writing would destroy it", path.display())]

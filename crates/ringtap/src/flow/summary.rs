@@ -144,7 +144,7 @@ impl Summary {
             (counters.fragments_alone, "fragments without the first one"),
             (
                 counters.fragments_evicted,
-                "fragmented datagrams forgotten for want of room",
+                "fragmented datagrams dropped because the table was full",
             ),
             (counters.evicted(), "flows ended because the cache was full"),
             (dropped.hook.unwrap_or(0), "packets dropped at the hook"),

@@ -196,7 +196,7 @@ impl RunTally {
             self.reordered
         );
         if self.far_behind > 0 {
-            let what = "packets too far behind to be told from doubles";
+            let what = "packets that arrived too late to be checked for duplicates";
             text.push_str(&counted_as(self.far_behind, what));
             text.push('\n');
         }

@@ -42,7 +42,7 @@ enum Failure {
     SameFile { path: PathBuf },
     #[error("no engine could be profiled")]
     Nothing,
-    #[error("there is no packet to profile on {device}: it has no interface of its own; name one")]
+    #[error("{device}: cannot profile, since it is not an interface; name one")]
     Any { device: String },
 }
 

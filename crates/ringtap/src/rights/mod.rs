@@ -96,7 +96,7 @@ impl fmt::Display for Reason {
         match self {
             Self::NoUser => {
                 let names = privileges::UNPRIVILEGED.join(" or ");
-                write!(f, "there is no user {names}")
+                write!(f, "no such user: {names}")
             }
             Self::Obstacle(obstacle) => obstacle.fmt(f),
         }

@@ -344,7 +344,7 @@ fn foreign() {
     let output = finished(dump().arg("-r").arg(&path).arg("--index"));
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(
-        stderr(&output).contains("is no index"),
+        stderr(&output).contains("is not an index"),
         "{}",
         stderr(&output)
     );

@@ -99,7 +99,7 @@ fn no_group() {
         let output = folder.run(&format!("{line} --group no-such-group"));
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{line}: {text}");
-        assert!(text.contains("there is no group"), "{line}: {text}");
+        assert!(text.contains("no such group"), "{line}: {text}");
         for name in names.iter().filter(|name| !name.ends_with('*')) {
             assert!(!folder.path(name).exists(), "{line}: {name}");
         }

@@ -137,12 +137,7 @@ pub(crate) fn all_or_none() {
         ("-w", name("no-folder/records.csv"), 1, "No such file"),
         ("-w", new.clone(), 2, "is written to already"),
         ("-w", name("./old.json"), 2, "is written to already"),
-        (
-            "-Z",
-            "nobody-has-this-name".to_owned(),
-            2,
-            "there is no user",
-        ),
+        ("-Z", "nobody-has-this-name".to_owned(), 2, "no such user"),
     ];
     for (option, last, status, told) in cases {
         let mut command = Command::new(RINGTAP);

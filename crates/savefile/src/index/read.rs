@@ -12,10 +12,10 @@ pub enum IndexError {
     #[error("it cannot be read: {0}")]
     Read(io::Error),
     /// The index was not finished, or the file is not an index.
-    #[error("it is no index, or one that was not finished")]
+    #[error("not an index, or not a finished one")]
     NoIndex,
     /// The index has an unknown version.
-    #[error("it has version {0}, which is not known")]
+    #[error("unsupported version {0}")]
     Version(u8),
     /// The index belongs to another file, or the capture was changed since.
     #[error("it was made for another file, or the file was changed since")]

@@ -195,7 +195,7 @@ pub enum ReadErrorKind {
         found: [u8; 4],
     },
     /// A pcapng file without any interface description block.
-    #[error("the file ends without an interface description block")]
+    #[error("the file has no interface description block")]
     NoInterface,
     /// A packet of an interface that the section does not describe.
     #[error(

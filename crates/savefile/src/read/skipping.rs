@@ -47,7 +47,7 @@ fn from(file: &File, at: u64, compression: Compression) -> io::Result<Input> {
         (_, Compression::Zstd) if begins(0, Codec::Zstd(0).begin()) => Codec::Zstd(0).begin(),
         (_, Compression::Lz4) if begins(0, Codec::Lz4.begin()) => Codec::Lz4.begin(),
         _ => {
-            let message = format!("no {compression} data begin where the index says so");
+            let message = format!("no {compression} data at the place that the index names");
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
     };

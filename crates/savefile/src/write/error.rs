@@ -56,7 +56,7 @@ pub enum WriteErrorKind {
         packets: u64,
     },
     /// An earlier call failed, possibly within a record: nothing can be appended.
-    #[error("the output failed before")]
+    #[error("an earlier write to the output failed")]
     FailedBefore,
     /// A pcap file holds packets of only one link type.
     #[error(

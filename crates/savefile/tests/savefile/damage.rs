@@ -144,7 +144,7 @@ fn pcapng_section_headers() {
     expect(
         &ng.section(),
         0,
-        "offset 28: the file ends without an interface description block",
+        "offset 28: the file has no interface description block",
     );
     expect(
         &[ng.prelude(), ng.framed(0x0a0d_0d0a, 28, &body, 32)].concat(),

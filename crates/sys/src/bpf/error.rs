@@ -101,13 +101,13 @@ pub enum Hint {
     #[error("the kernel is built without bpf(2)")]
     NoBpf,
     /// The hook takes one program, and another is attached.
-    #[error("another XDP program is attached to the device; tcx takes many")]
+    #[error("another XDP program is attached to the device; use tcx, which supports several")]
     XdpTaken,
     /// The chain changed between its query and the request.
     #[error("the tcx chain has changed since it was queried")]
     ChainChanged,
     /// The driver rejects XDP with these settings, or does not support native XDP.
-    #[error("the driver does not take XDP in this mode with the device's MTU and offloads")]
+    #[error("the driver does not support XDP in this mode with the device's MTU and offloads")]
     DriverRefuses,
     /// The memory limit of the control group is reached; before 5.11, `RLIMIT_MEMLOCK`.
     #[error("the memory limit of the control group (before Linux 5.11: RLIMIT_MEMLOCK) is reached")]

@@ -474,7 +474,7 @@ mod tests {
         }
         let short = message(&[attribute(4, &[1, 2])]);
         let error = Link::parse(&short).expect_err("an MTU of two bytes");
-        let text = "malformed netlink answer: IFLA_MTU at byte 20: 2 of 4 bytes";
+        let text = "malformed netlink reply: IFLA_MTU at byte 20: 2 of 4 bytes";
         assert_eq!(error.to_string(), text);
         let mut endless = whole;
         endless[16..18].copy_from_slice(&0_u16.to_ne_bytes());

@@ -37,7 +37,7 @@ pub enum Error {
     #[error(transparent)]
     Call(#[from] crate::Error),
     /// The reply does not have the prescribed format.
-    #[error("malformed netlink answer: {what} at byte {offset}: {found} of {expected} bytes")]
+    #[error("malformed netlink reply: {what} at byte {offset}: {found} of {expected} bytes")]
     Malformed {
         /// The part that was parsed.
         what: &'static str,

@@ -58,7 +58,7 @@ pub enum GeometryError {
         least: u64,
     },
     /// The buffer has more blocks than the kernel can count.
-    #[error("a buffer of {buffer} bytes is too large: at most {most} can be had")]
+    #[error("a buffer of {buffer} bytes is too large: the maximum is {most}")]
     BufferTooLarge {
         /// The requested buffer, in bytes.
         buffer: u64,

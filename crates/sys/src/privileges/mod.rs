@@ -44,13 +44,13 @@ pub enum PrivilegeError {
     #[error(transparent)]
     Call(#[from] Error),
     /// The system has no such user.
-    #[error("there is no user {name:?}")]
+    #[error("no such user: {name:?}")]
     NoSuchUser {
         /// The name that was looked for.
         name: String,
     },
     /// Other threads would keep their privileges.
-    #[error("privileges must be dropped before threads start: there are {0}")]
+    #[error("privileges must be dropped before threads start: there are {0} threads")]
     Threads(usize),
     /// The kernel reported success, but the thread still has a privilege.
     #[error("privileges were not dropped for good: {0}")]
