@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::flow::{Collector, Listen, Network};
+use crate::flow::{CollectorAddress, ListenAddress, Network};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod foreign;
@@ -384,7 +384,7 @@ pub(crate) struct FlowArgs {
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
-    pub(crate) collect: Option<Listen>,
+    pub(crate) collect: Option<ListenAddress>,
     /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given
     /// several times
     #[arg(long, value_name = "CIDR", requires = "collect")]
@@ -442,7 +442,7 @@ pub(crate) struct RecordArgs {
     /// Send records to this collector: udp:HOST:PORT, or tcp:HOST:PORT for IPFIX; may be given
     /// several times
     #[arg(long, value_name = "udp:HOST:PORT")]
-    pub(crate) export: Vec<Collector>,
+    pub(crate) export: Vec<CollectorAddress>,
     /// Protocol of --export
     #[arg(
         long = "version",

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use ringtap_capture::Error;
 use ringtap_flow::OptionError;
 
-use super::collect::CollectError;
 use super::outputs::OutputError;
 use crate::input::InputError;
 use crate::rights::RightsError;
@@ -30,12 +29,15 @@ pub(crate) enum FlowError {
     /// An input file could not be opened.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Records cannot leave.
+    /// Times that no record of the run has room for.
+    #[error("--nano is for IPFIX: NetFlow v5 and v9 have times in milliseconds")]
+    NanosInNetflow,
+    /// Two names of one file of records.
+    #[error("{}: is written to already, as {}", path.display(), other.display())]
+    WrittenTwice { path: PathBuf, other: PathBuf },
+    /// Records cannot leave, or cannot be collected.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Records of other exporters cannot be collected.
-    #[error(transparent)]
-    Collect(#[from] CollectError),
     /// Printing failed.
     #[error("standard output: {0}")]
     Print(io::Error),
@@ -57,7 +59,11 @@ impl FlowError {
     /// 2 for wrong usage, 1 for all else.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::LiveOnly { .. } | Self::SameFile { .. } | Self::Meter(_) => crate::exit::USAGE,
+            Self::LiveOnly { .. }
+            | Self::SameFile { .. }
+            | Self::Meter(_)
+            | Self::NanosInNetflow
+            | Self::WrittenTwice { .. } => crate::exit::USAGE,
             Self::Output(error) if error.is_usage() => crate::exit::USAGE,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
                 crate::exit::status_of(error)

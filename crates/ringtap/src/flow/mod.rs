@@ -26,9 +26,9 @@ use crate::cli::FlowArgs;
 use crate::input;
 use crate::notice::notice;
 use crate::rights::{self, NamedFiles, Rights};
-pub(crate) use collect::{Listen, Network};
+pub(crate) use collect::Network;
 use error::FlowError;
-pub(crate) use outputs::Collector;
+pub(crate) use outputs::{CollectorAddress, ListenAddress};
 
 /// Runs the command.
 pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
@@ -48,10 +48,10 @@ pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
 }
 
 fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
-    outputs::check(&args.records)?;
+    outlets::check(&args.records)?;
     let rights = Rights::begin(&args.rights, named_files(args), None)?;
-    if let Some(listen) = &args.collect {
-        return collect::run(args, listen, &rights);
+    if let Some(address) = &args.collect {
+        return collect::run(args, address, &rights);
     }
     let expression = args.filter.join(" ");
     let filter = (!expression.trim().is_empty())

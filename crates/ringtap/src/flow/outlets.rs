@@ -1,32 +1,145 @@
 //! Where records go: every output that was asked for.
 
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ringtap_flow::export::{ExportOptions, Refresh};
 use ringtap_flow::{FlowRecord, FlowSink};
 
 use super::error::FlowError;
-use super::outputs::Outputs;
-use super::probe::print_tables;
+use super::outputs::{FileFormat, Origin, OutputError, OutputOptions, Outputs};
+use super::plan;
 use super::talkers::Talkers;
+use crate::cli::{FlowArgs, Protocol, RecordArgs};
+use crate::notice::notice;
+use crate::output::Output;
+
+/// The headers of IPv6 and UDP, which a message shares its datagram with, in bytes.
+const HEADERS: u16 = 48;
 
 /// All outputs of a run.
 pub(crate) struct Outlets {
     /// Who sends and receives most.
-    pub(crate) talkers: Option<Talkers>,
+    talkers: Option<Talkers>,
     /// Collectors and files.
     pub(crate) outputs: Outputs,
 }
 
+/// Refuses what contradicts itself, before anything is opened.
+///
+/// # Errors
+/// When `--nano` would be of no effect.
+pub(crate) fn check(args: &RecordArgs) -> Result<(), FlowError> {
+    let is_ipfix = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ipfix");
+    if args.nano && args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix) {
+        return Err(FlowError::NanosInNetflow);
+    }
+    Ok(())
+}
+
 impl Outlets {
+    /// Opens what the command line names. Where one of the files cannot be opened, all are as they were.
+    pub(crate) fn open(args: &FlowArgs) -> Result<Self, FlowError> {
+        let records = &args.records;
+        // Records take the place of tables on standard output.
+        let is_taken = records.write.iter().any(|path| path == Path::new("-"));
+        let has_tables = args.report.top > 0 && !is_taken;
+        let mut outputs = Outputs::new(options(args), &records.export)?;
+        let formats = records.write.iter().map(|path| FileFormat::of(path));
+        let formats: Vec<_> = formats.collect::<Result<_, _>>()?;
+        let files = open_files(records, has_tables)?;
+        for ((path, format), file) in records.write.iter().zip(formats).zip(files) {
+            outputs.add_file(path, format, move || file.emptied());
+        }
+        Ok(Self {
+            talkers: has_tables.then(|| Talkers::new(args.report.top)),
+            outputs,
+        })
+    }
+
+    /// Takes a record of another exporter.
+    pub(crate) fn collected(&mut self, record: &FlowRecord, origin: &Origin) {
+        self.count(record);
+        self.outputs.collected(record, origin);
+    }
+
+    fn count(&mut self, record: &FlowRecord) {
+        if let Some(talkers) = &mut self.talkers {
+            talkers.count(record);
+        }
+    }
+
     /// Prints the tables of what came since they were printed last.
     pub(crate) fn print_tables(&mut self) -> Result<(), FlowError> {
-        print_tables(self.talkers.as_mut())
+        let Some(talkers) = &mut self.talkers else {
+            return Ok(());
+        };
+        let text = talkers.take();
+        let mut output = io::stdout().lock();
+        let written = output.write_all(text.as_bytes());
+        match written.and_then(|()| output.flush()) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(FlowError::Print(error)),
+            _ => Ok(()),
+        }
     }
 }
 
 impl FlowSink for Outlets {
     fn record(&mut self, record: &FlowRecord) {
-        if let Some(talkers) = &mut self.talkers {
-            talkers.count(record);
-        }
+        self.count(record);
         self.outputs.record(record);
     }
+}
+
+fn options(args: &FlowArgs) -> OutputOptions {
+    let (records, meter) = (&args.records, &args.meter);
+    let export = ExportOptions {
+        version: records.protocol.into(),
+        domain: records.domain,
+        max_message: records.mtu.saturating_sub(HEADERS),
+        refresh: Some(Refresh {
+            interval: records.template_interval,
+            messages: records.template_messages,
+        }),
+        sampling: plan::sampling(args).unwrap_or_default(),
+        nanos: records.nano,
+        ..ExportOptions::default()
+    };
+    // Collected records were cut by the time-outs of others.
+    let is_metering = args.collect.is_none();
+    let time_out = |time| if is_metering { time } else { Duration::ZERO };
+    OutputOptions {
+        export,
+        active: time_out(meter.active),
+        inactive: time_out(meter.inactive),
+        wait: is_metering && args.source.interface.is_none(),
+        notify: |text| notice(text),
+    }
+}
+
+/// Opens the files in order; `has_tables` tells whether something is printed beside them.
+fn open_files(args: &RecordArgs, has_tables: bool) -> Result<Vec<Output>, FlowError> {
+    let mut opened: Vec<Output> = Vec::with_capacity(args.write.len());
+    for path in &args.write {
+        let twice = |other: &Path| FlowError::WrittenTwice {
+            path: path.clone(),
+            other: other.to_path_buf(),
+        };
+        let output = Output::open(path, args.files.access());
+        let output = output.map_err(|source| OutputError::File {
+            path: path.clone(),
+            source,
+        })?;
+        let mut before = args.write.iter().zip(&opened);
+        if let Some((other, _)) = before.find(|(_, other)| other.is_same(&output)) {
+            return Err(twice(other));
+        }
+        if has_tables && output.is_standard_output() {
+            return Err(twice(Path::new("standard output")));
+        }
+        opened.push(output);
+    }
+    Ok(opened)
 }

@@ -1,7 +1,5 @@
 //! A meter and its outputs, fed with blocks of packets, or packet by packet from a mapped file.
 
-use std::io::{self, Write as _};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{BarePackets, Block, FileSource, Interface, Packet, Timestamp, Visitor};
@@ -11,10 +9,8 @@ use ringtap_sys::memory;
 use super::error::FlowError;
 use super::feeder::Feeder;
 use super::outlets::Outlets;
-use super::outputs::{Outputs, Setting};
 use super::plan;
 use super::summary::Summary;
-use super::talkers::Talkers;
 use super::threads::Threads;
 use crate::cli::FlowArgs;
 use crate::notice::raw;
@@ -58,10 +54,7 @@ impl Probe {
         let threads = args.meter.threads;
         let report = &args.report;
         let options = plan::meter_options(args);
-        let outlets = Outlets {
-            talkers: talkers(args),
-            outputs: Outputs::open(&args.records, setting(args))?,
-        };
+        let outlets = Outlets::open(args)?;
         let work = if threads > 1 || readers > 1 {
             let threads = Threads::new(&options, threads, readers, outlets)?;
             Work::Threads(Box::new(threads))
@@ -288,41 +281,6 @@ pub(crate) fn prepare(meter: &Meter) {
     for addresses in meter.addresses() {
         // Where the kernel has none, small ones do.
         let _ = memory::prefer_large_pages(addresses);
-    }
-}
-
-/// The tables, unless records take their place on standard output.
-pub(crate) fn talkers(args: &FlowArgs) -> Option<Talkers> {
-    let top = args.report.top;
-    let taken = args.records.write.iter().any(|path| path == Path::new("-"));
-    (top > 0 && !taken).then(|| Talkers::new(top))
-}
-
-/// What outputs are told of the run.
-fn setting(args: &FlowArgs) -> Setting {
-    Setting {
-        sampling: plan::sampling(args).unwrap_or_default(),
-        active: args.meter.active,
-        inactive: args.meter.inactive,
-        can_wait: args.source.interface.is_none(),
-        has_tables: talkers(args).is_some(),
-    }
-}
-
-/// Prints the tables of what came since they were printed last.
-pub(crate) fn print_tables(talkers: Option<&mut Talkers>) -> Result<(), FlowError> {
-    let Some(talkers) = talkers else {
-        return Ok(());
-    };
-    let text = talkers.take();
-    let mut output = io::stdout().lock();
-    let written = output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush());
-    match written {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(FlowError::Print(error)),
-        _ => Ok(()),
     }
 }
 

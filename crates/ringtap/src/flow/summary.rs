@@ -7,9 +7,9 @@ use ringtap_capture::Stats;
 use ringtap_flow::{Counters, EndReason};
 use serde::Serialize;
 
-use super::outputs::OutputReport;
+use super::outputs::{ExportReport, FileReport, OutputReport};
 use crate::losses::JsonDropped;
-use crate::notice::counted_as;
+use crate::notice::{counted, counted_as};
 
 /// The figures of one run beside the meter's own.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Summary {
             let object = serde_json::to_string(&self.json(counters, memory, outputs));
             return object.unwrap_or_default() + "\n";
         }
-        self.lines(counters, memory) + &outputs.lines()
+        self.lines(counters, memory) + &output_lines(outputs)
     }
 
     fn json(&self, counters: &Counters, memory: usize, outputs: &OutputReport) -> Json {
@@ -177,5 +177,46 @@ impl Summary {
             memory >> 20
         );
         text
+    }
+}
+
+/// A line for each output, and for each kind of loss that happened.
+pub(super) fn output_lines(report: &OutputReport) -> String {
+    let mut text = String::new();
+    for export in &report.exports {
+        export_lines(export, &mut text);
+    }
+    for FileReport { file, records } in &report.files {
+        let _ = writeln!(text, "{file}: {} written", counted(*records, "record"));
+    }
+    text
+}
+
+fn export_lines(export: &ExportReport, text: &mut String) {
+    let name = &export.collector;
+    let _ = writeln!(
+        text,
+        "{name}: {} exported in {}, {}",
+        counted(export.flows, "record"),
+        counted(export.messages, "message"),
+        counted(export.bytes, "byte")
+    );
+    if let Some(connections) = export.connections {
+        let _ = writeln!(text, "{name}: connected {}", counted(connections, "time"));
+    }
+    let losses = [
+        (export.lost_flows, "records lost on the way out"),
+        (export.lost_messages, "messages lost on the way out"),
+        (
+            export.not_expressible,
+            "flows of IPv6 left out, which NetFlow v5 has no record for",
+        ),
+        (
+            export.clamped,
+            "records with times cut to the 49 days of NetFlow's clock",
+        ),
+    ];
+    for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "{name}: {}", counted_as(count, what));
     }
 }

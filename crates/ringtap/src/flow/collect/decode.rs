@@ -22,7 +22,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// What has come so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     pub(super) datagrams: u64,
     pub(super) bytes: u64,
     /// Messages by version.

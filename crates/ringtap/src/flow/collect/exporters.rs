@@ -157,7 +157,7 @@ fn parser(version: u16) -> NetflowParser {
 
 /// What an exporter has sent, and what was forgotten of it for want of room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct PeerCounters {
+pub(crate) struct PeerCounters {
     pub(super) datagrams: u64,
     pub(super) records: u64,
     pub(super) sources_forgotten: u64,
@@ -214,7 +214,7 @@ impl Held {
 
 /// An exporter, as it is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct PeerReport {
+pub(crate) struct PeerReport {
     pub(super) exporter: String,
     pub(super) sources: usize,
     #[serde(flatten)]

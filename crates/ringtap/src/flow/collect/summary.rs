@@ -1,66 +1,41 @@
 //! What was collected and lost, as lines for people and as one JSON object for scripts.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use serde::Serialize;
 
 use super::super::outputs::OutputReport;
-use super::decode::Counters;
+use super::super::summary::output_lines;
 use super::exporters::PeerReport;
+use super::receive::CollectReport;
 use crate::notice::counted_as;
 
 /// Exporters that people are shown; those of which something was forgotten come first.
 const SHOWN: usize = 10;
 
 /// The figures of a run.
-pub(super) struct Summary {
-    pub(super) elapsed: Duration,
-    pub(super) counters: Counters,
-    /// Datagrams that the kernel dropped for want of room in the socket.
-    pub(super) dropped: Option<u64>,
-    pub(super) outputs: OutputReport,
-    /// Exporters that are remembered, and what came of some of them.
-    pub(super) known: usize,
-    pub(super) exporters: Vec<PeerReport>,
-    /// Datagrams of others than `--allow` names.
-    pub(super) not_allowed: u64,
-}
-
 #[derive(Serialize)]
-struct Json<'a> {
-    seconds: f64,
+pub(super) struct Summary {
+    pub(super) seconds: f64,
     #[serde(flatten)]
-    counters: &'a Counters,
-    not_allowed: u64,
-    known_exporters: usize,
-    exporters: &'a [PeerReport],
-    dropped: Option<u64>,
+    pub(super) collected: CollectReport,
     #[serde(flatten)]
-    outputs: &'a OutputReport,
+    pub(super) outputs: OutputReport,
 }
 
 impl Summary {
     /// The summary as a text that ends a line.
     pub(super) fn text(&self, json: bool) -> String {
         if json {
-            let object = serde_json::to_string(&Json {
-                seconds: self.elapsed.as_secs_f64(),
-                counters: &self.counters,
-                not_allowed: self.not_allowed,
-                known_exporters: self.known,
-                exporters: &self.exporters,
-                dropped: self.dropped,
-                outputs: &self.outputs,
-            });
-            return object.unwrap_or_default() + "\n";
+            return serde_json::to_string(self).unwrap_or_default() + "\n";
         }
         self.lines()
     }
 
     fn lines(&self) -> String {
         let mut text = String::new();
-        let counters = &self.counters;
+        let collected = &self.collected;
+        let counters = &collected.counters;
         let always = [
             (counters.datagrams, "datagrams"),
             (counters.records, "records of flows"),
@@ -77,7 +52,7 @@ impl Summary {
             ),
             (counters.malformed, "datagrams with errors"),
             (
-                self.not_allowed,
+                collected.not_allowed,
                 "datagrams from addresses outside --allow, not decoded",
             ),
             (
@@ -105,7 +80,7 @@ impl Summary {
                 "records of IPFIX missing by their sequence numbers",
             ),
             (
-                self.dropped.unwrap_or(0),
+                collected.dropped.unwrap_or(0),
                 "datagrams dropped by the kernel: the socket had no room",
             ),
         ];
@@ -115,14 +90,18 @@ impl Summary {
         for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
             let _ = writeln!(text, "{}", counted_as(count, what));
         }
-        for exporter in self.exporters.iter().take(SHOWN) {
+        for exporter in collected.exporters.iter().take(SHOWN) {
             let _ = writeln!(text, "{}", line(exporter));
         }
-        if let Some(more) = self.known.checked_sub(SHOWN).filter(|&more| more > 0) {
+        if let Some(more) = collected
+            .known_exporters
+            .checked_sub(SHOWN)
+            .filter(|&more| more > 0)
+        {
             let _ = writeln!(text, "{more} more exporters");
         }
-        text.push_str(&self.outputs.lines());
-        let _ = writeln!(text, "{:.3} seconds", self.elapsed.as_secs_f64());
+        text.push_str(&output_lines(&self.outputs));
+        let _ = writeln!(text, "{:.3} seconds", self.seconds);
         text
     }
 }

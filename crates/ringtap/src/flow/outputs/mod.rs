@@ -4,117 +4,108 @@
 //! collectors ([`export`]), files ([`file`]). A collector that is down costs its records, which are
 //! counted; a file that cannot be written ends the run.
 
+mod address;
+mod error;
 mod export;
 mod file;
 mod origin;
 mod report;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringtap_flow::export::{ExportError, ExportOptions, Refresh, Statistics};
-use ringtap_flow::{FlowRecord, Sampling};
+use ringtap_flow::FlowRecord;
+use ringtap_flow::export::{ExportOptions, Statistics};
 
-use crate::cli::{Protocol, RecordArgs};
-pub(crate) use export::{Collector, CollectorError};
-use export::{Exporters, Patience};
+pub(crate) use address::{CollectorAddress, ListenAddress, socket_error};
+pub(crate) use error::OutputError;
+use export::Exporters;
+pub(crate) use file::FileFormat;
 use file::RecordFile;
 pub(crate) use origin::Origin;
-pub(crate) use report::OutputReport;
+pub(crate) use report::{ExportReport, FileReport, OutputReport};
 
 /// Records of a live run are on their way to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Why records cannot leave.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OutputError {
-    /// Times that no record of the run has room for.
-    #[error("--nano is for IPFIX: NetFlow v5 and v9 have times in milliseconds")]
-    NanosInNetflow,
-    /// The protocol cannot express what was asked for.
-    #[error(transparent)]
-    Protocol(#[from] ExportError),
-    /// A collector cannot be reached by what was asked for.
-    #[error(transparent)]
-    Collector(#[from] CollectorError),
-    /// A file cannot be made or written.
-    #[error(transparent)]
-    File(#[from] file::FileError),
+/// Options of [`Outputs`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputOptions {
+    /// Protocol, sampling and messages. Over TCP and in files messages are longer and templates are
+    /// not repeated.
+    pub(crate) export: ExportOptions,
+    /// The time-outs of the meter, which the exported statistics contain.
+    pub(crate) active: Duration,
+    /// The same for flows without packets.
+    pub(crate) inactive: Duration,
+    /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be
+    /// lost meanwhile. Without waiting, records are lost and counted.
+    pub(crate) wait: bool,
+    /// Takes a message for people each time that a collector cannot be reached, or can be again.
+    pub(crate) notify: fn(&str),
 }
 
-impl OutputError {
-    /// Whether another command line would mend it.
-    pub(crate) fn is_usage(&self) -> bool {
-        match self {
-            Self::NanosInNetflow | Self::Protocol(_) => true,
-            Self::Collector(error) => error.is_usage(),
-            Self::File(error) => error.is_usage(),
+impl Default for OutputOptions {
+    /// Options of IPFIX, without waiting; messages for people are dropped.
+    fn default() -> Self {
+        Self {
+            export: ExportOptions::default(),
+            active: Duration::ZERO,
+            inactive: Duration::ZERO,
+            wait: false,
+            notify: |_| (),
         }
     }
 }
 
-/// Refuses what contradicts itself, before anything is opened.
-///
-/// # Errors
-/// When `--nano` would be of no effect.
-pub(crate) fn check(args: &RecordArgs) -> Result<(), OutputError> {
-    let is_ipfix = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ipfix");
-    if args.nano && args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix) {
-        return Err(OutputError::NanosInNetflow);
-    }
-    Ok(())
-}
-
-/// What the run that makes the records knows of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting {
-    /// How packets were sampled.
-    pub(crate) sampling: Sampling,
-    pub(crate) active: Duration,
-    pub(crate) inactive: Duration,
-    /// Whether records come from a file, which can wait, or live, where packets would be lost.
-    pub(crate) can_wait: bool,
-    /// Whether tables are printed on standard output.
-    pub(crate) has_tables: bool,
-}
-
-/// All collectors and files of a run.
+/// Collectors and files that records go to.
 pub(crate) struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
-    setting: Setting,
+    options: OutputOptions,
     /// When files were last given what waited for them.
     flushed: Instant,
     failed: Option<OutputError>,
 }
 
 impl Outputs {
-    /// Opens what the command line names.
-    pub(crate) fn open(args: &RecordArgs, setting: Setting) -> Result<Self, OutputError> {
-        let options = export_options(args, setting);
-        let patience = if setting.can_wait {
-            Patience::Wait
-        } else {
-            Patience::Lose
-        };
-        let exporters = if args.export.is_empty() {
-            None
-        } else {
-            Some(Exporters::open(&args.export, options, patience)?)
-        };
+    /// Opens sockets to the collectors.
+    ///
+    /// # Errors
+    /// The protocol cannot express the options, or a socket cannot be made.
+    pub(crate) fn new(
+        options: OutputOptions,
+        collectors: &[CollectorAddress],
+    ) -> Result<Self, OutputError> {
+        let is_exporting = !collectors.is_empty();
+        let exporters = is_exporting.then(|| Exporters::open(collectors, &options));
         Ok(Self {
-            exporters,
-            files: RecordFile::open_all(args, &options, setting.has_tables)?,
-            setting,
+            exporters: exporters.transpose()?,
+            files: Vec::new(),
+            options,
             flushed: Instant::now(),
             failed: None,
         })
     }
 
-    /// Begins the files, which hold nothing any more that they held before.
+    /// Adds a file. `open` is called by [`Outputs::begin`], and returns the file without content.
+    /// For the path `-`, standard output, each record is written at once.
+    pub(crate) fn add_file(
+        &mut self,
+        path: &Path,
+        format: FileFormat,
+        open: impl FnOnce() -> io::Result<File> + Send + 'static,
+    ) {
+        let file = RecordFile::new(path, format, &self.options.export, Box::new(open));
+        self.files.push(file);
+    }
+
+    /// Begins the files. Call it before the first record.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// A file cannot be opened or written.
     pub(crate) fn begin(&mut self) -> Result<(), OutputError> {
         for file in &mut self.files {
             file.begin()?;
@@ -138,10 +129,15 @@ impl Outputs {
         if let Some(exporters) = &mut self.exporters {
             exporters.record(record);
         }
-        let sampling = origin.map_or(self.setting.sampling.one_in.get(), |o| o.sampling);
+        let sampling = origin.map_or(self.options.export.sampling.one_in.get(), |o| o.sampling);
+        self.each_file(|file| file.record(record, sampling, origin));
+    }
+
+    /// Keeps the first error of a file.
+    fn each_file(&mut self, mut work: impl FnMut(&mut RecordFile) -> Result<(), OutputError>) {
         for file in &mut self.files {
-            if let Err(error) = file.record(record, sampling, origin) {
-                self.failed.get_or_insert(error.into());
+            if let Err(error) = work(file) {
+                self.failed.get_or_insert(error);
             }
         }
     }
@@ -155,23 +151,19 @@ impl Outputs {
         if let Some(exporters) = &mut self.exporters {
             exporters.advance(now_ns);
         }
-        if !self.setting.can_wait && self.flushed.elapsed() >= FLUSH {
+        if !self.options.wait && self.flushed.elapsed() >= FLUSH {
             self.flushed = Instant::now();
-            for file in &mut self.files {
-                if let Err(error) = file.flush() {
-                    self.failed.get_or_insert(error.into());
-                }
-            }
+            self.each_file(RecordFile::flush);
         }
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// What the statistics that are exported will say.
+    /// Sets the numbers that the exported statistics contain: flows metered, and packets that were not.
     pub(crate) fn set_statistics(&mut self, observed_flows: u64, ignored_packets: u64) {
         let seconds = |time: Duration| u16::try_from(time.as_secs()).unwrap_or(u16::MAX);
         let statistics = Statistics {
-            active_timeout: seconds(self.setting.active),
-            idle_timeout: seconds(self.setting.inactive),
+            active_timeout: seconds(self.options.active),
+            idle_timeout: seconds(self.options.inactive),
             observed_flows,
             ignored_packets,
             not_sent_flows: 0,
@@ -192,41 +184,16 @@ impl Outputs {
         if let Some(exporters) = &mut self.exporters {
             exporters.finish();
         }
-        for file in &mut self.files {
-            if let Err(error) = file.finish() {
-                self.failed.get_or_insert(error.into());
-            }
-        }
+        self.each_file(RecordFile::finish);
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// What was sent, written and lost.
+    /// Returns what was sent, written and lost.
     pub(crate) fn report(&self) -> OutputReport {
+        let exports = self.exporters.as_ref().map(Exporters::report);
         OutputReport {
-            exports: self
-                .exporters
-                .as_ref()
-                .map(Exporters::report)
-                .unwrap_or_default(),
+            exports: exports.unwrap_or_default(),
             files: self.files.iter().map(RecordFile::report).collect(),
         }
-    }
-}
-
-/// The headers of IPv6 and UDP, which a message shares its datagram with, in bytes.
-const HEADERS: u16 = 48;
-
-fn export_options(args: &RecordArgs, setting: Setting) -> ExportOptions {
-    ExportOptions {
-        version: args.protocol.into(),
-        domain: args.domain,
-        max_message: args.mtu.saturating_sub(HEADERS),
-        refresh: Some(Refresh {
-            interval: args.template_interval,
-            messages: args.template_messages,
-        }),
-        sampling: setting.sampling,
-        nanos: args.nano,
-        ..ExportOptions::default()
     }
 }

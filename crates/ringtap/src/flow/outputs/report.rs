@@ -1,10 +1,6 @@
-//! What outputs did, for the summary.
-
-use std::fmt::Write as _;
+//! What outputs did.
 
 use serde::Serialize;
-
-use crate::notice::{counted, counted_as};
 
 /// What all outputs did.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -43,49 +39,4 @@ pub(crate) struct ExportReport {
 pub(crate) struct FileReport {
     pub(crate) file: String,
     pub(crate) records: u64,
-}
-
-impl OutputReport {
-    /// A line for each output, and for each kind of loss that happened.
-    pub(crate) fn lines(&self) -> String {
-        let mut text = String::new();
-        for export in &self.exports {
-            export.lines(&mut text);
-        }
-        for FileReport { file, records } in &self.files {
-            let _ = writeln!(text, "{file}: {} written", counted(*records, "record"));
-        }
-        text
-    }
-}
-
-impl ExportReport {
-    fn lines(&self, text: &mut String) {
-        let name = &self.collector;
-        let _ = writeln!(
-            text,
-            "{name}: {} exported in {}, {}",
-            counted(self.flows, "record"),
-            counted(self.messages, "message"),
-            counted(self.bytes, "byte")
-        );
-        if let Some(connections) = self.connections {
-            let _ = writeln!(text, "{name}: connected {}", counted(connections, "time"));
-        }
-        let losses = [
-            (self.lost_flows, "records lost on the way out"),
-            (self.lost_messages, "messages lost on the way out"),
-            (
-                self.not_expressible,
-                "flows of IPv6 left out, which NetFlow v5 has no record for",
-            ),
-            (
-                self.clamped,
-                "records with times cut to the 49 days of NetFlow's clock",
-            ),
-        ];
-        for (count, what) in losses.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = writeln!(text, "{name}: {}", counted_as(count, what));
-        }
-    }
 }

@@ -1,135 +1,22 @@
-//! Collectors: their names on the command line, and one encoder for all that are reached by UDP; one
-//! of its own, in a thread of its own, for each that is reached by TCP, whose sessions begin anew
-//! with each connection.
+//! Collectors that records are sent to: one encoder for all that are reached by UDP; one of its own,
+//! in a thread of its own, for each that is reached by TCP, whose sessions begin anew with each
+//! connection.
 
 mod queue;
 mod tcp;
 mod udp;
 
-use std::fmt;
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::str::FromStr;
-
 use ringtap_flow::FlowRecord;
-use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics, Version};
+use ringtap_flow::export::{Encoder, Message, Statistics, Version};
 
-use super::OutputError;
+use super::address::{CollectorAddress, Transport};
 use super::report::ExportReport;
+use super::{OutputError, OutputOptions};
 use tcp::TcpExporter;
 use udp::UdpCollector;
 
-/// Whether to wait where an output is slower than the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Wait: the input is a file.
-    Wait,
-    /// Lose and count: packets don't wait.
-    Lose,
-}
-
-/// A collector as the command line names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Collector {
-    transport: Transport,
-    /// HOST:PORT.
-    host: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transport {
-    Udp,
-    Tcp,
-}
-
-/// Why a collector cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CollectorError {
-    /// It is not the name of a collector.
-    #[error(
-        "expected udp:HOST:PORT or tcp:HOST:PORT, such as udp:192.0.2.1:2055 or tcp:[2001:db8::1]:4739"
-    )]
-    Name,
-    /// Only IPFIX goes over TCP.
-    #[error("{collector}: only IPFIX goes over TCP (--version ipfix)")]
-    NotOverTcp { collector: String },
-    /// Its name means nothing.
-    #[error("{collector}: {source}")]
-    Resolve {
-        collector: String,
-        r#source: io::Error,
-    },
-    /// No socket could be made.
-    #[error("{collector}: cannot {what}: {source}")]
-    Socket {
-        collector: String,
-        what: &'static str,
-        r#source: io::Error,
-    },
-}
-
-impl CollectorError {
-    pub(crate) fn is_usage(&self) -> bool {
-        matches!(self, Self::Name | Self::NotOverTcp { .. })
-    }
-}
-
-impl FromStr for Collector {
-    type Err = CollectorError;
-
-    fn from_str(text: &str) -> Result<Self, CollectorError> {
-        let (transport, host) = match text.split_once(':') {
-            Some(("udp", host)) => (Transport::Udp, host),
-            Some(("tcp", host)) => (Transport::Tcp, host),
-            _ => return Err(CollectorError::Name),
-        };
-        let (name, port) = host.rsplit_once(':').ok_or(CollectorError::Name)?;
-        let port: u16 = port.parse().map_err(|_| CollectorError::Name)?;
-        // An address of IPv6 has its brackets, so that its last group is not taken for a port.
-        let ambiguous = name.contains(':') && !(name.starts_with('[') && name.ends_with(']'));
-        if name.is_empty() || port == 0 || ambiguous {
-            return Err(CollectorError::Name);
-        }
-        Ok(Self {
-            transport,
-            host: host.to_owned(),
-        })
-    }
-}
-
-impl fmt::Display for Collector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = match self.transport {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-        };
-        write!(f, "{transport}:{}", self.host)
-    }
-}
-
-impl Collector {
-    /// Its first address.
-    fn address(&self) -> Result<SocketAddr, CollectorError> {
-        let failed = |source| CollectorError::Resolve {
-            collector: self.to_string(),
-            source,
-        };
-        let mut addresses = self.host.to_socket_addrs().map_err(failed)?;
-        let none = || failed(io::Error::new(io::ErrorKind::NotFound, "it has no address"));
-        addresses.next().ok_or_else(none)
-    }
-
-    fn socket_error(&self, what: &'static str, source: io::Error) -> CollectorError {
-        CollectorError::Socket {
-            collector: self.to_string(),
-            what,
-            source,
-        }
-    }
-}
-
 /// The collectors of a run.
-pub(crate) struct Exporters {
+pub(super) struct Exporters {
     /// What is sent to all collectors that are reached by UDP.
     encoder: Encoder,
     udp: Vec<UdpCollector>,
@@ -137,33 +24,29 @@ pub(crate) struct Exporters {
 }
 
 impl Exporters {
-    pub(crate) fn open(
-        collectors: &[Collector],
-        options: ExportOptions,
-        patience: Patience,
+    pub(super) fn open(
+        collectors: &[CollectorAddress],
+        options: &OutputOptions,
     ) -> Result<Self, OutputError> {
         let mut exporters = Self {
-            encoder: Encoder::new(options)?,
+            encoder: Encoder::new(options.export)?,
             udp: Vec::new(),
             tcp: Vec::new(),
         };
-        for collector in collectors {
-            match collector.transport {
-                Transport::Udp => exporters.udp.push(UdpCollector::open(collector, patience)?),
-                Transport::Tcp if options.version != Version::Ipfix => {
-                    let collector = collector.to_string();
-                    return Err(CollectorError::NotOverTcp { collector }.into());
+        for address in collectors {
+            match address.transport {
+                Transport::Udp => exporters.udp.push(UdpCollector::open(address, options)?),
+                Transport::Tcp if options.export.version != Version::Ipfix => {
+                    let address = address.to_string();
+                    return Err(OutputError::NotOverTcp { address });
                 }
-                Transport::Tcp => {
-                    let exporter = TcpExporter::open(collector, options, patience)?;
-                    exporters.tcp.push(exporter);
-                }
+                Transport::Tcp => exporters.tcp.push(TcpExporter::open(address, options)?),
             }
         }
         Ok(exporters)
     }
 
-    pub(crate) fn record(&mut self, record: &FlowRecord) {
+    pub(super) fn record(&mut self, record: &FlowRecord) {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
@@ -175,7 +58,7 @@ impl Exporters {
         }
     }
 
-    pub(crate) fn advance(&mut self, now_ns: u64) {
+    pub(super) fn advance(&mut self, now_ns: u64) {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
@@ -195,7 +78,7 @@ impl Exporters {
         }
     }
 
-    pub(crate) fn set_statistics(&mut self, mut statistics: Statistics) {
+    pub(super) fn set_statistics(&mut self, mut statistics: Statistics) {
         // One exporter tells all collectors the same: what the worst served of them has missed.
         let lost = self
             .udp
@@ -208,7 +91,7 @@ impl Exporters {
         }
     }
 
-    pub(crate) fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
@@ -223,7 +106,7 @@ impl Exporters {
     }
 
     /// What became of the records, per collector.
-    pub(crate) fn report(&self) -> Vec<ExportReport> {
+    pub(super) fn report(&self) -> Vec<ExportReport> {
         let counters = self.encoder.counters();
         let udp = self.udp.iter().map(|collector| ExportReport {
             not_expressible: counters.not_expressible,
@@ -243,8 +126,10 @@ fn send(collectors: &mut [UdpCollector], message: &Message<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, UdpSocket};
+    use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
     use std::time::Duration;
+
+    use ringtap_flow::export::ExportOptions;
 
     use super::*;
 
@@ -254,13 +139,17 @@ mod tests {
         let [_, high, middle, low] = (std::process::id() & 0xff_ffff).to_be_bytes();
         // An address that nobody else uses.
         let address = SocketAddr::from((Ipv4Addr::new(127, high, middle, low | 1), 12_055));
-        let collector: Collector = format!("udp:{address}").parse().unwrap();
-        let options = ExportOptions {
-            refresh: None,
-            hold: Duration::ZERO,
-            ..ExportOptions::default()
+        let collector: CollectorAddress = format!("udp:{address}").parse().unwrap();
+        let options = OutputOptions {
+            export: ExportOptions {
+                refresh: None,
+                hold: Duration::ZERO,
+                ..ExportOptions::default()
+            },
+            wait: true,
+            ..OutputOptions::default()
         };
-        let mut exporters = Exporters::open(&[collector], options, Patience::Wait).unwrap();
+        let mut exporters = Exporters::open(&[collector], &options).unwrap();
         let mut send = || {
             exporters.record(&FlowRecord::default());
             exporters.advance(1);
@@ -290,29 +179,5 @@ mod tests {
             sets.all(|set| set == 16)
         };
         assert!((0..20).any(|_| (0..10).all(|_| only_flows())));
-    }
-
-    #[test]
-    fn names_of_collectors() {
-        for good in [
-            "udp:127.0.0.1:2055",
-            "tcp:collector.example:4739",
-            "udp:[::1]:9995",
-        ] {
-            let collector: Collector = good.parse().unwrap();
-            assert_eq!(collector.to_string(), good);
-        }
-        for bad in [
-            "",
-            "127.0.0.1:2055",
-            "udp:127.0.0.1",
-            "udp::2055",
-            "udp:127.0.0.1:0",
-            "udp:127.0.0.1:65536",
-            "udp:::1:2055",
-            "sctp:127.0.0.1:4739",
-        ] {
-            assert!(bad.parse::<Collector>().is_err(), "{bad}");
-        }
     }
 }

@@ -16,9 +16,8 @@ use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics};
 
 use super::super::report::ExportReport;
+use super::super::{CollectorAddress, OutputError, OutputOptions};
 use super::queue::{Queue, Taken};
-use super::{Collector, OutputError, Patience};
-use crate::notice::notice;
 
 /// Messages need not fit a datagram.
 const MESSAGE: u16 = 16_384;
@@ -38,7 +37,8 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct TcpExporter {
     shared: Arc<Shared>,
     batch: Vec<FlowRecord>,
-    patience: Patience,
+    wait: bool,
+    notify: fn(&str),
     work: Work,
 }
 
@@ -59,15 +59,14 @@ struct Shared {
 
 impl TcpExporter {
     pub(super) fn open(
-        collector: &Collector,
-        options: ExportOptions,
-        patience: Patience,
+        collector: &CollectorAddress,
+        options: &OutputOptions,
     ) -> Result<Self, OutputError> {
-        let address = collector.address()?;
+        let address = collector.resolve()?;
         let encoder = Encoder::new(ExportOptions {
             max_message: MESSAGE,
             refresh: None,
-            ..options
+            ..options.export
         })?;
         let shared = Arc::new(Shared {
             queue: Queue::default(),
@@ -85,20 +84,22 @@ impl TcpExporter {
             pause: FIRST_PAUSE,
             next_attempt: Instant::now(),
             told: None,
+            notify: options.notify,
         };
         let mut sender = Sender {
             shared: Arc::clone(&shared),
             encoder,
             link,
         };
-        if patience == Patience::Wait {
+        if options.wait {
             // A file is read faster than a connection is made.
             sender.connect();
         }
         Ok(Self {
             shared,
             batch: Vec::with_capacity(BATCH),
-            patience,
+            wait: options.wait,
+            notify: options.notify,
             work: Work::ToBegin(Box::new(sender)),
         })
     }
@@ -113,8 +114,7 @@ impl TcpExporter {
     fn hand_over(&mut self) {
         if !self.batch.is_empty() {
             self.begin();
-            let wait = self.patience == Patience::Wait;
-            let lost = self.shared.queue.put(&mut self.batch, wait);
+            let lost = self.shared.queue.put(&mut self.batch, self.wait);
             self.shared.overflow.fetch_add(lost, Ordering::Relaxed);
         }
     }
@@ -127,7 +127,7 @@ impl TcpExporter {
                 match thread.spawn(move || sender.run()) {
                     Ok(thread) => Work::Begun(thread),
                     Err(error) => {
-                        notice(format_args!("cannot start a thread for export: {error}"));
+                        (self.notify)(&format!("cannot start a thread for export: {error}"));
                         self.shared.queue.set_connected(false);
                         Work::Ended
                     }
@@ -183,6 +183,7 @@ struct Link {
     pause: Duration,
     next_attempt: Instant,
     told: Option<ErrorKind>,
+    notify: fn(&str),
 }
 
 impl Sender {
@@ -300,7 +301,7 @@ impl Link {
         match connected {
             Ok(stream) => {
                 if self.told.take().is_some() {
-                    notice(format_args!("{}: connected", self.name));
+                    (self.notify)(&format!("{}: connected", self.name));
                 }
                 self.stream = Some(stream);
                 self.pause = FIRST_PAUSE;
@@ -334,8 +335,8 @@ impl Link {
 
     fn tell(&mut self, error: &io::Error) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
-            notice(format_args!(
-                "{}: {error}; what is lost is counted, connecting again",
+            (self.notify)(&format!(
+                "{}: {error}; lost records are counted, connecting again",
                 self.name
             ));
         }

@@ -6,8 +6,7 @@ use std::net::UdpSocket;
 use ringtap_flow::export::Message;
 
 use super::super::report::ExportReport;
-use super::{Collector, CollectorError, Patience};
-use crate::notice::notice;
+use super::super::{CollectorAddress, OutputError, OutputOptions, socket_error};
 
 /// A connected socket, and what became of what it was given.
 pub(super) struct UdpCollector {
@@ -21,6 +20,7 @@ pub(super) struct UdpCollector {
     refused: bool,
     /// Somebody listens again, who knows no templates.
     came_back: bool,
+    notify: fn(&str),
 }
 
 #[derive(Clone, Copy, Default)]
@@ -30,20 +30,22 @@ struct Sent {
 }
 
 impl UdpCollector {
-    pub(super) fn open(collector: &Collector, patience: Patience) -> Result<Self, CollectorError> {
-        let address = collector.address()?;
+    pub(super) fn open(
+        collector: &CollectorAddress,
+        options: &OutputOptions,
+    ) -> Result<Self, OutputError> {
+        let address = collector.resolve()?;
         let any = if address.is_ipv4() {
             "0.0.0.0:0"
         } else {
             "[::]:0"
         };
-        let socket =
-            UdpSocket::bind(any).map_err(|error| collector.socket_error("make a socket", error))?;
-        let nonblocking = patience == Patience::Lose;
-        let connected = socket
-            .connect(address)
-            .and_then(|()| socket.set_nonblocking(nonblocking));
-        connected.map_err(|error| collector.socket_error("connect", error))?;
+        let failed = |what| move |error| socket_error(collector, what, error);
+        let socket = UdpSocket::bind(any).map_err(failed("make a socket"))?;
+        let connected = socket.connect(address);
+        connected
+            .and_then(|()| socket.set_nonblocking(!options.wait))
+            .map_err(failed("connect"))?;
         Ok(Self {
             socket,
             report: ExportReport {
@@ -54,6 +56,7 @@ impl UdpCollector {
             told: None,
             refused: false,
             came_back: false,
+            notify: options.notify,
         })
     }
 
@@ -117,10 +120,8 @@ impl UdpCollector {
 
     fn tell(&mut self, error: &io::Error) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
-            notice(format_args!(
-                "{}: {error}; what is lost is counted",
-                self.report.collector
-            ));
+            let collector = &self.report.collector;
+            (self.notify)(&format!("{collector}: {error}; lost records are counted"));
         }
     }
 

@@ -7,6 +7,7 @@ mod parquet;
 mod text;
 mod whole;
 
+use std::fs::File;
 use std::io;
 #[cfg(feature = "parquet")]
 use std::io::BufWriter;
@@ -15,40 +16,14 @@ use std::path::{Path, PathBuf};
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{ExportOptions, Statistics};
 
-use super::Origin;
 use super::report::FileReport;
-use crate::cli::RecordArgs;
-use crate::output::Output;
+use super::{Origin, OutputError};
 use columns::Row;
 use whole::Whole;
 
 /// Bytes that are written at once.
 #[cfg(feature = "parquet")]
 const BUFFER: usize = 1 << 16;
-
-/// Why a file of records cannot be made or written.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
-    /// The name does not say the format.
-    #[error("{}: the name must end in .csv, .json, .jsonl, .ipfix or .parquet", path.display())]
-    Format { path: PathBuf },
-    /// The program was built without it.
-    #[cfg(not(feature = "parquet"))]
-    #[error("{}: this ringtap was built without Parquet (cargo feature parquet)", path.display())]
-    NoParquet { path: PathBuf },
-    /// Two names of one file.
-    #[error("{}: is written to already, as {}", path.display(), other.display())]
-    Twice { path: PathBuf, other: PathBuf },
-    /// The system refused.
-    #[error("{}: {source}", path.display())]
-    Io { path: PathBuf, r#source: io::Error },
-}
-
-impl FileError {
-    pub(crate) fn is_usage(&self) -> bool {
-        !matches!(self, Self::Io { .. })
-    }
-}
 
 /// A format.
 trait Format: Send {
@@ -70,21 +45,31 @@ trait Format: Send {
     fn records(&self) -> u64;
 }
 
-/// What a name says of the format.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
+/// The format of a file of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub(crate) enum FileFormat {
+    /// JSON lines: an object per record and line.
     Json,
+    /// Comma-separated values (RFC 4180).
     Csv,
+    /// IPFIX messages in a file (RFC 5655).
     Ipfix,
+    /// Apache Parquet.
     #[cfg(feature = "parquet")]
     Parquet,
 }
 
-impl Kind {
-    fn of(path: &Path) -> Result<Self, FileError> {
+impl FileFormat {
+    /// Returns the format that the ending of a file's name stands for; `-` is JSON lines.
+    ///
+    /// # Errors
+    /// The ending is not known, or the feature of its format is off.
+    pub(crate) fn of(path: &Path) -> Result<Self, OutputError> {
         if path == Path::new("-") {
             return Ok(Self::Json);
         }
+        let path_buf = || path.to_path_buf();
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("json" | "jsonl" | "ndjson") => Ok(Self::Json),
             Some("csv") => Ok(Self::Csv),
@@ -92,19 +77,18 @@ impl Kind {
             #[cfg(feature = "parquet")]
             Some("parquet") => Ok(Self::Parquet),
             #[cfg(not(feature = "parquet"))]
-            Some("parquet") => Err(FileError::NoParquet {
-                path: path.to_path_buf(),
-            }),
-            _ => Err(FileError::Format {
-                path: path.to_path_buf(),
-            }),
+            Some("parquet") => Err(OutputError::NoParquet { path: path_buf() }),
+            _ => Err(OutputError::UnknownFormat { path: path_buf() }),
         }
     }
 
     /// Writes what a file of the format begins with.
-    fn begin(self, output: Output, options: &ExportOptions) -> io::Result<Box<dyn Format>> {
-        let (is_standard, is_file) = (output.is_standard(), output.is_file());
-        let file = output.emptied()?;
+    fn begin(
+        self,
+        file: File,
+        is_standard: bool,
+        options: &ExportOptions,
+    ) -> io::Result<Box<dyn Format>> {
         #[cfg(feature = "parquet")]
         if matches!(self, Self::Parquet) {
             let file = BufWriter::with_capacity(BUFFER, file);
@@ -113,7 +97,10 @@ impl Kind {
         // Whoever reads standard output waits for the lines.
         let output = match is_standard {
             true => Whole::at_once(file),
-            false => Whole::new(file, is_file),
+            false => {
+                let is_regular = file.metadata()?.is_file();
+                Whole::new(file, is_regular)
+            }
         };
         Ok(match self {
             Self::Csv => Box::new(text::TextLines::csv(output)?),
@@ -123,48 +110,20 @@ impl Kind {
     }
 }
 
-fn failed(path: &Path, source: io::Error) -> FileError {
-    FileError::Io {
-        path: path.to_path_buf(),
-        source,
-    }
-}
-
-/// Opens the files in order; `tables` tells whether something is printed beside them. When one of them cannot be opened, all are as they were.
-fn open_all(args: &RecordArgs, tables: bool) -> Result<Vec<Output>, FileError> {
-    let mut opened: Vec<Output> = Vec::with_capacity(args.write.len());
-    for path in &args.write {
-        let output = Output::open(path, args.files.access());
-        let output = output.map_err(|source| failed(path, source))?;
-        let mut before = args.write.iter().zip(&opened);
-        if let Some((other, _)) = before.find(|(_, other)| other.is_same(&output)) {
-            return Err(FileError::Twice {
-                path: path.clone(),
-                other: other.clone(),
-            });
-        }
-        if tables && output.is_standard_output() {
-            return Err(FileError::Twice {
-                path: path.clone(),
-                other: "standard output".into(),
-            });
-        }
-        opened.push(output);
-    }
-    Ok(opened)
-}
+/// Returns a file that is open, without what it held.
+pub(super) type Open = Box<dyn FnOnce() -> io::Result<File> + Send>;
 
 /// A file that is written.
 pub(super) struct RecordFile {
     path: PathBuf,
-    kind: Kind,
+    format: FileFormat,
     options: ExportOptions,
     state: State,
 }
 
 enum State {
-    /// It is open, and holds what it held.
-    Waiting(Output),
+    /// It holds what it held.
+    Waiting(Open),
     Begun(Box<dyn Format>),
     /// After an error nothing more is written: the file ends where it is.
     Broken {
@@ -174,36 +133,39 @@ enum State {
 }
 
 impl RecordFile {
-    /// Opens the files, each for the format that its name says; `-` is JSON lines on standard output.
-    /// Where one of them cannot be, the others are as they were.
-    pub(super) fn open_all(
-        args: &RecordArgs,
+    pub(super) fn new(
+        path: &Path,
+        format: FileFormat,
         options: &ExportOptions,
-        tables: bool,
-    ) -> Result<Vec<Self>, FileError> {
-        let kinds = args.write.iter().map(|path| Kind::of(path));
-        let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
-        let outputs = open_all(args, tables)?;
-        let files = args.write.iter().zip(kinds).zip(outputs);
-        let files = files.map(|((path, kind), output)| Self {
-            path: path.clone(),
-            kind,
+        open: Open,
+    ) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            format,
             options: *options,
-            state: State::Waiting(output),
-        });
-        Ok(files.collect())
+            state: State::Waiting(open),
+        }
     }
 
     /// Begins the file, unless it is: it holds nothing any more that it held before.
-    pub(super) fn begin(&mut self) -> Result<(), FileError> {
+    pub(super) fn begin(&mut self) -> Result<(), OutputError> {
         match std::mem::replace(&mut self.state, State::Broken { records: 0 }) {
-            State::Waiting(output) => {
-                let begun = self.kind.begin(output, &self.options);
-                self.state = State::Begun(begun.map_err(|source| failed(&self.path, source))?);
+            State::Waiting(open) => {
+                let is_standard = self.path == Path::new("-");
+                let begin = |file| self.format.begin(file, is_standard, &self.options);
+                let begun = open().and_then(begin);
+                self.state = State::Begun(begun.map_err(|source| self.failed(source))?);
             }
             other => self.state = other,
         }
         Ok(())
+    }
+
+    fn failed(&self, source: io::Error) -> OutputError {
+        OutputError::File {
+            path: self.path.clone(),
+            source,
+        }
     }
 
     pub(super) fn record(
@@ -211,7 +173,7 @@ impl RecordFile {
         record: &FlowRecord,
         sampling: u32,
         origin: Option<&Origin>,
-    ) -> Result<(), FileError> {
+    ) -> Result<(), OutputError> {
         let row = Row {
             record,
             sampling,
@@ -227,18 +189,18 @@ impl RecordFile {
     }
 
     /// Writes what waits.
-    pub(super) fn flush(&mut self) -> Result<(), FileError> {
+    pub(super) fn flush(&mut self) -> Result<(), OutputError> {
         self.with(|format| format.flush())
     }
 
-    pub(super) fn finish(&mut self) -> Result<(), FileError> {
+    pub(super) fn finish(&mut self) -> Result<(), OutputError> {
         self.with(|format| format.finish())
     }
 
     fn with(
         &mut self,
         write: impl FnOnce(&mut dyn Format) -> io::Result<()>,
-    ) -> Result<(), FileError> {
+    ) -> Result<(), OutputError> {
         let State::Begun(format) = &mut self.state else {
             return Ok(());
         };
@@ -247,7 +209,7 @@ impl RecordFile {
         };
         let records = format.records();
         self.state = State::Broken { records };
-        Err(failed(&self.path, source))
+        Err(self.failed(source))
     }
 
     pub(super) fn report(&self) -> FileReport {

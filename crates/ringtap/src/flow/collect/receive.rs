@@ -1,0 +1,146 @@
+//! The socket that exporters send to: datagrams in, flow records out.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use ringtap_sys::udp;
+use serde::Serialize;
+
+use super::super::outputs::{ListenAddress, OutputError, socket_error};
+use super::allow::Network;
+use super::decode::{Counters, Decoder, Take};
+use super::exporters::PeerReport;
+
+/// The longest datagram of UDP.
+const DATAGRAM: usize = 65_535;
+/// Memory for datagrams that wait, asked of the system; it may give less.
+const RECEIVE_BUFFER: usize = 8 << 20;
+
+/// Receives messages of NetFlow v5, v9 and IPFIX over UDP, from anybody or from some networks.
+pub(crate) struct Collector {
+    /// Where it listens, as it was specified.
+    name: ListenAddress,
+    socket: UdpSocket,
+    local: SocketAddr,
+    /// Whose datagrams are taken; everybody's where the list is empty.
+    allowed: Vec<Network>,
+    not_allowed: u64,
+    decoder: Decoder,
+    datagram: Vec<u8>,
+}
+
+/// What a [`Collector`] received and lost.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CollectReport {
+    /// Totals over all exporters.
+    #[serde(flatten)]
+    pub(crate) counters: Counters,
+    /// Datagrams from addresses outside the allowed networks.
+    pub(crate) not_allowed: u64,
+    /// Exporters that are remembered.
+    pub(crate) known_exporters: usize,
+    /// Some of them.
+    pub(crate) exporters: Vec<PeerReport>,
+    /// Datagrams that the kernel dropped for want of room in the socket, if known.
+    pub(crate) dropped: Option<u64>,
+}
+
+impl Collector {
+    /// Opens a socket that takes datagrams of the allowed networks; without any, of everybody.
+    /// [`Collector::receive`] waits for at most `wait`.
+    ///
+    /// # Errors
+    /// The address cannot be found, or the socket cannot be bound to it.
+    pub(crate) fn bind(
+        address: &ListenAddress,
+        allowed: &[Network],
+        wait: Duration,
+    ) -> Result<Self, OutputError> {
+        let failed = |what| move |source| socket_error(address, what, source);
+        let socket = UdpSocket::bind(address.resolve()?).map_err(failed("listen"))?;
+        let timed = socket.set_read_timeout(Some(wait));
+        timed.map_err(failed("set a time-out"))?;
+        // Less memory means losses earlier, which are counted.
+        let _ = udp::set_receive_buffer(&socket, RECEIVE_BUFFER);
+        let local = socket.local_addr();
+        Ok(Self {
+            name: address.clone(),
+            local: local.map_err(failed("read the socket's address"))?,
+            socket,
+            allowed: allowed.to_vec(),
+            not_allowed: 0,
+            decoder: Decoder::default(),
+            datagram: vec![0; DATAGRAM],
+        })
+    }
+
+    /// Returns the address of the socket.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits for a datagram, and gives its records to `take`.
+    ///
+    /// # Errors
+    /// The socket failed.
+    pub(crate) fn receive(&mut self, take: &mut Take<'_>) -> Result<(), OutputError> {
+        use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+        match self.take_one(take) {
+            Err(error) if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
+                Err(socket_error(&self.name, "receive", error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the datagrams that wait in the socket, for at most `longest`, where exporters go on.
+    pub(crate) fn drain(&mut self, longest: Duration, take: &mut Take<'_>) {
+        let _ = self.socket.set_nonblocking(true);
+        let begun = Instant::now();
+        while self.take_one(take).is_ok() && begun.elapsed() < longest {}
+    }
+
+    fn take_one(&mut self, take: &mut Take<'_>) -> io::Result<()> {
+        let (length, from) = self.socket.recv_from(&mut self.datagram)?;
+        let allows = |network: &Network| network.contains(from.ip());
+        if self.allowed.is_empty() || self.allowed.iter().any(allows) {
+            let datagram = &self.datagram[..length];
+            self.decoder.datagram(from, datagram, Instant::now(), take);
+        } else {
+            self.not_allowed += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns what was received and lost so far, and a list of so many exporters at most: those of
+    /// which most was forgotten first, then those that have sent most.
+    pub(crate) fn report(&self, listed: usize) -> CollectReport {
+        let (known_exporters, exporters) = self.decoder.exporters(listed);
+        CollectReport {
+            counters: self.decoder.counters(),
+            not_allowed: self.not_allowed,
+            known_exporters,
+            exporters,
+            dropped: udp_drops(self.local),
+        }
+    }
+}
+
+/// Datagrams that the kernel dropped for want of room in the socket: the last column of
+/// `/proc/net/udp`, in the line of the local port.
+fn udp_drops(local: SocketAddr) -> Option<u64> {
+    let table = if local.is_ipv4() {
+        "/proc/thread-self/net/udp"
+    } else {
+        "/proc/thread-self/net/udp6"
+    };
+    let text = std::fs::read_to_string(table).ok()?;
+    let port = format!(":{:04X}", local.port());
+    let lines = text.lines().skip(1);
+    let mut ours = lines.filter(|line| {
+        let address = line.split_whitespace().nth(1);
+        address.is_some_and(|address| address.ends_with(&port))
+    });
+    ours.next()?.split_whitespace().last()?.parse().ok()
+}

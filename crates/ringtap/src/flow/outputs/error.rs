@@ -1,0 +1,66 @@
+//! What can fail where flow records are sent, written and collected.
+
+use std::io;
+use std::path::PathBuf;
+
+use ringtap_flow::export::ExportError;
+
+/// An error of an output, or of the address of one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum OutputError {
+    /// A protocol that cannot express the options.
+    #[error(transparent)]
+    Protocol(#[from] ExportError),
+    /// An invalid address of a collector.
+    #[error(
+        "expected udp:HOST:PORT or tcp:HOST:PORT, such as udp:192.0.2.1:2055 or tcp:[2001:db8::1]:4739"
+    )]
+    CollectorAddress,
+    /// An invalid address to listen on.
+    #[error("expected udp:HOST:PORT, such as udp:127.0.0.1:2055 or udp:[::]:4739")]
+    ListenAddress,
+    /// A version of NetFlow and a collector that is reached over TCP.
+    #[error("{address}: only IPFIX goes over TCP (--version ipfix)")]
+    NotOverTcp {
+        /// The collector's address.
+        address: String,
+    },
+    /// A failed operation on a socket, or a name without an address.
+    #[error("{address}: cannot {what}: {source}")]
+    Socket {
+        /// The address as it was specified.
+        address: String,
+        /// The operation.
+        what: &'static str,
+        /// The system's error.
+        r#source: io::Error,
+    },
+    /// A file whose name does not have the ending of a known format.
+    #[error("{}: the name must end in .csv, .json, .jsonl, .ipfix or .parquet", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A Parquet file, where the feature `parquet` is off.
+    #[error("{}: this ringtap was built without Parquet (cargo feature parquet)", path.display())]
+    NoParquet {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file that cannot be opened or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        r#source: io::Error,
+    },
+}
+
+impl OutputError {
+    /// Returns whether the options are invalid, rather than that the system failed.
+    pub(crate) fn is_usage(&self) -> bool {
+        !matches!(self, Self::Socket { .. } | Self::File { .. })
+    }
+}
