@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ringtap_flow_io::{CollectorAddress, ListenAddress, Network};
 
-use crate::flow::{CollectorAddress, ListenAddress, Network};
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod foreign;

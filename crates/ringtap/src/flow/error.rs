@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use ringtap_capture::Error;
 use ringtap_flow::OptionError;
+use ringtap_flow_io::OutputError;
 
-use super::outputs::OutputError;
 use crate::input::InputError;
 use crate::rights::RightsError;
 use crate::setup::SetupError;

@@ -10,7 +10,6 @@ mod files;
 mod heavy;
 mod live;
 mod outlets;
-mod outputs;
 mod plan;
 mod probe;
 mod readers;
@@ -26,9 +25,7 @@ use crate::cli::FlowArgs;
 use crate::input;
 use crate::notice::notice;
 use crate::rights::{self, NamedFiles, Rights};
-pub(crate) use collect::Network;
 use error::FlowError;
-pub(crate) use outputs::{CollectorAddress, ListenAddress};
 
 /// Runs the command.
 pub(crate) fn run(mut args: FlowArgs) -> ExitCode {

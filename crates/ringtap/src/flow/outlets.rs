@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use ringtap_flow::export::{ExportOptions, Refresh};
 use ringtap_flow::{FlowRecord, FlowSink};
+use ringtap_flow_io::{FileFormat, Origin, OutputError, OutputOptions, Outputs};
 
 use super::error::FlowError;
-use super::outputs::{FileFormat, Origin, OutputError, OutputOptions, Outputs};
 use super::plan;
 use super::talkers::Talkers;
 use crate::cli::{FlowArgs, Protocol, RecordArgs};

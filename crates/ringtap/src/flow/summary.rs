@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use ringtap_capture::Stats;
 use ringtap_flow::{Counters, EndReason};
+use ringtap_flow_io::{ExportReport, FileReport, OutputReport};
 use serde::Serialize;
 
-use super::outputs::{ExportReport, FileReport, OutputReport};
 use crate::losses::JsonDropped;
 use crate::notice::{counted, counted_as};
 

@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use ringtap_flow::{Batch, Collator, Counters, FlowRecord, FlowSink, Meter, MeterOptions};
+use ringtap_flow_io::OutputReport;
 
 use super::error::FlowError;
 use super::feeder::{Feeder, Routes, Sent};
 use super::outlets::Outlets;
-use super::outputs::OutputReport;
 use super::probe::prepare;
 use crate::setup::setup;
 

@@ -2,24 +2,16 @@
 //! those that are metered here. The socket and the decoder are [`Collector`]'s; here are the loop, the
 //! reports and the end.
 
-mod allow;
-mod decode;
-mod exporters;
-mod fields;
-mod receive;
-mod record;
 mod summary;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_flow::FlowRecord;
+use ringtap_flow_io::{Collector, ListenAddress, Origin};
 
-pub(crate) use self::allow::Network;
-use self::receive::Collector;
 use self::summary::Summary;
 use super::FlowError;
 use super::outlets::Outlets;
-use super::outputs::{ListenAddress, Origin};
 use crate::cli::FlowArgs;
 use crate::notice::{notice, raw};
 use crate::rights::{Needs, Rights};

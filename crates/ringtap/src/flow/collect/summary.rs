@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
+use ringtap_flow_io::{CollectReport, OutputReport, PeerReport};
 use serde::Serialize;
 
-use super::super::outputs::OutputReport;
 use super::super::summary::output_lines;
-use super::exporters::PeerReport;
-use super::receive::CollectReport;
 use crate::notice::counted_as;
 
 /// Exporters that people are shown; those of which something was forgotten come first.

@@ -15,9 +15,8 @@ use std::time::{Duration, Instant};
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics};
 
-use super::super::report::ExportReport;
-use super::super::{CollectorAddress, OutputError, OutputOptions};
 use super::queue::{Queue, Taken};
+use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
 /// Messages need not fit a datagram.
 const MESSAGE: u16 = 16_384;

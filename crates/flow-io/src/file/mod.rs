@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{ExportOptions, Statistics};
 
-use super::report::FileReport;
-use super::{Origin, OutputError};
+use crate::{FileReport, Origin, OutputError};
 use columns::Row;
 use whole::Whole;
 
@@ -48,7 +47,7 @@ trait Format: Send {
 /// The format of a file of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub(crate) enum FileFormat {
+pub enum FileFormat {
     /// JSON lines: an object per record and line.
     Json,
     /// Comma-separated values (RFC 4180).
@@ -65,7 +64,7 @@ impl FileFormat {
     ///
     /// # Errors
     /// The ending is not known, or the feature of its format is off.
-    pub(crate) fn of(path: &Path) -> Result<Self, OutputError> {
+    pub fn of(path: &Path) -> Result<Self, OutputError> {
         if path == Path::new("-") {
             return Ok(Self::Json);
         }

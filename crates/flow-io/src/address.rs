@@ -5,25 +5,25 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-use super::OutputError;
+use crate::OutputError;
 
 /// The address of a collector that records are sent to: `udp:HOST:PORT` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CollectorAddress {
-    pub(super) transport: Transport,
+pub struct CollectorAddress {
+    pub(crate) transport: Transport,
     host: Host,
 }
 
 /// The address that a [`Collector`](crate::Collector) listens on: `udp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ListenAddress(Host);
+pub struct ListenAddress(Host);
 
 /// `HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Host(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(crate) enum Transport {
     Udp,
     Tcp,
 }
@@ -72,7 +72,7 @@ impl fmt::Display for ListenAddress {
 
 impl CollectorAddress {
     /// Its first address.
-    pub(super) fn resolve(&self) -> Result<SocketAddr, OutputError> {
+    pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
         let resolved = self.host.resolve();
         resolved.map_err(|error| socket_error(self, "find the address", error))
     }

@@ -4,22 +4,31 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network: an address, and how many of its first bits count.
+/// A network in the notation of CIDR: an address, and how many of its first bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Network {
+pub struct Network {
     address: IpAddr,
     prefix: u8,
 }
 
-/// Why a text is no network.
+/// An invalid network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NetworkError {
+pub enum NetworkError {
+    /// Neither an address nor an address with a prefix.
     #[error("expected an address or a network, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")]
     Form,
+    /// A prefix that is longer than an address.
     #[error("the prefix is longer than an address: expected 0 to {longest}")]
-    Prefix { longest: u8 },
+    Prefix {
+        /// The bits of an address.
+        longest: u8,
+    },
+    /// An address with bits behind the prefix.
     #[error("the address has bits behind the prefix; the network is {network}")]
-    HostBits { network: Network },
+    HostBits {
+        /// The address without these bits.
+        network: Network,
+    },
 }
 
 impl FromStr for Network {
@@ -61,8 +70,8 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Whether the address is of the network. IPv4 in the form of IPv6 is IPv4.
-    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+    /// Returns whether the address is of the network. IPv4 in the form of IPv6 is IPv4.
+    pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
     }

@@ -1,16 +1,25 @@
 //! The socket that exporters send to: datagrams in, flow records out.
 
+mod allow;
+mod decode;
+mod exporters;
+mod fields;
+mod record;
+
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use ringtap_flow::FlowRecord;
 use ringtap_sys::udp;
 use serde::Serialize;
 
-use super::super::outputs::{ListenAddress, OutputError, socket_error};
-use super::allow::Network;
-use super::decode::{Counters, Decoder, Take};
-use super::exporters::PeerReport;
+use crate::address::socket_error;
+use crate::{ListenAddress, Origin, OutputError};
+pub use allow::{Network, NetworkError};
+use decode::Take;
+pub use decode::{Counters, Decoder};
+pub use exporters::{PeerCounters, PeerReport};
 
 /// The longest datagram of UDP.
 const DATAGRAM: usize = 65_535;
@@ -18,7 +27,7 @@ const DATAGRAM: usize = 65_535;
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// Receives messages of NetFlow v5, v9 and IPFIX over UDP, from anybody or from some networks.
-pub(crate) struct Collector {
+pub struct Collector {
     /// Where it listens, as it was specified.
     name: ListenAddress,
     socket: UdpSocket,
@@ -32,18 +41,18 @@ pub(crate) struct Collector {
 
 /// What a [`Collector`] received and lost.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct CollectReport {
+pub struct CollectReport {
     /// Totals over all exporters.
     #[serde(flatten)]
-    pub(crate) counters: Counters,
+    pub counters: Counters,
     /// Datagrams from addresses outside the allowed networks.
-    pub(crate) not_allowed: u64,
+    pub not_allowed: u64,
     /// Exporters that are remembered.
-    pub(crate) known_exporters: usize,
+    pub known_exporters: usize,
     /// Some of them.
-    pub(crate) exporters: Vec<PeerReport>,
+    pub exporters: Vec<PeerReport>,
     /// Datagrams that the kernel dropped for want of room in the socket, if known.
-    pub(crate) dropped: Option<u64>,
+    pub dropped: Option<u64>,
 }
 
 impl Collector {
@@ -52,7 +61,7 @@ impl Collector {
     ///
     /// # Errors
     /// The address cannot be found, or the socket cannot be bound to it.
-    pub(crate) fn bind(
+    pub fn bind(
         address: &ListenAddress,
         allowed: &[Network],
         wait: Duration,
@@ -76,7 +85,7 @@ impl Collector {
     }
 
     /// Returns the address of the socket.
-    pub(crate) fn local_addr(&self) -> SocketAddr {
+    pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
@@ -84,7 +93,10 @@ impl Collector {
     ///
     /// # Errors
     /// The socket failed.
-    pub(crate) fn receive(&mut self, take: &mut Take<'_>) -> Result<(), OutputError> {
+    pub fn receive(
+        &mut self,
+        take: &mut dyn FnMut(&FlowRecord, &Origin),
+    ) -> Result<(), OutputError> {
         use ErrorKind::{Interrupted, TimedOut, WouldBlock};
         match self.take_one(take) {
             Err(error) if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
@@ -95,7 +107,7 @@ impl Collector {
     }
 
     /// Takes the datagrams that wait in the socket, for at most `longest`, where exporters go on.
-    pub(crate) fn drain(&mut self, longest: Duration, take: &mut Take<'_>) {
+    pub fn drain(&mut self, longest: Duration, take: &mut dyn FnMut(&FlowRecord, &Origin)) {
         let _ = self.socket.set_nonblocking(true);
         let begun = Instant::now();
         while self.take_one(take).is_ok() && begun.elapsed() < longest {}
@@ -115,7 +127,7 @@ impl Collector {
 
     /// Returns what was received and lost so far, and a list of so many exporters at most: those of
     /// which most was forgotten first, then those that have sent most.
-    pub(crate) fn report(&self, listed: usize) -> CollectReport {
+    pub fn report(&self, listed: usize) -> CollectReport {
         let (known_exporters, exporters) = self.decoder.exporters(listed);
         CollectReport {
             counters: self.decoder.counters(),

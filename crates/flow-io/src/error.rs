@@ -8,7 +8,7 @@ use ringtap_flow::export::ExportError;
 /// An error of an output, or of the address of one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum OutputError {
+pub enum OutputError {
     /// A protocol that cannot express the options.
     #[error(transparent)]
     Protocol(#[from] ExportError),
@@ -60,7 +60,7 @@ pub(crate) enum OutputError {
 
 impl OutputError {
     /// Returns whether the options are invalid, rather than that the system failed.
-    pub(crate) fn is_usage(&self) -> bool {
+    pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Socket { .. } | Self::File { .. })
     }
 }

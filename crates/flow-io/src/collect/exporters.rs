@@ -155,13 +155,17 @@ fn parser(version: u16) -> NetflowParser {
     builder.build().unwrap_or_default()
 }
 
-/// What an exporter has sent, and what was forgotten of it for want of room.
+/// Counters of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct PeerCounters {
-    pub(super) datagrams: u64,
-    pub(super) records: u64,
-    pub(super) sources_forgotten: u64,
-    pub(super) templates_forgotten: u64,
+pub struct PeerCounters {
+    /// Datagrams that it sent.
+    pub datagrams: u64,
+    /// Records of flows in them.
+    pub records: u64,
+    /// Its sources (domains) that were forgotten because there were too many.
+    pub sources_forgotten: u64,
+    /// Its templates that were forgotten because there were too many.
+    pub templates_forgotten: u64,
 }
 
 /// What was forgotten for want of room.
@@ -212,13 +216,16 @@ impl Held {
     }
 }
 
-/// An exporter, as it is reported.
+/// An exporter in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct PeerReport {
-    pub(super) exporter: String,
-    pub(super) sources: usize,
+pub struct PeerReport {
+    /// Its IPv4 address, or the first 64 bits of its IPv6 address.
+    pub exporter: String,
+    /// Its sources (domains) that are remembered.
+    pub sources: usize,
+    /// What it sent and what was forgotten.
     #[serde(flatten)]
-    pub(super) counters: PeerCounters,
+    pub counters: PeerCounters,
 }
 
 /// All exporters.

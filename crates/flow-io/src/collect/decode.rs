@@ -13,50 +13,58 @@ use netflow_parser::{FieldValue, NetflowPacket};
 use ringtap_flow::{FlowKey, FlowRecord, Traffic};
 use serde::Serialize;
 
-use super::super::outputs::Origin;
 use super::exporters::{Exporters, PeerReport, Stream, TemplateName};
 use super::fields::{Number, Numbers, bytes, unsigned};
 use super::record::{Context, Draft, from_uptime};
+use crate::Origin;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// What has come so far.
+
+/// Counters of a [`Decoder`] over all exporters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Counters {
-    pub(super) datagrams: u64,
-    pub(super) bytes: u64,
-    /// Messages by version.
-    pub(super) v5: u64,
-    pub(super) v9: u64,
-    pub(super) ipfix: u64,
+pub struct Counters {
+    /// Datagrams.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages of NetFlow v5.
+    pub v5: u64,
+    /// Messages of NetFlow v9.
+    pub v9: u64,
+    /// Messages of IPFIX.
+    pub ipfix: u64,
     /// Records of flows.
-    pub(super) records: u64,
+    pub records: u64,
     /// Records of something else, without addresses.
-    pub(super) not_flows: u64,
+    pub not_flows: u64,
     /// Records of options.
-    pub(super) options: u64,
+    pub options: u64,
     /// Sets whose template has not come yet.
-    pub(super) without_template: u64,
+    pub without_template: u64,
     /// Datagrams that are no message, or end inside one.
-    pub(super) malformed: u64,
-    /// Exporters, their sources (domains), and templates that were forgotten because there were too many.
-    pub(super) exporters_forgotten: u64,
-    pub(super) sources_forgotten: u64,
-    pub(super) templates_forgotten: u64,
+    pub malformed: u64,
+    /// Exporters that were forgotten because there were too many.
+    pub exporters_forgotten: u64,
+    /// Sources (domains) that were forgotten because there were too many.
+    pub sources_forgotten: u64,
+    /// Templates that were forgotten because there were too many.
+    pub templates_forgotten: u64,
     /// Flows (v5) that sequence numbers say were sent and did not come.
-    pub(super) missed_v5_flows: u64,
+    pub missed_v5_flows: u64,
     /// The same for messages (v9).
-    pub(super) missed_v9_messages: u64,
+    pub missed_v9_messages: u64,
     /// The same for records (IPFIX).
-    pub(super) missed_ipfix_records: u64,
+    pub missed_ipfix_records: u64,
 }
 
 /// Takes records, with who sent them.
 pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
 
-/// The decoder, with what it has learnt from exporters.
+/// Decodes datagrams of NetFlow v5, v9 and IPFIX, and keeps what it has learnt from exporters:
+/// templates, sampling, sequence numbers. Its memory is bounded, by exporter and altogether.
 #[derive(Debug, Default)]
-pub(super) struct Decoder {
+pub struct Decoder {
     numbers: Numbers,
     exporters: Exporters,
     counters: Counters,
@@ -64,7 +72,8 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn counters(&self) -> Counters {
+    /// Returns the counters over all exporters.
+    pub fn counters(&self) -> Counters {
         let forgotten = self.exporters.forgotten();
         Counters {
             exporters_forgotten: forgotten.exporters,
@@ -74,18 +83,19 @@ impl Decoder {
         }
     }
 
-    /// Exporters that are remembered, and what came of some of them ([`Exporters::report`]).
-    pub(super) fn exporters(&self, most: usize) -> (usize, Vec<PeerReport>) {
+    /// Returns the number of exporters that are remembered, and a list of `most` at most: those of
+    /// which most was forgotten first, then those that have sent most.
+    pub fn exporters(&self, most: usize) -> (usize, Vec<PeerReport>) {
         (self.exporters.count(), self.exporters.report(most))
     }
 
-    /// Decodes a datagram that has come `now`.
-    pub(super) fn datagram(
+    /// Decodes a datagram that has come `now`, and gives its records to `take`.
+    pub fn datagram(
         &mut self,
         from: SocketAddr,
         datagram: &[u8],
         now: Instant,
-        take: &mut Take<'_>,
+        take: &mut dyn FnMut(&FlowRecord, &Origin),
     ) {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ringtap_flow::{EndReason, FlowRecord, Traffic, TunnelKind};
 
-use super::super::Origin;
+use crate::Origin;
 
 /// A record, and what is known of it from elsewhere.
 pub(super) struct Row<'a> {

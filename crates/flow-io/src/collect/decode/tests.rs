@@ -9,7 +9,7 @@ use ringtap_flow::{
 };
 
 use super::*;
-use crate::flow::collect::exporters::{FIELDS, PEER_BYTES};
+use crate::collect::exporters::{FIELDS, PEER_BYTES};
 
 const SECOND: u64 = 1_000_000_000;
 const EPOCH: u64 = 1_700_000_000 * SECOND;

@@ -5,8 +5,8 @@ use std::net::UdpSocket;
 
 use ringtap_flow::export::Message;
 
-use super::super::report::ExportReport;
-use super::super::{CollectorAddress, OutputError, OutputOptions, socket_error};
+use crate::address::socket_error;
+use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
 /// A connected socket, and what became of what it was given.
 pub(super) struct UdpCollector {

@@ -9,9 +9,8 @@ mod udp;
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, Message, Statistics, Version};
 
-use super::address::{CollectorAddress, Transport};
-use super::report::ExportReport;
-use super::{OutputError, OutputOptions};
+use crate::address::Transport;
+use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 use tcp::TcpExporter;
 use udp::UdpCollector;
 

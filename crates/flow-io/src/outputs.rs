@@ -1,15 +1,8 @@
 //! Where records go beside the tables: collectors and files.
 //!
 //! Data in: records of flows, metered here or collected from another exporter. Data out: messages to
-//! collectors ([`export`]), files ([`file`]). A collector that is down costs its records, which are
+//! collectors ([`crate::export`]), files ([`crate::file`]). A collector that is down costs its records, which are
 //! counted; a file that cannot be written ends the run.
-
-mod address;
-mod error;
-mod export;
-mod file;
-mod origin;
-mod report;
 
 use std::fs::File;
 use std::io;
@@ -19,32 +12,28 @@ use std::time::{Duration, Instant};
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{ExportOptions, Statistics};
 
-pub(crate) use address::{CollectorAddress, ListenAddress, socket_error};
-pub(crate) use error::OutputError;
-use export::Exporters;
-pub(crate) use file::FileFormat;
-use file::RecordFile;
-pub(crate) use origin::Origin;
-pub(crate) use report::{ExportReport, FileReport, OutputReport};
+use crate::export::Exporters;
+use crate::file::RecordFile;
+use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
 
 /// Records of a live run are on their way to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Options of [`Outputs`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OutputOptions {
+pub struct OutputOptions {
     /// Protocol, sampling and messages. Over TCP and in files messages are longer and templates are
     /// not repeated.
-    pub(crate) export: ExportOptions,
+    pub export: ExportOptions,
     /// The time-outs of the meter, which the exported statistics contain.
-    pub(crate) active: Duration,
+    pub active: Duration,
     /// The same for flows without packets.
-    pub(crate) inactive: Duration,
+    pub inactive: Duration,
     /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be
     /// lost meanwhile. Without waiting, records are lost and counted.
-    pub(crate) wait: bool,
+    pub wait: bool,
     /// Takes a message for people each time that a collector cannot be reached, or can be again.
-    pub(crate) notify: fn(&str),
+    pub notify: fn(&str),
 }
 
 impl Default for OutputOptions {
@@ -61,7 +50,7 @@ impl Default for OutputOptions {
 }
 
 /// Collectors and files that records go to.
-pub(crate) struct Outputs {
+pub struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
     options: OutputOptions,
@@ -75,7 +64,7 @@ impl Outputs {
     ///
     /// # Errors
     /// The protocol cannot express the options, or a socket cannot be made.
-    pub(crate) fn new(
+    pub fn new(
         options: OutputOptions,
         collectors: &[CollectorAddress],
     ) -> Result<Self, OutputError> {
@@ -92,7 +81,7 @@ impl Outputs {
 
     /// Adds a file. `open` is called by [`Outputs::begin`], and returns the file without content.
     /// For the path `-`, standard output, each record is written at once.
-    pub(crate) fn add_file(
+    pub fn add_file(
         &mut self,
         path: &Path,
         format: FileFormat,
@@ -106,7 +95,7 @@ impl Outputs {
     ///
     /// # Errors
     /// A file cannot be opened or written.
-    pub(crate) fn begin(&mut self) -> Result<(), OutputError> {
+    pub fn begin(&mut self) -> Result<(), OutputError> {
         for file in &mut self.files {
             file.begin()?;
         }
@@ -116,12 +105,12 @@ impl Outputs {
     }
 
     /// Takes a record that was metered here.
-    pub(crate) fn record(&mut self, record: &FlowRecord) {
+    pub fn record(&mut self, record: &FlowRecord) {
         self.take(record, None);
     }
 
     /// Takes a record of another exporter.
-    pub(crate) fn collected(&mut self, record: &FlowRecord, origin: &Origin) {
+    pub fn collected(&mut self, record: &FlowRecord, origin: &Origin) {
         self.take(record, Some(origin));
     }
 
@@ -147,7 +136,7 @@ impl Outputs {
     ///
     /// # Errors
     /// What went wrong since the last call.
-    pub(crate) fn advance(&mut self, now_ns: u64) -> Result<(), OutputError> {
+    pub fn advance(&mut self, now_ns: u64) -> Result<(), OutputError> {
         if let Some(exporters) = &mut self.exporters {
             exporters.advance(now_ns);
         }
@@ -159,7 +148,7 @@ impl Outputs {
     }
 
     /// Sets the numbers that the exported statistics contain: flows metered, and packets that were not.
-    pub(crate) fn set_statistics(&mut self, observed_flows: u64, ignored_packets: u64) {
+    pub fn set_statistics(&mut self, observed_flows: u64, ignored_packets: u64) {
         let seconds = |time: Duration| u16::try_from(time.as_secs()).unwrap_or(u16::MAX);
         let statistics = Statistics {
             active_timeout: seconds(self.options.active),
@@ -180,7 +169,7 @@ impl Outputs {
     ///
     /// # Errors
     /// When a file could not be written.
-    pub(crate) fn finish(&mut self) -> Result<(), OutputError> {
+    pub fn finish(&mut self) -> Result<(), OutputError> {
         if let Some(exporters) = &mut self.exporters {
             exporters.finish();
         }
@@ -189,7 +178,7 @@ impl Outputs {
     }
 
     /// Returns what was sent, written and lost.
-    pub(crate) fn report(&self) -> OutputReport {
+    pub fn report(&self) -> OutputReport {
         let exports = self.exporters.as_ref().map(Exporters::report);
         OutputReport {
             exports: exports.unwrap_or_default(),
