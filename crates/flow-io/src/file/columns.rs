@@ -1,6 +1,6 @@
 //! The columns that CSV, JSON lines and Parquet have in common.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::net::IpAddr;
 
 use ringtap_flow::{EndReason, FlowRecord, Traffic, TunnelKind};
@@ -19,8 +19,6 @@ pub(super) struct Row<'a> {
 /// A value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// The record does not have it.
-    None,
     Number(u64),
     /// Nanoseconds since 1970.
     Time(u64),
@@ -45,152 +43,113 @@ pub(super) struct Column {
         expect(dead_code, reason = "text formats need no types")
     )]
     pub(super) kind: Kind,
-    pub(super) value: fn(&Row<'_>) -> Value,
+    /// The value of a record, in a row, if it has one.
+    value: Get,
 }
 
-const fn number(name: &'static str, value: fn(&Row<'_>) -> Value) -> Column {
+impl Column {
+    /// The value in a row, if the record has it.
+    pub(super) fn value(&self, row: &Row<'_>) -> Option<Value> {
+        (self.value)(row.record, row)
+    }
+}
+
+type Get = fn(&FlowRecord, &Row<'_>) -> Option<Value>;
+
+const fn number(name: &'static str, value: Get) -> Column {
     let kind = Kind::Number;
     Column { name, kind, value }
 }
 
-const fn time(name: &'static str, value: fn(&Row<'_>) -> Value) -> Column {
+const fn time(name: &'static str, value: Get) -> Column {
     let kind = Kind::Time;
     Column { name, kind, value }
 }
 
-const fn text(name: &'static str, value: fn(&Row<'_>) -> Value) -> Column {
+const fn text(name: &'static str, value: Get) -> Column {
     let kind = Kind::Text;
     Column { name, kind, value }
 }
 
 /// All columns, in their order.
 pub(super) const COLUMNS: [Column; 43] = [
-    time("first", |row| Value::Time(row.record.forward.first_ns)),
-    time("last", |row| Value::Time(row.record.forward.last_ns)),
-    text("src", |row| Value::Address(row.record.key.source)),
-    text("dst", |row| Value::Address(row.record.key.destination)),
-    number("src_port", |row| port(row, row.record.key.source_port)),
-    number("dst_port", |row| port(row, row.record.key.destination_port)),
-    number("protocol", |row| of(row.record.key.protocol)),
-    number("icmp_type", |row| {
-        optional(row.record.key.icmp().map(|(kind, _)| kind))
+    time("first", |f, _| at(f.forward.first_ns)),
+    time("last", |f, _| at(f.forward.last_ns)),
+    text("src", |f, _| address(f.key.source)),
+    text("dst", |f, _| address(f.key.destination)),
+    number("src_port", |f, _| port(f, f.key.source_port)),
+    number("dst_port", |f, _| port(f, f.key.destination_port)),
+    number("protocol", |f, _| of(f.key.protocol)),
+    number("icmp_type", |f, _| of(f.key.icmp()?.0)),
+    number("icmp_code", |f, _| of(f.key.icmp()?.1)),
+    number("tos", |f, _| of(f.key.tos)),
+    number("packets", |f, _| of(f.forward.packets)),
+    number("bytes", |f, _| of(f.forward.bytes)),
+    number("tcp_flags", |f, _| flags(f, &f.forward)),
+    number("min_ttl", |f, _| of(f.forward.min_ttl)),
+    number("max_ttl", |f, _| of(f.forward.max_ttl)),
+    number("min_length", |f, _| of(f.forward.min_length)),
+    number("max_length", |f, _| of(f.forward.max_length)),
+    time("reverse_first", |f, _| at(f.reverse?.first_ns)),
+    time("reverse_last", |f, _| at(f.reverse?.last_ns)),
+    number("reverse_packets", |f, _| of(f.reverse?.packets)),
+    number("reverse_bytes", |f, _| of(f.reverse?.bytes)),
+    number("reverse_tcp_flags", |f, _| flags(f, &f.reverse?)),
+    number("reverse_min_ttl", |f, _| of(f.reverse?.min_ttl)),
+    number("reverse_max_ttl", |f, _| of(f.reverse?.max_ttl)),
+    number("reverse_min_length", |f, _| of(f.reverse?.min_length)),
+    number("reverse_max_length", |f, _| of(f.reverse?.max_length)),
+    text("end_reason", |f, _| word(end(f.end))),
+    number("input", |f, _| of(f.key.input)),
+    number("vlan", |f, _| of(f.key.vlan?)),
+    number("inner_vlan", |f, _| of(f.key.inner_vlan?)),
+    text("src_mac", |f, _| mac(f.macs?.source)),
+    text("dst_mac", |f, _| mac(f.macs?.destination)),
+    number("mpls_label", |f, _| of(f.mpls_label?)),
+    text("tunnel", |f, _| word(kind(f.key.tunnel?.kind))),
+    number("tunnel_id", |f, _| of(f.key.tunnel?.id)),
+    number("retransmissions", |f, _| of(f.tcp?.retransmissions)),
+    number("reverse_retransmissions", |f, _| {
+        of(f.tcp?.reverse_retransmissions)
     }),
-    number("icmp_code", |row| {
-        optional(row.record.key.icmp().map(|(_, code)| code))
-    }),
-    number("tos", |row| of(row.record.key.tos)),
-    number("packets", |row| of(row.record.forward.packets)),
-    number("bytes", |row| of(row.record.forward.bytes)),
-    number("tcp_flags", |row| flags(row, &row.record.forward)),
-    number("min_ttl", |row| of(row.record.forward.min_ttl)),
-    number("max_ttl", |row| of(row.record.forward.max_ttl)),
-    number("min_length", |row| of(row.record.forward.min_length)),
-    number("max_length", |row| of(row.record.forward.max_length)),
-    time("reverse_first", |row| {
-        row.record
-            .reverse
-            .map_or(Value::None, |reverse| Value::Time(reverse.first_ns))
-    }),
-    time("reverse_last", |row| {
-        row.record
-            .reverse
-            .map_or(Value::None, |reverse| Value::Time(reverse.last_ns))
-    }),
-    number("reverse_packets", |row| {
-        optional(row.record.reverse.map(|r| r.packets))
-    }),
-    number("reverse_bytes", |row| {
-        optional(row.record.reverse.map(|r| r.bytes))
-    }),
-    number("reverse_tcp_flags", |row| {
-        row.record
-            .reverse
-            .map_or(Value::None, |reverse| flags(row, &reverse))
-    }),
-    number("reverse_min_ttl", |row| {
-        optional(row.record.reverse.map(|r| r.min_ttl))
-    }),
-    number("reverse_max_ttl", |row| {
-        optional(row.record.reverse.map(|r| r.max_ttl))
-    }),
-    number("reverse_min_length", |row| {
-        optional(row.record.reverse.map(|r| r.min_length))
-    }),
-    number("reverse_max_length", |row| {
-        optional(row.record.reverse.map(|r| r.max_length))
-    }),
-    text("end_reason", |row| Value::Word(end(row.record.end))),
-    number("input", |row| of(row.record.key.input)),
-    number("vlan", |row| optional(row.record.key.vlan)),
-    number("inner_vlan", |row| optional(row.record.key.inner_vlan)),
-    text("src_mac", |row| {
-        row.record
-            .macs
-            .map_or(Value::None, |macs| Value::Mac(macs.source))
-    }),
-    text("dst_mac", |row| {
-        row.record
-            .macs
-            .map_or(Value::None, |macs| Value::Mac(macs.destination))
-    }),
-    number("mpls_label", |row| optional(row.record.mpls_label)),
-    text("tunnel", |row| {
-        row.record
-            .key
-            .tunnel
-            .map_or(Value::None, |tunnel| Value::Word(kind(tunnel.kind)))
-    }),
-    number("tunnel_id", |row| {
-        optional(row.record.key.tunnel.map(|tunnel| tunnel.id))
-    }),
-    number("retransmissions", |row| {
-        optional(row.record.tcp.map(|tcp| tcp.retransmissions))
-    }),
-    number("reverse_retransmissions", |row| {
-        optional(row.record.tcp.map(|tcp| tcp.reverse_retransmissions))
-    }),
-    number("server_rtt_ns", |row| {
-        optional(row.record.tcp.and_then(|tcp| tcp.server_rtt_ns))
-    }),
-    number("client_rtt_ns", |row| {
-        optional(row.record.tcp.and_then(|tcp| tcp.client_rtt_ns))
-    }),
-    number("sampling", |row| of(row.sampling)),
-    text("exporter", |row| {
-        row.origin
-            .map_or(Value::None, |o| Value::Address(o.exporter.ip()))
-    }),
-    number("exporter_port", |row| {
-        optional(row.origin.map(|origin| origin.exporter.port()))
-    }),
-    number("domain", |row| {
-        optional(row.origin.map(|origin| origin.domain))
-    }),
+    number("server_rtt_ns", |f, _| of(f.tcp?.server_rtt_ns?)),
+    number("client_rtt_ns", |f, _| of(f.tcp?.client_rtt_ns?)),
+    number("sampling", |_, row| of(row.sampling)),
+    text("exporter", |_, row| address(row.origin?.exporter.ip())),
+    number("exporter_port", |_, row| of(row.origin?.exporter.port())),
+    number("domain", |_, row| of(row.origin?.domain)),
 ];
 
-fn of(number: impl Into<u64>) -> Value {
-    Value::Number(number.into())
+fn of(number: impl Into<u64>) -> Option<Value> {
+    Some(Value::Number(number.into()))
 }
 
-fn optional(number: Option<impl Into<u64>>) -> Value {
-    number.map_or(Value::None, of)
+fn at(nanos: u64) -> Option<Value> {
+    Some(Value::Time(nanos))
+}
+
+fn address(address: IpAddr) -> Option<Value> {
+    Some(Value::Address(address))
+}
+
+fn mac(address: [u8; 6]) -> Option<Value> {
+    Some(Value::Mac(address))
+}
+
+fn word(word: &'static str) -> Option<Value> {
+    Some(Value::Word(word))
 }
 
 /// Ports, of the protocols that have some.
-fn port(row: &Row<'_>, port: u16) -> Value {
+fn port(f: &FlowRecord, port: u16) -> Option<Value> {
     use ringtap_packet::protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
-    match row.record.key.protocol {
-        TCP | UDP | DCCP | SCTP | UDP_LITE => of(port),
-        _ => Value::None,
-    }
+    let has_ports = matches!(f.key.protocol, TCP | UDP | DCCP | SCTP | UDP_LITE);
+    has_ports.then(|| Value::Number(port.into()))
 }
 
-fn flags(row: &Row<'_>, traffic: &Traffic) -> Value {
-    if row.record.key.protocol == ringtap_packet::protocol::TCP {
-        of(traffic.tcp_flags)
-    } else {
-        Value::None
-    }
+fn flags(f: &FlowRecord, traffic: &Traffic) -> Option<Value> {
+    let is_tcp = f.key.protocol == ringtap_packet::protocol::TCP;
+    is_tcp.then(|| Value::Number(traffic.tcp_flags.into()))
 }
 
 fn end(reason: EndReason) -> &'static str {
@@ -213,10 +172,8 @@ fn kind(kind: TunnelKind) -> &'static str {
 }
 
 impl fmt::Display for Value {
-    /// The value as text; nothing where there is none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::None => Ok(()),
             Self::Number(number) => number.fmt(f),
             Self::Time(nanos) => {
                 let time = jiff::Timestamp::from_nanosecond(i128::from(*nanos));
@@ -225,13 +182,8 @@ impl fmt::Display for Value {
             }
             Self::Address(address) => address.fmt(f),
             Self::Mac(bytes) => {
-                for (index, byte) in bytes.iter().enumerate() {
-                    if index > 0 {
-                        f.write_char(':')?;
-                    }
-                    write!(f, "{byte:02x}")?;
-                }
-                Ok(())
+                let [a, b, c, d, e, g] = bytes;
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
             }
             Self::Word(word) => f.write_str(word),
         }

@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn statistics_stand_in_the_file() {
         let mut written = tempfile::tempfile().unwrap();
-        let output = Whole::new(written.try_clone().unwrap(), true);
+        let output = Whole::new(written.try_clone().unwrap(), false);
         let mut file = Ipfix::new(output, &ExportOptions::default()).unwrap();
         let record = FlowRecord::default();
         let row = Row {

@@ -93,14 +93,7 @@ impl FileFormat {
             let file = BufWriter::with_capacity(BUFFER, file);
             return Ok(Box::new(parquet::Parquet::new(file)?));
         }
-        // Whoever reads standard output waits for the lines.
-        let output = match is_standard {
-            true => Whole::at_once(file),
-            false => {
-                let is_regular = file.metadata()?.is_file();
-                Whole::new(file, is_regular)
-            }
-        };
+        let output = Whole::new(file, is_standard);
         Ok(match self {
             Self::Csv => Box::new(text::TextLines::csv(output)?),
             Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),

@@ -81,7 +81,7 @@ impl<W: Write + Send> Parquet<W> {
 impl<W: Write + Send> Format for Parquet<W> {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         for (column, waiting) in COLUMNS.iter().zip(&mut self.columns) {
-            waiting.push((column.value)(row));
+            waiting.push(column.value(row));
         }
         self.rows += 1;
         if self.rows == GROUP {
@@ -118,10 +118,12 @@ impl Waiting {
         }
     }
 
-    fn push(&mut self, value: Value) {
-        self.present.push(i16::from(value != Value::None));
+    fn push(&mut self, value: Option<Value>) {
+        self.present.push(i16::from(value.is_some()));
+        let Some(value) = value else {
+            return;
+        };
         match (&mut self.values, value) {
-            (_, Value::None) => {}
             // The bits stay the same: the logical type of numbers is unsigned.
             (Values::Numbers(numbers), Value::Number(number) | Value::Time(number)) => {
                 numbers.push(number.cast_signed());

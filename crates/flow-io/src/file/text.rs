@@ -64,7 +64,9 @@ fn write_csv(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
             line.push(b',');
         }
         // No value contains a comma, a quote or an end of line.
-        write!(line, "{}", (column.value)(row))?;
+        if let Some(value) = column.value(row) {
+            write!(line, "{value}")?;
+        }
     }
     line.push(b'\n');
     Ok(())
@@ -73,10 +75,9 @@ fn write_csv(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
 fn write_json(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
     let mut before = b'{';
     for column in &COLUMNS {
-        let value = (column.value)(row);
-        if value == Value::None {
+        let Some(value) = column.value(row) else {
             continue;
-        }
+        };
         line.push(before);
         before = b',';
         // Neither names nor values contain what JSON escapes.

@@ -13,7 +13,8 @@ const STEP: usize = 1 << 16;
 /// A file, and what waits for it.
 pub(super) struct Whole {
     file: File,
-    is_regular: bool,
+    /// It is a regular file that nobody else writes to.
+    can_be_cut: bool,
     /// Bytes that are gathered before they are written.
     step: usize,
     waiting: Vec<u8>,
@@ -27,20 +28,14 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// An empty file by its name.
-    pub(super) fn new(file: File, is_regular: bool) -> Self {
-        Self::with_step(file, is_regular, STEP)
-    }
-
-    /// What is read while it is written, such as standard output: no piece waits.
-    pub(super) fn at_once(file: File) -> Self {
-        Self::with_step(file, false, 0)
-    }
-
-    fn with_step(file: File, is_regular: bool, step: usize) -> Self {
+    /// Takes an empty file. If it is standard output, which is read while it is written, no piece
+    /// waits, and it is not cut.
+    pub(super) fn new(file: File, is_standard: bool) -> Self {
+        let step = if is_standard { 0 } else { STEP };
+        let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
         Self {
             file,
-            is_regular,
+            can_be_cut: is_regular && !is_standard,
             step,
             waiting: Vec::with_capacity(step),
             ends: VecDeque::new(),
@@ -88,7 +83,7 @@ impl Whole {
             self.intact = end;
             self.records += records;
         }
-        if result.is_err() && self.is_regular && self.file.set_len(self.intact).is_ok() {
+        if result.is_err() && self.can_be_cut && self.file.set_len(self.intact).is_ok() {
             self.taken = self.intact;
         }
         self.waiting = waiting;
