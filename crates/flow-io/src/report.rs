@@ -1,5 +1,6 @@
 //! What outputs did.
 
+use ringtap_flow::export::Message;
 use serde::Serialize;
 
 /// What all outputs sent, wrote and lost.
@@ -43,4 +44,18 @@ pub struct FileReport {
     pub file: String,
     /// Records that it holds.
     pub records: u64,
+}
+
+impl ExportReport {
+    pub(crate) fn count(&mut self, message: &Message<'_>, is_sent: bool) {
+        let flows = u64::from(message.flows);
+        if is_sent {
+            self.messages += 1;
+            self.bytes += message.bytes.len() as u64;
+            self.flows += flows;
+        } else {
+            self.lost_messages += 1;
+            self.lost_flows += flows;
+        }
+    }
 }

@@ -6,6 +6,8 @@ mod queue;
 mod tcp;
 mod udp;
 
+use std::io::{self, ErrorKind};
+
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, Message, Statistics, Version};
 
@@ -114,6 +116,38 @@ impl Exporters {
         });
         udp.chain(self.tcp.iter().map(TcpExporter::report))
             .collect()
+    }
+}
+
+/// Tells people that a collector cannot be reached: each kind of failure once, until another comes.
+struct Teller {
+    collector: String,
+    told: Option<ErrorKind>,
+    notify: fn(&str),
+}
+
+impl Teller {
+    fn new(collector: &CollectorAddress, options: &OutputOptions) -> Self {
+        Self {
+            collector: collector.to_string(),
+            told: None,
+            notify: options.notify,
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error, what_is_done: &str) {
+        if self.told.replace(error.kind()) != Some(error.kind()) {
+            let collector = &self.collector;
+            (self.notify)(&format!(
+                "{collector}: {error}; lost records are counted{what_is_done}"
+            ));
+        }
+    }
+
+    fn connected(&mut self) {
+        if self.told.take().is_some() {
+            (self.notify)(&format!("{}: connected", self.collector));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! the one that sends.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::Statistics;
@@ -20,12 +20,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct State {
-    records: Vec<FlowRecord>,
-    /// The clock of the packets, in nanoseconds since 1970.
-    now_ns: u64,
-    statistics: Statistics,
-    /// No more will come.
-    closed: bool,
+    waiting: Taken,
     /// The other side has a connection, so that it is worth waiting for room.
     connected: bool,
 }
@@ -34,8 +29,10 @@ struct State {
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) records: Vec<FlowRecord>,
+    /// The clock of the packets, in nanoseconds since 1970.
     pub(super) now_ns: u64,
     pub(super) statistics: Statistics,
+    /// No more will come.
     pub(super) closed: bool,
 }
 
@@ -47,14 +44,13 @@ impl Queue {
     /// Moves records into the queue, and returns how many found no room. With `wait`, it waits for
     /// room as long as there is a connection.
     pub(super) fn put(&self, records: &mut Vec<FlowRecord>, wait: bool) -> u64 {
-        let mut state = self.lock();
-        while wait && state.connected && state.records.len() >= CAPACITY {
-            let waited = self.emptied.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        let room = CAPACITY.saturating_sub(state.records.len());
+        let is_full =
+            |state: &mut State| wait && state.connected && state.waiting.records.len() >= CAPACITY;
+        let waited = self.emptied.wait_while(self.lock(), is_full);
+        let waiting = &mut waited.unwrap_or_else(PoisonError::into_inner).waiting;
+        let room = CAPACITY.saturating_sub(waiting.records.len());
         let fitting = room.min(records.len());
-        state.records.extend(records.drain(..fitting));
+        waiting.records.extend(records.drain(..fitting));
         let lost = records.len() as u64;
         records.clear();
         self.filled.notify_one();
@@ -62,11 +58,11 @@ impl Queue {
     }
 
     pub(super) fn set_time(&self, now_ns: u64) {
-        self.lock().now_ns = now_ns;
+        self.lock().waiting.now_ns = now_ns;
     }
 
     pub(super) fn set_statistics(&self, statistics: Statistics) {
-        self.lock().statistics = statistics;
+        self.lock().waiting.statistics = statistics;
     }
 
     pub(super) fn set_connected(&self, connected: bool) {
@@ -76,7 +72,7 @@ impl Queue {
 
     /// Says that no more will come.
     pub(super) fn close(&self) {
-        self.lock().closed = true;
+        self.lock().waiting.closed = true;
         self.filled.notify_one();
     }
 
@@ -84,44 +80,38 @@ impl Queue {
     /// forgotten; its memory is used again.
     pub(super) fn take(&self, into: &mut Taken, longest: Duration) {
         into.records.clear();
-        let deadline = Instant::now() + longest;
-        let mut state = self.lock();
-        while state.records.is_empty() && !state.closed {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.filled.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        std::mem::swap(&mut state.records, &mut into.records);
-        into.now_ns = state.now_ns;
-        into.statistics = state.statistics;
-        into.closed = state.closed;
+        let mut state = self.wait_while(longest, |state| {
+            state.waiting.records.is_empty() && !state.waiting.closed
+        });
+        std::mem::swap(&mut state.waiting.records, &mut into.records);
+        into.now_ns = state.waiting.now_ns;
+        into.statistics = state.waiting.statistics;
+        into.closed = state.waiting.closed;
         self.emptied.notify_one();
     }
 
     /// Waits at most so long for the end to be asked for, and tells whether it was.
     pub(super) fn wait_closed(&self, longest: Duration) -> bool {
-        let deadline = Instant::now() + longest;
-        let mut state = self.lock();
-        while !state.closed {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            let waited = self.filled.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        state.closed
+        let state = self.wait_while(longest, |state| !state.waiting.closed);
+        state.waiting.closed
+    }
+
+    fn wait_while(
+        &self,
+        longest: Duration,
+        is_early: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
+        let is_early = |state: &mut State| is_early(state);
+        let waited = self
+            .filled
+            .wait_timeout_while(self.lock(), longest, is_early);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Forgets what waits, and tells how many records that were.
     pub(super) fn discard(&self) -> u64 {
-        let mut state = self.lock();
-        let count = state.records.len() as u64;
-        state.records.clear();
-        count
+        let records = &mut self.lock().waiting.records;
+        records.drain(..).len() as u64
     }
 }
 

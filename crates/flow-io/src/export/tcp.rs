@@ -7,14 +7,14 @@
 
 use std::io::{self, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics};
 
+use super::Teller;
 use super::queue::{Queue, Taken};
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
@@ -51,9 +51,13 @@ enum Work {
 
 struct Shared {
     queue: Queue,
-    /// Records that found no room.
-    overflow: AtomicU64,
     report: Mutex<ExportReport>,
+}
+
+impl Shared {
+    fn report(&self) -> MutexGuard<'_, ExportReport> {
+        self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl TcpExporter {
@@ -69,7 +73,6 @@ impl TcpExporter {
         })?;
         let shared = Arc::new(Shared {
             queue: Queue::default(),
-            overflow: AtomicU64::new(0),
             report: Mutex::new(ExportReport {
                 collector: collector.to_string(),
                 connections: Some(0),
@@ -77,13 +80,11 @@ impl TcpExporter {
             }),
         });
         let link = Link {
-            name: collector.to_string(),
             address,
             stream: None,
             pause: FIRST_PAUSE,
             next_attempt: Instant::now(),
-            told: None,
-            notify: options.notify,
+            teller: Teller::new(collector, options),
         };
         let mut sender = Sender {
             shared: Arc::clone(&shared),
@@ -114,7 +115,7 @@ impl TcpExporter {
         if !self.batch.is_empty() {
             self.begin();
             let lost = self.shared.queue.put(&mut self.batch, self.wait);
-            self.shared.overflow.fetch_add(lost, Ordering::Relaxed);
+            self.shared.report().lost_flows += lost;
         }
     }
 
@@ -154,16 +155,12 @@ impl TcpExporter {
             // A thread that panicked has said so itself.
             let _ = thread.join();
         }
-        // Of a thread that was never there.
-        let lost = self.shared.queue.discard();
-        self.shared.overflow.fetch_add(lost, Ordering::Relaxed);
+        // Without a connection, or without a thread.
+        self.shared.report().lost_flows += self.shared.queue.discard();
     }
 
     pub(super) fn report(&self) -> ExportReport {
-        let report = self.shared.report.lock();
-        let mut report = report.unwrap_or_else(PoisonError::into_inner).clone();
-        report.lost_flows += self.shared.overflow.load(Ordering::Relaxed);
-        report
+        self.shared.report().clone()
     }
 }
 
@@ -176,13 +173,11 @@ struct Sender {
 
 /// The connection, when there is one.
 struct Link {
-    name: String,
     address: SocketAddr,
     stream: Option<TcpStream>,
     pause: Duration,
     next_attempt: Instant,
-    told: Option<ErrorKind>,
-    notify: fn(&str),
+    teller: Teller,
 }
 
 impl Sender {
@@ -207,8 +202,6 @@ impl Sender {
             closed = taken.closed;
             self.send(&taken);
         }
-        let lost = self.shared.queue.discard();
-        self.with_report(|report| report.lost_flows += lost);
     }
 
     /// Makes a connection where there is none and it is time to try.
@@ -224,7 +217,7 @@ impl Sender {
             return false;
         }
         self.encoder.restart();
-        self.with_report(|report| *report.connections.get_or_insert(0) += 1);
+        *self.shared.report().connections.get_or_insert(0) += 1;
         self.shared.queue.set_connected(true);
         true
     }
@@ -236,18 +229,8 @@ impl Sender {
             link,
         } = self;
         let mut write = |message: Message<'_>| {
-            let written = link.write(message.bytes);
-            let report = shared.report.lock();
-            let mut report = report.unwrap_or_else(PoisonError::into_inner);
-            let flows = u64::from(message.flows);
-            if written {
-                report.messages += 1;
-                report.bytes += message.bytes.len() as u64;
-                report.flows += flows;
-            } else {
-                report.lost_messages += 1;
-                report.lost_flows += flows;
-            }
+            let is_sent = link.write(message.bytes);
+            shared.report().count(&message, is_sent);
         };
         encoder.set_statistics(taken.statistics);
         encoder.advance(taken.now_ns, &mut write);
@@ -258,16 +241,10 @@ impl Sender {
         if taken.closed {
             encoder.finish(&mut write);
         }
-        let counters = encoder.counters();
-        self.with_report(|report| report.clamped = counters.clamped);
-        if self.link.stream.is_none() {
-            self.shared.queue.set_connected(false);
+        shared.report().clamped = encoder.counters().clamped;
+        if link.stream.is_none() {
+            shared.queue.set_connected(false);
         }
-    }
-
-    fn with_report(&self, change: impl FnOnce(&mut ExportReport)) {
-        let report = self.shared.report.lock();
-        change(&mut report.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -299,17 +276,14 @@ impl Link {
         });
         match connected {
             Ok(stream) => {
-                if self.told.take().is_some() {
-                    (self.notify)(&format!("{}: connected", self.name));
-                }
+                self.teller.connected();
                 self.stream = Some(stream);
                 self.pause = FIRST_PAUSE;
                 true
             }
             Err(error) => {
-                self.next_attempt = Instant::now() + self.pause;
+                self.failed(&error);
                 self.pause = (self.pause * 2).min(LAST_PAUSE);
-                self.tell(&error);
                 false
             }
         }
@@ -325,19 +299,14 @@ impl Link {
             Ok(()) => true,
             Err(error) => {
                 self.stream = None;
-                self.next_attempt = Instant::now() + self.pause;
-                self.tell(&error);
+                self.failed(&error);
                 false
             }
         }
     }
 
-    fn tell(&mut self, error: &io::Error) {
-        if self.told.replace(error.kind()) != Some(error.kind()) {
-            (self.notify)(&format!(
-                "{}: {error}; lost records are counted, connecting again",
-                self.name
-            ));
-        }
+    fn failed(&mut self, error: &io::Error) {
+        self.next_attempt = Instant::now() + self.pause;
+        self.teller.failed(error, ", connecting again");
     }
 }

@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 
 use ringtap_flow::export::Message;
 
+use super::Teller;
 use crate::address::socket_error;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
@@ -12,21 +13,13 @@ use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 pub(super) struct UdpCollector {
     socket: UdpSocket,
     report: ExportReport,
-    /// The message sent last: what an error that is told later belongs to.
-    last: Sent,
-    /// The kind of failure that was told last: each is told once, until another comes.
-    told: Option<ErrorKind>,
+    /// Bytes and records of the message sent last: what an error that is told later belongs to.
+    last: Option<(u64, u64)>,
+    teller: Teller,
     /// The last answer was that nobody listened.
     refused: bool,
     /// Somebody listens again, who knows no templates.
     came_back: bool,
-    notify: fn(&str),
-}
-
-#[derive(Clone, Copy, Default)]
-struct Sent {
-    bytes: u64,
-    flows: u64,
 }
 
 impl UdpCollector {
@@ -52,11 +45,10 @@ impl UdpCollector {
                 collector: collector.to_string(),
                 ..ExportReport::default()
             },
-            last: Sent::default(),
-            told: None,
+            last: None,
+            teller: Teller::new(collector, options),
             refused: false,
             came_back: false,
-            notify: options.notify,
         })
     }
 
@@ -74,23 +66,11 @@ impl UdpCollector {
         }
         // No answer came to the message before: it was taken.
         self.came_back |= was_refused && !self.refused && sent.is_ok();
-        let this = Sent {
-            bytes: message.bytes.len() as u64,
-            flows: message.flows.into(),
-        };
-        match sent {
-            Ok(_) => {
-                self.report.messages += 1;
-                self.report.bytes += this.bytes;
-                self.report.flows += this.flows;
-                self.last = this;
-            }
-            Err(error) => {
-                self.tell(&error);
-                self.report.lost_messages += 1;
-                self.report.lost_flows += this.flows;
-                self.last = Sent::default();
-            }
+        self.report.count(message, sent.is_ok());
+        let this = (message.bytes.len() as u64, message.flows.into());
+        self.last = sent.is_ok().then_some(this);
+        if let Err(error) = sent {
+            self.teller.failed(&error, "");
         }
     }
 
@@ -107,21 +87,13 @@ impl UdpCollector {
     }
 
     fn lose_last(&mut self, error: &io::Error) {
-        self.tell(error);
-        let last = std::mem::take(&mut self.last);
-        if last.bytes > 0 {
+        self.teller.failed(error, "");
+        if let Some((bytes, flows)) = self.last.take() {
             self.report.messages -= 1;
-            self.report.bytes -= last.bytes;
-            self.report.flows -= last.flows;
+            self.report.bytes -= bytes;
+            self.report.flows -= flows;
             self.report.lost_messages += 1;
-            self.report.lost_flows += last.flows;
-        }
-    }
-
-    fn tell(&mut self, error: &io::Error) {
-        if self.told.replace(error.kind()) != Some(error.kind()) {
-            let collector = &self.report.collector;
-            (self.notify)(&format!("{collector}: {error}; lost records are counted"));
+            self.report.lost_flows += flows;
         }
     }
 
