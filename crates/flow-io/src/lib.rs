@@ -1,4 +1,4 @@
-//! Sends flow records to collectors, receives them from exporters, and writes them to files.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod address;
@@ -6,16 +6,15 @@ mod collect;
 mod error;
 mod export;
 mod file;
-mod origin;
 mod outputs;
 mod report;
 
 pub use address::{CollectorAddress, ListenAddress};
 pub use collect::{
-    CollectReport, Collector, Counters, Decoder, Network, NetworkError, PeerCounters, PeerReport,
+    CollectCounters, CollectReport, Collector, Decoder, ExporterCounters, ExporterReport, Network,
+    NetworkError, Origin,
 };
 pub use error::OutputError;
 pub use file::FileFormat;
-pub use origin::Origin;
 pub use outputs::{OutputOptions, Outputs};
 pub use report::{ExportReport, FileReport, OutputReport};

@@ -1,8 +1,7 @@
-//! Where records go beside the tables: collectors and files.
+//! All outputs of a run: collectors ([`crate::export`]) and files ([`crate::file`]).
 //!
-//! Data in: records of flows, metered here or collected from another exporter. Data out: messages to
-//! collectors ([`crate::export`]), files ([`crate::file`]). A collector that is down costs its records, which are
-//! counted; a file that cannot be written ends the run.
+//! A collector that is down costs its records, which are counted; a file that cannot be written ends the
+//! run.
 
 use std::fs::File;
 use std::io;
@@ -22,8 +21,8 @@ const FLUSH: Duration = Duration::from_secs(1);
 /// Options of [`Outputs`].
 #[derive(Clone, Copy, Debug)]
 pub struct OutputOptions {
-    /// Protocol, sampling and messages. Over TCP and in files messages are longer and templates are
-    /// not repeated.
+    /// Options of the protocol. Over TCP and in files, messages are longer and templates are not
+    /// repeated.
     pub export: ExportOptions,
     /// The time-outs of the meter, which the exported statistics contain.
     pub active: Duration,
@@ -104,17 +103,9 @@ impl Outputs {
         Ok(())
     }
 
-    /// Takes a record that was metered here.
-    pub fn record(&mut self, record: &FlowRecord) {
-        self.take(record, None);
-    }
-
-    /// Takes a record of another exporter.
-    pub fn collected(&mut self, record: &FlowRecord, origin: &Origin) {
-        self.take(record, Some(origin));
-    }
-
-    fn take(&mut self, record: &FlowRecord, origin: Option<&Origin>) {
+    /// Takes a record, with the exporter that sent it unless it was metered here. An error is returned
+    /// by the next [`Outputs::advance`].
+    pub fn record(&mut self, record: &FlowRecord, origin: Option<&Origin>) {
         if let Some(exporters) = &mut self.exporters {
             exporters.record(record);
         }
@@ -131,11 +122,11 @@ impl Outputs {
         }
     }
 
-    /// Tells the time by the clock of the packets, in nanoseconds since 1970: messages that have
-    /// waited are sent, templates repeated.
+    /// Sets the time by the clock of the packets, in nanoseconds since 1970. Messages that have waited
+    /// are sent, templates are repeated.
     ///
     /// # Errors
-    /// What went wrong since the last call.
+    /// A file could not be written since the last call.
     pub fn advance(&mut self, now_ns: u64) -> Result<(), OutputError> {
         if let Some(exporters) = &mut self.exporters {
             exporters.advance(now_ns);
@@ -165,10 +156,10 @@ impl Outputs {
         }
     }
 
-    /// Sends and writes what waits, and ends files as their formats ask for.
+    /// Sends and writes what waits, and ends files as their formats require.
     ///
     /// # Errors
-    /// When a file could not be written.
+    /// A file could not be written.
     pub fn finish(&mut self) -> Result<(), OutputError> {
         if let Some(exporters) = &mut self.exporters {
             exporters.finish();

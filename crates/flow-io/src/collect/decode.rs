@@ -13,17 +13,17 @@ use netflow_parser::{FieldValue, NetflowPacket};
 use ringtap_flow::{FlowKey, FlowRecord, Traffic};
 use serde::Serialize;
 
-use super::exporters::{Exporters, PeerReport, Stream, TemplateName};
-use super::fields::{Number, Numbers, bytes, unsigned};
+use super::exporters::{ExporterReport, Exporters, Stream, TemplateName};
+use super::fields::{Field, Number, bytes, unsigned};
 use super::record::{Context, Draft, from_uptime};
 use crate::Origin;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// Counters of a [`Decoder`] over all exporters.
+/// CollectCounters of a [`Decoder`] over all exporters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
+pub struct CollectCounters {
     /// Datagrams.
     pub datagrams: u64,
     /// Their bytes.
@@ -65,17 +65,16 @@ pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
 /// templates, sampling, sequence numbers. Its memory is bounded, by exporter and altogether.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    numbers: Numbers,
     exporters: Exporters,
-    counters: Counters,
+    counters: CollectCounters,
     buffer: Vec<u8>,
 }
 
 impl Decoder {
     /// Returns the counters over all exporters.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> CollectCounters {
         let forgotten = self.exporters.forgotten();
-        Counters {
+        CollectCounters {
             exporters_forgotten: forgotten.exporters,
             sources_forgotten: forgotten.sources,
             templates_forgotten: forgotten.templates,
@@ -85,7 +84,7 @@ impl Decoder {
 
     /// Returns the number of exporters that are remembered, and a list of `most` at most: those of
     /// which most was forgotten first, then those that have sent most.
-    pub fn exporters(&self, most: usize) -> (usize, Vec<PeerReport>) {
+    pub fn exporters(&self, most: usize) -> (usize, Vec<ExporterReport>) {
         (self.exporters.count(), self.exporters.report(most))
     }
 
@@ -190,17 +189,12 @@ impl Decoder {
             match &set.body {
                 v9::FlowSetBody::Data(data) => {
                     for record in &data.fields {
-                        let fields = record
-                            .iter()
-                            .map(|(field, value)| (Numbers::of_v9(*field), value));
-                        self.record(stream, context, fields, take);
+                        self.record(stream, context, record, take);
                     }
                 }
                 v9::FlowSetBody::OptionsData(data) => {
                     for record in &data.fields {
-                        let fields = record.options_fields.iter();
-                        let fields = fields.map(|(field, value)| (Numbers::of_v9(*field), value));
-                        self.options(stream, fields);
+                        self.options(stream, &record.options_fields);
                     }
                 }
                 v9::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
@@ -256,24 +250,12 @@ impl Decoder {
         match body {
             ipfix::FlowSetBody::Data(data) => {
                 for record in &data.fields {
-                    let mut draft = Draft::new(context);
-                    for (field, value) in record {
-                        if let Some(number) = self.numbers.of_ipfix(field) {
-                            draft.element(number, bytes(value, &mut self.buffer));
-                        }
-                    }
-                    self.emit(stream, draft, take);
+                    self.record(stream, context, record, take);
                 }
             }
             ipfix::FlowSetBody::OptionsData(data) => {
                 for record in &data.fields {
-                    let mut told = Told::default();
-                    for (field, value) in record {
-                        if let Some(number) = self.numbers.of_ipfix(field) {
-                            told.element(number, bytes(value, &mut self.buffer));
-                        }
-                    }
-                    self.learn(stream, told);
+                    self.options(stream, record);
                 }
             }
             ipfix::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
@@ -281,21 +263,15 @@ impl Decoder {
         }
     }
 
-    fn record<'f>(
+    fn record<F: Field>(
         &mut self,
         stream: Stream,
         context: Context,
-        fields: impl Iterator<Item = (Number, &'f FieldValue)>,
+        fields: &[(F, FieldValue)],
         take: &mut Take<'_>,
     ) {
         let mut draft = Draft::new(context);
-        for (number, value) in fields {
-            draft.element(number, bytes(value, &mut self.buffer));
-        }
-        self.emit(stream, draft, take);
-    }
-
-    fn emit(&mut self, stream: Stream, draft: Draft, take: &mut Take<'_>) {
+        self.each(fields, |number, bytes| draft.element(number, bytes));
         let sampling = draft.sampling;
         let Some(record) = draft.finish() else {
             self.counters.not_flows += 1;
@@ -311,25 +287,27 @@ impl Decoder {
         take(&record, &origin);
     }
 
-    fn options<'f>(
-        &mut self,
-        stream: Stream,
-        fields: impl Iterator<Item = (Number, &'f FieldValue)>,
-    ) {
+    fn options<F: Field>(&mut self, stream: Stream, fields: &[(F, FieldValue)]) {
         let mut told = Told::default();
-        for (number, value) in fields {
-            told.element(number, bytes(value, &mut self.buffer));
-        }
-        self.learn(stream, told);
-    }
-
-    fn learn(&mut self, stream: Stream, told: Told) {
+        self.each(fields, |number, bytes| told.element(number, bytes));
         self.counters.options += 1;
         if let Some(one_in) = told.one_in() {
             self.exporters.set_sampling(stream, one_in);
         }
         if let Some(boot_ms) = told.boot_ms {
             self.exporters.set_boot(stream, boot_ms);
+        }
+    }
+
+    fn each<F: Field>(
+        &mut self,
+        fields: &[(F, FieldValue)],
+        mut element: impl FnMut(Number, &[u8]),
+    ) {
+        for (field, value) in fields {
+            if let Some(number) = field.number() {
+                element(number, bytes(value, &mut self.buffer));
+            }
         }
     }
 }

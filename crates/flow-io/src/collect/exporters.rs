@@ -157,7 +157,7 @@ fn parser(version: u16) -> NetflowParser {
 
 /// Counters of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct PeerCounters {
+pub struct ExporterCounters {
     /// Datagrams that it sent.
     pub datagrams: u64,
     /// Records of flows in them.
@@ -184,7 +184,7 @@ struct Held {
     first: Instant,
     last: Instant,
     is_established: bool,
-    counters: PeerCounters,
+    counters: ExporterCounters,
 }
 
 impl Held {
@@ -195,7 +195,7 @@ impl Held {
             first: now,
             last: now,
             is_established: false,
-            counters: PeerCounters::default(),
+            counters: ExporterCounters::default(),
         }
     }
 
@@ -218,14 +218,14 @@ impl Held {
 
 /// An exporter in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PeerReport {
+pub struct ExporterReport {
     /// Its IPv4 address, or the first 64 bits of its IPv6 address.
     pub exporter: String,
     /// Its sources (domains) that are remembered.
     pub sources: usize,
     /// What it sent and what was forgotten.
     #[serde(flatten)]
-    pub counters: PeerCounters,
+    pub counters: ExporterCounters,
 }
 
 /// All exporters.
@@ -359,7 +359,7 @@ impl Exporters {
     }
 
     /// The exporters of which most was forgotten, then those that have sent most; so many at most.
-    pub(super) fn report(&self, most: usize) -> Vec<PeerReport> {
+    pub(super) fn report(&self, most: usize) -> Vec<ExporterReport> {
         let mut peers: Vec<(&Peer, &Held)> = self.peers.iter().collect();
         peers.sort_by_key(|(peer, held)| {
             let counters = &held.counters;
@@ -368,7 +368,7 @@ impl Exporters {
         });
         let peers = peers.into_iter().take(most);
         peers
-            .map(|(peer, held)| PeerReport {
+            .map(|(peer, held)| ExporterReport {
                 exporter: peer.to_string(),
                 sources: held.sources.len(),
                 counters: held.counters,
@@ -395,14 +395,9 @@ impl Exporters {
     fn source(&mut self, stream: Stream, now: Instant) -> &mut Source {
         let peer = stream.peer();
         if self.known(stream).is_none() {
-            let held = self.held(peer, now);
             // Room is made before, so that the new source is not the one that goes.
-            if held.sources.len() >= PEER_SOURCES
-                && let Some((templates, bytes)) = held.forget_oldest()
-            {
-                self.forgotten.sources += 1;
-                self.forgotten.templates += templates;
-                self.bytes -= bytes;
+            if self.held(peer, now).sources.len() >= PEER_SOURCES {
+                self.forget_oldest_of(peer);
             }
             let held = self.held(peer, now);
             held.bytes += SOURCE_BYTES;
@@ -419,15 +414,10 @@ impl Exporters {
 
     /// Keeps an exporter that has grown within its quota, and all together within theirs.
     fn keep_quotas(&mut self, peer: Peer) {
-        while self
-            .peers
-            .get(&peer)
-            .is_some_and(|held| !held.is_within_quota())
-        {
-            if !self.forget_oldest_of(peer) {
-                break;
-            }
-        }
+        let is_beyond = |peers: &HashMap<Peer, Held>| {
+            peers.get(&peer).is_some_and(|held| !held.is_within_quota())
+        };
+        while is_beyond(&self.peers) && self.forget_oldest_of(peer) {}
         if self.bytes <= ALL_BYTES {
             return;
         }

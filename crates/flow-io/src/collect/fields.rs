@@ -1,6 +1,7 @@
 //! From the library's fields to numbers of elements and bytes.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use netflow_parser::{FieldValue, IpfixField, V9Field};
 use ringtap_flow::export::REVERSE_PEN;
@@ -16,46 +17,47 @@ pub(super) struct Number {
 }
 
 /// Numbers by the library's names, which it does not give back itself.
-#[derive(Debug)]
-pub(super) struct Numbers(HashMap<IpfixField, Number>);
+static NUMBERS: LazyLock<HashMap<IpfixField, Number>> = LazyLock::new(|| {
+    let of = |id, enterprise: Option<u32>| {
+        let number = Number {
+            id,
+            enterprise: enterprise.unwrap_or(0),
+        };
+        (IpfixField::new(id, enterprise), number)
+    };
+    let ids = 1..=LAST_ELEMENT;
+    ids.flat_map(|id| [of(id, None), of(id, Some(REVERSE_PEN))])
+        .collect()
+});
 
-impl Default for Numbers {
-    fn default() -> Self {
-        let mut numbers = HashMap::new();
-        for id in 1..=LAST_ELEMENT {
-            for enterprise in [None, Some(REVERSE_PEN)] {
-                let number = Number {
-                    id,
-                    enterprise: enterprise.unwrap_or(0),
-                };
-                numbers.insert(IpfixField::new(id, enterprise), number);
-            }
-        }
-        Self(numbers)
-    }
+/// A field of the library.
+pub(super) trait Field {
+    /// The number of its element, if it is one of those that matter here.
+    fn number(&self) -> Option<Number>;
 }
 
-impl Numbers {
-    /// The number of an element of IPFIX, if it is one of those that matter here.
-    pub(super) fn of_ipfix(&self, field: &IpfixField) -> Option<Number> {
-        match *field {
-            IpfixField::Enterprise {
+impl Field for IpfixField {
+    fn number(&self) -> Option<Number> {
+        match *self {
+            Self::Enterprise {
                 enterprise_number,
                 field_number,
             } => Some(Number {
                 id: field_number,
                 enterprise: enterprise_number,
             }),
-            _ => self.0.get(field).copied(),
+            _ => NUMBERS.get(self).copied(),
         }
     }
+}
 
-    /// The number of a field of NetFlow v9, which IANA's registry has taken over.
-    pub(super) fn of_v9(field: V9Field) -> Number {
-        Number {
-            id: field.into(),
+/// IANA's registry of IPFIX has taken over the fields of NetFlow v9.
+impl Field for V9Field {
+    fn number(&self) -> Option<Number> {
+        Some(Number {
+            id: (*self).into(),
             enterprise: 0,
-        }
+        })
     }
 }
 
@@ -85,19 +87,19 @@ mod tests {
 
     #[test]
     fn numbers_come_back() {
-        let numbers = Numbers::default();
         for (id, enterprise) in [(1, None), (152, None), (507, None), (2, Some(29_305))] {
             let field = IpfixField::new(id, enterprise);
             let expected = Number {
                 id,
                 enterprise: enterprise.unwrap_or(0),
             };
-            assert_eq!(numbers.of_ipfix(&field), Some(expected));
+            assert_eq!(field.number(), Some(expected));
         }
         let ntop = IpfixField::new(123, Some(35_632));
-        let number = numbers.of_ipfix(&ntop).unwrap();
+        let number = ntop.number().unwrap();
         assert_eq!((number.id, number.enterprise), (123, 35_632));
-        assert_eq!(Numbers::of_v9(V9Field::from(22)).id, 22);
+        let number = V9Field::from(22).number().unwrap();
+        assert_eq!(number.id, 22);
     }
 
     #[test]

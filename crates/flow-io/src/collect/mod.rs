@@ -1,9 +1,9 @@
 //! The socket that exporters send to: datagrams in, flow records out.
 
-mod allow;
 mod decode;
 mod exporters;
 mod fields;
+mod network;
 mod record;
 
 use std::io::{self, ErrorKind};
@@ -15,11 +15,11 @@ use ringtap_sys::udp;
 use serde::Serialize;
 
 use crate::address::socket_error;
-use crate::{ListenAddress, Origin, OutputError};
-pub use allow::{Network, NetworkError};
+use crate::{ListenAddress, OutputError};
 use decode::Take;
-pub use decode::{Counters, Decoder};
-pub use exporters::{PeerCounters, PeerReport};
+pub use decode::{CollectCounters, Decoder};
+pub use exporters::{ExporterCounters, ExporterReport};
+pub use network::{Network, NetworkError};
 
 /// The longest datagram of UDP.
 const DATAGRAM: usize = 65_535;
@@ -39,18 +39,29 @@ pub struct Collector {
     datagram: Vec<u8>,
 }
 
+/// The exporter that sent a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Its address.
+    pub exporter: SocketAddr,
+    /// Observation domain, source id or engine id.
+    pub domain: u32,
+    /// One packet in so many was metered, as far as the exporter has told.
+    pub sampling: u32,
+}
+
 /// What a [`Collector`] received and lost.
 #[derive(Clone, Debug, Serialize)]
 pub struct CollectReport {
     /// Totals over all exporters.
     #[serde(flatten)]
-    pub counters: Counters,
+    pub counters: CollectCounters,
     /// Datagrams from addresses outside the allowed networks.
     pub not_allowed: u64,
     /// Exporters that are remembered.
     pub known_exporters: usize,
     /// Some of them.
-    pub exporters: Vec<PeerReport>,
+    pub exporters: Vec<ExporterReport>,
     /// Datagrams that the kernel dropped for want of room in the socket, if known.
     pub dropped: Option<u64>,
 }
@@ -111,6 +122,7 @@ impl Collector {
         let _ = self.socket.set_nonblocking(true);
         let begun = Instant::now();
         while self.take_one(take).is_ok() && begun.elapsed() < longest {}
+        let _ = self.socket.set_nonblocking(false);
     }
 
     fn take_one(&mut self, take: &mut Take<'_>) -> io::Result<()> {

@@ -255,44 +255,19 @@ fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
     let Some(value) = unsigned(bytes) else {
         return false;
     };
-    let (time, value, unit) = match id {
-        22 => (
-            &mut times.first,
-            value.saturating_mul(NANOS_PER_MILLI),
-            Unit::Uptime,
-        ),
-        21 => (
-            &mut times.last,
-            value.saturating_mul(NANOS_PER_MILLI),
-            Unit::Uptime,
-        ),
-        150 => (
-            &mut times.first,
-            value.saturating_mul(NANOS_PER_SECOND),
-            Unit::Seconds,
-        ),
-        151 => (
-            &mut times.last,
-            value.saturating_mul(NANOS_PER_SECOND),
-            Unit::Seconds,
-        ),
-        152 => (
-            &mut times.first,
-            value.saturating_mul(NANOS_PER_MILLI),
-            Unit::Millis,
-        ),
-        153 => (
-            &mut times.last,
-            value.saturating_mul(NANOS_PER_MILLI),
-            Unit::Millis,
-        ),
-        154 => (&mut times.first, ntp(value), Unit::Micros),
-        155 => (&mut times.last, ntp(value), Unit::Micros),
-        156 => (&mut times.first, ntp(value), Unit::Nanos),
-        157 => (&mut times.last, ntp(value), Unit::Nanos),
-        158 => (&mut times.first, before(context, value), Unit::Micros),
-        159 => (&mut times.last, before(context, value), Unit::Micros),
+    let (value, unit) = match id {
+        21 | 22 => (value.saturating_mul(NANOS_PER_MILLI), Unit::Uptime),
+        150 | 151 => (value.saturating_mul(NANOS_PER_SECOND), Unit::Seconds),
+        152 | 153 => (value.saturating_mul(NANOS_PER_MILLI), Unit::Millis),
+        154 | 155 => (ntp(value), Unit::Micros),
+        156 | 157 => (ntp(value), Unit::Nanos),
+        158 | 159 => (before(context, value), Unit::Micros),
         _ => return false,
+    };
+    // The beginning has the even number of each pair.
+    let time = match id % 2 {
+        0 => &mut times.first,
+        _ => &mut times.last,
     };
     time.set(value, unit);
     true

@@ -58,16 +58,12 @@ impl Outlets {
         })
     }
 
-    /// Takes a record of another exporter.
-    pub(crate) fn collected(&mut self, record: &FlowRecord, origin: &Origin) {
-        self.count(record);
-        self.outputs.collected(record, origin);
-    }
-
-    fn count(&mut self, record: &FlowRecord) {
+    /// Takes a record, with the exporter that sent it unless it was metered here.
+    pub(super) fn take(&mut self, record: &FlowRecord, origin: Option<&Origin>) {
         if let Some(talkers) = &mut self.talkers {
             talkers.count(record);
         }
+        self.outputs.record(record, origin);
     }
 
     /// Prints the tables of what came since they were printed last.
@@ -88,8 +84,7 @@ impl Outlets {
 
 impl FlowSink for Outlets {
     fn record(&mut self, record: &FlowRecord) {
-        self.count(record);
-        self.outputs.record(record);
+        self.take(record, None);
     }
 }
 

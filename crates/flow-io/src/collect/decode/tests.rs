@@ -31,7 +31,7 @@ fn encode(options: ExportOptions, records: &[FlowRecord]) -> Vec<Vec<u8>> {
     messages
 }
 
-fn decode(messages: &[Vec<u8>]) -> (Vec<(FlowRecord, u32, u32)>, Counters) {
+fn decode(messages: &[Vec<u8>]) -> (Vec<(FlowRecord, u32, u32)>, CollectCounters) {
     let mut decoder = Decoder::default();
     let mut records = Vec::new();
     for message in messages {

@@ -6,8 +6,7 @@ mod summary;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_flow::FlowRecord;
-use ringtap_flow_io::{Collector, ListenAddress, Origin};
+use ringtap_flow_io::{Collector, ListenAddress};
 
 use self::summary::Summary;
 use super::FlowError;
@@ -71,8 +70,9 @@ impl Collection {
         let mut last_tick = Instant::now();
         while !requests.stop() {
             let outlets = &mut self.outlets;
-            let mut take = |record: &FlowRecord, origin: &Origin| outlets.collected(record, origin);
-            self.collector.receive(&mut take)?;
+            self.collector.receive(&mut |record, origin| {
+                outlets.take(record, Some(origin));
+            })?;
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
                 self.tick()?;
@@ -83,8 +83,9 @@ impl Collection {
         }
         // What came before the end was asked for is taken too.
         let outlets = &mut self.outlets;
-        let mut take = |record: &FlowRecord, origin: &Origin| outlets.collected(record, origin);
-        self.collector.drain(REST, &mut take);
+        self.collector.drain(REST, &mut |record, origin| {
+            outlets.take(record, Some(origin));
+        });
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ringtap_flow_io::{CollectReport, OutputReport, PeerReport};
+use ringtap_flow_io::{CollectReport, ExporterReport, OutputReport};
 use serde::Serialize;
 
 use super::super::summary::output_lines;
@@ -105,7 +105,7 @@ impl Summary {
 }
 
 /// What came of an exporter, and what was forgotten of it.
-fn line(exporter: &PeerReport) -> String {
+fn line(exporter: &ExporterReport) -> String {
     let counters = &exporter.counters;
     let mut text = format!(
         "exporter {}: datagrams {}, records {}, sources {}",
