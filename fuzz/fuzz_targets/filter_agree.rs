@@ -8,10 +8,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use libfuzzer_sys::fuzz_target;
+use ringtap_agreement::Random;
 use ringtap_agreement::engine::{Checked, ENGINES};
 use ringtap_agreement::judge::{Finding, Judge, is_murky};
 use ringtap_agreement::packets::{Packet, guided, made, spread};
-use ringtap_agreement::{Random, generate};
+use ringtap_testkit::generate;
 
 /// Walks through each program that make a packet.
 const WALKS: usize = 8;

@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ringtap_agreement::generate::{self, Choices};
 use ringtap_filter::explain::Explanation;
 use ringtap_filter::program::Ancillary;
 use ringtap_filter::socket::{Direction, Header, SocketView, lower};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile, disasm};
+use ringtap_testkit::generate::{self, Choices};
 
 fuzz_target!(|input: (u8, bool, &str, &[u8])| {
     let (choice, optimize, expression, packet) = input;

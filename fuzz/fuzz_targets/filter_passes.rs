@@ -2,8 +2,8 @@
 //! as it is, on packets that are made up, whole and cut short.
 #![no_main]
 
-use ringtap_agreement::generate;
 use ringtap_agreement::packets::{self, made};
+use ringtap_testkit::generate;
 
 use libfuzzer_sys::fuzz_target;
 use ringtap_filter::{CompileOptions, LinkType, Tables, each_pass};

@@ -1,15 +1,13 @@
 //! Compares everything that runs filters with libpcap and with each other.
 //!
-//! The tests of this crate and the fuzz targets use these parts: packets ([`packets`]), random
-//! expressions ([`generate`]), the comparison with the installed libpcap ([`judge`], which detects
+//! The tests of this crate and the fuzz targets use these parts: packets ([`packets`]), the comparison with the installed libpcap ([`judge`], which detects
 //! undefined verdicts with [`foreign`]), and a table of the engines that must return the plain
-//! interpreter's verdicts ([`engine`]). The expressions themselves are data,
-//! [`ringtap_testkit::expressions`]. No shipped code depends on this crate.
+//! interpreter's verdicts ([`engine`]). Expressions are data
+//! ([`ringtap_testkit::expressions`]) or random ([`ringtap_testkit::generate`]). No shipped code depends on this crate.
 #![forbid(unsafe_code)]
 
 pub mod engine;
 pub mod foreign;
-pub mod generate;
 pub mod judge;
 pub mod packets;
 

@@ -8,13 +8,13 @@
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock};
 
+use ringtap_agreement::Random;
 use ringtap_agreement::engine::{Checked, ENGINES, Engine};
 use ringtap_agreement::judge::{self, Finding, Judge, Leniency};
 use ringtap_agreement::packets::{Packet, guided, made, real, spread};
-use ringtap_agreement::{Random, generate};
 use ringtap_filter::{Insn, Program, compile};
 use ringtap_testkit::expressions::{self, Case, Expected, LinkTypes};
-use ringtap_testkit::{Need, suite, test, versions};
+use ringtap_testkit::{Need, generate, suite, test, versions};
 
 /// The return values of the corpus' programs for an accepted packet, in turn: tcpdump's default,
 /// and lengths at which the kernel cuts packets.

@@ -1,16 +1,13 @@
 //! Tests the examples of the language's pages in every engine: programs must decide about packets
 //! as the page says, in the interpreter, in native code, and in the kernel.
 
-#[path = "../../filter/tests/documentation/page.rs"]
-mod page;
-
 use std::process::ExitCode;
 
-use page::{Example, Expected, Name, Page, Sample};
 use ringtap_agreement::Random;
 use ringtap_agreement::engine::{Checked, ENGINES, Engine};
 use ringtap_agreement::packets::{Packet, guided};
 use ringtap_filter::{CompileOptions, LinkType, Program, compile};
+use ringtap_testkit::examples::{self, Example, Expected, Name, Page, Sample};
 use ringtap_testkit::{Need, suite, test};
 
 fn main() -> ExitCode {
@@ -29,7 +26,7 @@ fn main() -> ExitCode {
 /// tables of names, on packets that its program rejects and accepts.
 fn examples_agree(engine: Engine) {
     const AT_LEAST: usize = 500;
-    let samples = page::samples();
+    let samples = examples::samples();
     let mut compared = 0;
     for page in [
         "docs/reference/filter-language.md",
@@ -44,7 +41,7 @@ fn examples_agree(engine: Engine) {
             if example.expected == Expected::Refused {
                 let options =
                     CompileOptions::new(LinkType::from_dlt(example.dlt).expect("a link type"));
-                let refused = compile(&example.expression, &options, &page::names()).is_err();
+                let refused = compile(&example.expression, &options, &examples::names()).is_err();
                 assert!(refused, "{}: {}", example.place, example.expression);
             }
             for (names, taken) in [(&example.takes, true), (&example.leaves, false)] {
@@ -63,14 +60,14 @@ fn agree(engine: Engine, example: &Example, sample: &Sample, taken: bool) -> usi
     let Example {
         place, expression, ..
     } = example;
-    let packet = (sample.data.clone(), sample.len());
+    let packet = (sample.data.clone(), sample.length());
     let mut compared = 0;
     for optimize in [true, false] {
         let mut options = options(sample.dlt, optimize);
         options.extensions = example.expected == Expected::Extension;
         let place = format!("{place}: {expression}, optimised {optimize}");
         let program = compiled(expression, &options, &place);
-        let verdict = program.run(&sample.data, sample.len()) != 0;
+        let verdict = program.run(&sample.data, sample.length()) != 0;
         assert_eq!(verdict, taken, "{place}");
         compared += checked(engine, &program, std::slice::from_ref(&packet), &place);
     }
@@ -95,7 +92,7 @@ fn options(dlt: u32, optimize: bool) -> CompileOptions {
 }
 
 fn compiled(expression: &str, options: &CompileOptions, place: &str) -> Program {
-    let program = compile(expression, options, &page::names());
+    let program = compile(expression, options, &examples::names());
     program.unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 

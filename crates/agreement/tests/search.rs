@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::process::ExitCode;
 
+use ringtap_agreement::Random;
 use ringtap_agreement::packets::{Packet, guided, made, spread};
-use ringtap_agreement::{Random, generate};
 use ringtap_filter::search::{Followed, KeyReader, Need, need};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
-use ringtap_testkit::{expressions, suite, test};
+use ringtap_testkit::{expressions, generate, suite, test};
 
 /// The number of walks through a program, which make packets that it accepts and similar ones.
 const WALKS: usize = 8;

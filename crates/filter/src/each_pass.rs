@@ -101,8 +101,9 @@ impl Comparison<'_> {
 
 #[cfg(test)]
 mod tests {
+    use ringtap_testkit::generate::{Choices, expression};
+
     use super::*;
-    use crate::generate::{Choices, expression};
     use crate::{LinkType, Tables};
 
     /// Returns packets with bytes that filters test for, at random places; some are cut short.

@@ -23,10 +23,6 @@ pub mod resolve;
 pub mod search;
 pub mod socket;
 
-#[cfg(test)]
-#[path = "../../agreement/src/generate/mod.rs"]
-pub mod generate;
-
 pub use error::{CompileError, ErrorKind, Hint};
 pub use language::limits;
 pub use program::{Ancillary, Insn, InvalidProgram, Program};

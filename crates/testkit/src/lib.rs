@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 pub mod datagrams;
+pub mod examples;
 pub mod expressions;
+pub mod generate;
 mod hang;
 pub mod libpcap;
 pub mod pages;

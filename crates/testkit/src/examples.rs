@@ -1,14 +1,14 @@
-//! Reads pages and packets.
+//! The examples of the filter language's pages, and the packets that they name
+//! (`testdata/filter/documentation/packets.txt`).
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
+use crate::expressions::LinkTypes;
 use ringtap_filter::Tables;
-use ringtap_testkit::expressions::LinkTypes;
 
 /// The expected result of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub enum Expected {
     /// It accepts some packets and rejects others.
     Verdicts,
     /// The same, but libpcap differs: because of names, or where libpcap is wrong.
@@ -23,52 +23,62 @@ pub(crate) enum Expected {
 
 /// An expression of a page, with its expected result.
 #[derive(Clone, Debug)]
-pub(crate) struct Example {
-    pub(crate) expression: String,
-    pub(crate) expected: Expected,
-    pub(crate) takes: Vec<String>,
-    pub(crate) leaves: Vec<String>,
+pub struct Example {
+    /// The expression.
+    pub expression: String,
+    /// Its expected result.
+    pub expected: Expected,
+    /// Packets that it accepts.
+    pub takes: Vec<String>,
+    /// Packets that it rejects.
+    pub leaves: Vec<String>,
     /// The DLT number of the link type on which it is invalid.
-    pub(crate) dlt: u32,
+    pub dlt: u32,
     /// File and line.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 /// A name of a row of names, with its place.
 #[derive(Clone, Debug)]
-pub(crate) struct Name {
-    pub(crate) expression: String,
-    pub(crate) dlt: u32,
+pub struct Name {
+    /// The expression with the name.
+    pub expression: String,
+    /// The DLT number of its link type.
+    pub dlt: u32,
     /// File and line.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 /// A page's examples.
-pub(crate) struct Page {
-    pub(crate) examples: Vec<Example>,
-    pub(crate) names: Vec<Name>,
+pub struct Page {
+    /// Expressions in rows of their own.
+    pub examples: Vec<Example>,
+    /// Names in rows of names.
+    pub names: Vec<Name>,
 }
 
 /// Headings of tables that have no examples.
 const OTHERS: [&str; 4] = ["written", "qualifier", "tunnel", "expression"];
 
 /// A packet of the examples.
-pub(crate) struct Sample {
-    pub(crate) dlt: u32,
-    pub(crate) data: Vec<u8>,
-}
-
-impl Sample {
-    pub(crate) fn len(&self) -> u32 {
-        u32::try_from(self.data.len()).expect("short")
-    }
+pub struct Sample {
+    /// The DLT number of its link type.
+    pub dlt: u32,
+    /// Its bytes.
+    pub data: Vec<u8>,
 }
 
 fn read(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(file);
+    let path = crate::repository().join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+impl Sample {
+    /// The length of the packet.
+    #[must_use]
+    pub fn length(&self) -> u32 {
+        u32::try_from(self.data.len()).unwrap_or(u32::MAX)
+    }
 }
 
 /// The columns of a table.
@@ -108,7 +118,12 @@ impl Columns {
 }
 
 impl Page {
-    pub(crate) fn read(file: &str) -> Self {
+    /// Reads a page of the repository.
+    ///
+    /// # Panics
+    /// If a table has another form.
+    #[must_use]
+    pub fn read(file: &str) -> Self {
         let link_types = LinkTypes::load();
         let text = read(file);
         let (mut examples, mut names) = (Vec::new(), Vec::new());
@@ -192,7 +207,11 @@ fn listed(cell: Option<&String>) -> Vec<String> {
 }
 
 /// Returns the packets by their names.
-pub(crate) fn samples() -> BTreeMap<String, Sample> {
+///
+/// # Panics
+/// If the file has another form.
+#[must_use]
+pub fn samples() -> BTreeMap<String, Sample> {
     let link_types = LinkTypes::load();
     let text = read("testdata/filter/documentation/packets.txt");
     let mut samples: BTreeMap<String, Sample> = BTreeMap::new();
@@ -228,7 +247,8 @@ fn bytes(digits: &str) -> impl Iterator<Item = u8> {
 }
 
 /// Returns the names that examples use.
-pub(crate) fn names() -> Tables {
+#[must_use]
+pub fn names() -> Tables {
     let mut tables = Tables::new();
     tables.add_hosts("192.0.2.1 www\n2001:db8::80 www\n10.0.0.254 router\n");
     tables.add_networks("office 192.0.2\n");

@@ -16,13 +16,11 @@
 //! Other headings are errors, except for a few known ones.
 #![forbid(unsafe_code)]
 
-mod page;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
-use page::{Example, Expected, Page, Sample};
 use ringtap_filter::{CompileOptions, LinkType, Program, Tables, compile};
+use ringtap_testkit::examples::{self, Example, Expected, Page, Sample};
 use ringtap_testkit::libpcap::{Compile, Oracle, OracleError};
 use ringtap_testkit::{Need, suite, test, versions};
 
@@ -61,7 +59,7 @@ impl Book {
             ]
             .map(Page::read)
             .into(),
-            samples: page::samples(),
+            samples: examples::samples(),
         };
         let count = book.examples().count();
         assert!(count > 150, "only {count} examples were found");
@@ -121,12 +119,12 @@ impl Complaints {
 
 /// Returns the verdict of a program of ringtap on a packet.
 fn takes(program: &Program, sample: &Sample) -> bool {
-    program.run(&sample.data, sample.len()) != 0
+    program.run(&sample.data, sample.length()) != 0
 }
 
 fn examples() {
     let book = Book::open();
-    let names = page::names();
+    let names = examples::names();
     let mut complaints = Complaints::default();
     for example in book.examples() {
         if matches!(example.expected, Expected::Refused | Expected::Extension) {
@@ -189,7 +187,7 @@ fn libpcap() {
                     match oracle.compile(&example.expression, how) {
                         Err(error) => complaints.add(example, error),
                         Ok(program) => {
-                            let verdict = oracle.filter(&program, &sample.data, sample.len());
+                            let verdict = oracle.filter(&program, &sample.data, sample.length());
                             if (verdict.expect("a verdict") != 0) != taken {
                                 complaints.add(example, format_args!("wrong on {name}"));
                             }
