@@ -1,9 +1,10 @@
 //! Compares everything that runs filters with libpcap and with each other.
 //!
-//! The tests of this crate and the fuzz targets use these parts: packets ([`packets`]), the comparison with the installed libpcap ([`judge`], which detects
-//! undefined verdicts with [`foreign`]), and a table of the engines that must return the plain
-//! interpreter's verdicts ([`engine`]). Expressions are data
-//! ([`ringtap_testkit::expressions`]) or random ([`ringtap_testkit::generate`]). No shipped code depends on this crate.
+//! The tests of this crate and the fuzz targets use these parts: packets ([`packets`]), the
+//! comparison with the installed libpcap ([`judge`], which detects undefined verdicts with
+//! [`foreign`]), and a table of the engines that must return the plain interpreter's verdicts
+//! ([`engine`]). Expressions are data ([`ringtap_testkit::expressions`]) or random
+//! ([`ringtap_testkit::generate`]). No shipped code depends on this crate.
 #![forbid(unsafe_code)]
 
 pub mod engine;

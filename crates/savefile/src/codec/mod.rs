@@ -319,7 +319,7 @@ mod tests {
         let read = match codec {
             Codec::Zlib(_) => flate2::bufread::MultiGzDecoder::new(bytes).read_to_end(&mut out),
             Codec::Zstd(_) => {
-                zstd::Decoder::new(bytes).and_then(|mut decoder| decoder.read_to_end(&mut out))
+                ::zstd::Decoder::new(bytes).and_then(|mut decoder| decoder.read_to_end(&mut out))
             }
             Codec::Lz4 => lz4_flex::frame::FrameDecoder::new(bytes).read_to_end(&mut out),
         };
@@ -404,7 +404,7 @@ mod tests {
     fn no_level_of_zstd_makes_packets_larger_than_zstd_s_own_by_more_than_a_twentieth() {
         let packets = packets();
         for level in [1, 2, 3, 5, 6, 7, 9, 10, 13, 16, 19] {
-            let own = zstd::bulk::compress(&packets, level.into()).unwrap();
+            let own = ::zstd::bulk::compress(&packets, level.into()).unwrap();
             let mut out = Vec::new();
             let mut compressor = Codec::Zstd(level).compressor().unwrap();
             compressor.compress(&packets, &mut out).unwrap();
