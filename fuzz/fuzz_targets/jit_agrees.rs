@@ -2,15 +2,12 @@
 //! does not see what generated code reads; so packets end where readable memory ends.
 #![no_main]
 
-#[path = "../../crates/jit/tests/native/guarded.rs"]
-mod guarded;
-
 use std::cell::RefCell;
 
-use guarded::Guarded;
 use ringtap_filter::program::{opcode as op, plain};
 use ringtap_filter::{Ancillary, Insn, Program};
 use ringtap_jit::{Native, PacketRef};
+use ringtap_testkit::guarded::Guarded;
 
 /// Every instruction that is not a jump, more often those that filters consist of.
 const CODES: [u16; 48] = [

@@ -2,12 +2,9 @@
 //! makes a folder in DIR for each target. Minimise them into `corpus/` by
 //! `cargo fuzz cmin`, or by `cargo fuzz run TARGET corpus/TARGET DIR/TARGET -- -merge=1`.
 
-#[path = "../../crates/savefile/tests/savefile/craft.rs"]
-mod craft;
-#[path = "../../crates/savefile/tests/agreement/files.rs"]
-mod files;
-
 use std::path::Path;
+
+use ringtap_testkit::captures::variants;
 
 /// Larger files slow fuzzing down and show it nothing more.
 const MAX_SEED: usize = 1024;
@@ -17,8 +14,8 @@ fn main() -> std::io::Result<()> {
         .nth(1)
         .unwrap_or_else(|| "seeds-out".to_owned());
     let folder = Path::new(&folder);
-    let pcap = files::pcap_variants();
-    let pcapng = [files::pcapng_variants(), files::beyond_libpcap()].concat();
+    let pcap = variants::pcap_variants();
+    let pcapng = [variants::pcapng_variants(), variants::beyond_libpcap()].concat();
     write(&folder.join("savefile_pcap"), &pcap, &[])?;
     write(&folder.join("savefile_pcapng"), &pcapng, &[])?;
     for codec in 0..3 {

@@ -13,6 +13,8 @@ pub mod disk;
 pub mod error;
 pub mod ethtool;
 pub mod eventfd;
+#[cfg(feature = "testing")]
+pub mod guarded;
 pub mod helper;
 pub mod kernel;
 pub mod local;

@@ -7,6 +7,8 @@
 //! a broken environment if that makes a test clearer.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "captures")]
+pub mod captures;
 pub mod datagrams;
 pub mod examples;
 pub mod expressions;
@@ -20,5 +22,5 @@ pub mod versions;
 pub use ringtap_lab::{
     Need, corpus, memory, need, netns, patience, pcap, process, repetitions, repository, traffic,
 };
-pub use ringtap_sys::alloc_count as alloc;
+pub use ringtap_sys::{alloc_count as alloc, guarded};
 pub use suite::{Outcome, QUICK, Test, suite, test};

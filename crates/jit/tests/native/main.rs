@@ -1,16 +1,15 @@
 //! Compares native code with the plain interpreter.
 
-mod guarded;
 mod programs;
 
 use std::cell::RefCell;
 
-use guarded::Guarded;
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::test_runner::FileFailurePersistence;
 use ringtap_filter::program::{opcode as op, plain};
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_jit::{MAX_INSNS, Metadata, Native, NativeError, PacketRef};
+use ringtap_sys::guarded::Guarded;
 
 thread_local! {
     static MEMORY: RefCell<Guarded> = RefCell::new(Guarded::new(64));

@@ -14,16 +14,13 @@
 
 #[path = "../savefile/collect.rs"]
 mod collect;
-#[path = "../savefile/craft.rs"]
-mod craft;
-mod files;
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
 
 use collect::{Collected, OwnedPacket, read_bytes};
-use craft::PcapHeader;
 use ringtap_savefile::{LinkType, MAX_SNAPLEN};
+use ringtap_testkit::captures::{PcapHeader, variants};
 use ringtap_testkit::libpcap::Oracle;
 use ringtap_testkit::{Need, corpus, suite, test, versions};
 
@@ -56,15 +53,15 @@ fn corpus_agrees() {
 }
 
 fn pcap_variants_agree() {
-    compare_all(files::pcap_variants());
+    compare_all(variants::pcap_variants());
 }
 
 fn pcapng_variants_agree() {
-    compare_all(files::pcapng_variants());
+    compare_all(variants::pcapng_variants());
 }
 
 fn several_link_types() {
-    for (name, bytes) in files::beyond_libpcap() {
+    for (name, bytes) in variants::beyond_libpcap() {
         let ours = read_bytes(&bytes);
         assert!(ours.error.is_none(), "{name}: {}", ours.error_text());
         let theirs = tcpdump(&written(&bytes));

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use ringtap_savefile::{Compression, ReadErrorKind, ReadOptions, Reader};
+use ringtap_testkit::captures::{PcapHeader, pattern};
 
 use crate::collect::{collect, read_bytes};
-use crate::craft::{PcapHeader, pattern};
 
 type Compress = fn(&[u8]) -> Vec<u8>;
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use ringtap_savefile::{Limits, ReadErrorKind, ReadOptions, Reader};
+use ringtap_testkit::captures::{LITTLE, Ng, PcapHeader, pattern};
 
 use crate::collect::{read_bytes, read_with};
-use crate::craft::{LITTLE, Ng, PcapHeader, pattern};
 
 /// Reads `bytes` and expects this number of packets, then this error.
 #[track_caller]

@@ -4,9 +4,9 @@ use ringtap_savefile::{
     CaptureFilter, Compression, Encoding, Format, Interface, InterfaceTable, Item, LinkType,
     PacketFlags, PacketRun, ReadOptions, Reader, Resolution, Timestamp,
 };
+use ringtap_testkit::captures::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 use crate::collect::{collect, read_bytes};
-use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 #[test]
 fn pcap_in_both_byte_orders_and_units() {

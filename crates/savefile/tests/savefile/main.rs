@@ -3,7 +3,6 @@
 
 mod collect;
 mod compression;
-mod craft;
 mod damage;
 mod golden;
 mod read_ahead;

@@ -10,9 +10,9 @@ use ringtap_savefile::{
     Item, MapFile, Mapped, Packet, PacketFilter, ReadErrorKind, ReadOptions, Reader, Records,
     Visitor,
 };
+use ringtap_testkit::captures::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 use crate::collect::{Collected, Way, collect, collect_in};
-use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 const MIB: usize = 1024 * 1024;
 

@@ -7,9 +7,9 @@ use ringtap_savefile::{
     ByteOrder, CaptureFilter, Interface, InterfaceStatistics, Item, LinkType, Packet, PacketFlags,
     PcapOptions, PcapWriter, PcapngWriter, ReadOptions, Reader, Resolution, Section, Timestamp,
 };
+use ringtap_testkit::captures::{BIG, LITTLE, Ng, PcapHeader};
 
 use crate::collect::{Collected, OwnedPacket, read_bytes, read_with};
-use crate::craft::{BIG, LITTLE, Ng, PcapHeader};
 
 fn orders() -> impl Strategy<Value = ByteOrder> {
     prop_oneof![Just(LITTLE), Just(BIG)]

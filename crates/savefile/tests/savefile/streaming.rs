@@ -4,9 +4,9 @@ use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 
 use ringtap_savefile::{Item, ReadErrorKind, ReadOptions, Reader};
+use ringtap_testkit::captures::{LITTLE, Ng, PcapHeader, pattern};
 
 use crate::collect::{collect, read_bytes};
-use crate::craft::{LITTLE, Ng, PcapHeader, pattern};
 
 /// Returns the number of packets in the next run.
 fn next_run(reader: &mut Reader) -> usize {

@@ -4,9 +4,9 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use ringtap_savefile::{MapFile, ReadOptions, Reader};
+use ringtap_testkit::captures::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 use crate::collect::{Collected, Way, collect_in};
-use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 use crate::read_ahead::MAPS;
 
 /// A file that is large enough to be mapped, with a variable end.

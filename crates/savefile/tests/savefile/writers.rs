@@ -7,9 +7,9 @@ use ringtap_savefile::{
     Interface, Item, LinkType, Packet, PacketFlags, PcapOptions, PcapWriter, PcapngWriter,
     RawBlock, ReadOptions, Reader, Resolution, Section, Timestamp, WriteErrorKind,
 };
+use ringtap_testkit::captures::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 use crate::collect::read_bytes;
-use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
 fn packet(data: &[u8]) -> Packet<'_> {
     Packet {

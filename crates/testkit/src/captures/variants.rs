@@ -1,10 +1,13 @@
 //! Files for testing the agreement with libpcap: variants, limits and damage of both formats.
 
-use crate::craft::{BIG, LITTLE, Ng, PcapHeader, pattern};
+use super::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
-type Cases = Vec<(String, Vec<u8>)>;
+/// Names of cases, and files.
+pub type Cases = Vec<(String, Vec<u8>)>;
 
-pub(crate) fn pcap_variants() -> Cases {
+/// Pcap files of every magic number, version and length, some of them damaged.
+#[must_use]
+pub fn pcap_variants() -> Cases {
     let mut cases = Cases::new();
     let base = PcapHeader::MICROS;
     for order in [LITTLE, BIG] {
@@ -161,7 +164,9 @@ fn truncations(cases: &mut Cases) {
     }
 }
 
-pub(crate) fn pcapng_variants() -> Cases {
+/// Pcapng files of every kind of block, some of them damaged.
+#[must_use]
+pub fn pcapng_variants() -> Cases {
     let mut cases = Cases::new();
     for order in [LITTLE, BIG] {
         blocks(Ng(order), &mut cases);

@@ -1,23 +1,33 @@
 //! Encoders of capture files in any byte order and with any damage. They follow the documents of
 //! the formats and do not use the crate's writers.
 
+pub mod variants;
+
 use ringtap_savefile::ByteOrder;
 
-pub(crate) const LITTLE: ByteOrder = ByteOrder::Little;
-pub(crate) const BIG: ByteOrder = ByteOrder::Big;
+/// The byte order that puts the lowest byte first.
+pub const LITTLE: ByteOrder = ByteOrder::Little;
+/// The byte order that puts the highest byte first.
+pub const BIG: ByteOrder = ByteOrder::Big;
 
 /// The fields of a pcap file header.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PcapHeader {
-    pub(crate) order: ByteOrder,
-    pub(crate) magic: u32,
-    pub(crate) version: (u16, u16),
-    pub(crate) snaplen: u32,
-    pub(crate) link_type: u32,
+pub struct PcapHeader {
+    /// The byte order.
+    pub order: ByteOrder,
+    /// The magic number.
+    pub magic: u32,
+    /// The major and the minor version.
+    pub version: (u16, u16),
+    /// The longest packet.
+    pub snaplen: u32,
+    /// The link type, with flags.
+    pub link_type: u32,
 }
 
 impl PcapHeader {
-    pub(crate) const MICROS: Self = Self {
+    /// The usual header: Ethernet, microseconds.
+    pub const MICROS: Self = Self {
         order: LITTLE,
         magic: 0xa1b2_c3d4,
         version: (2, 4),
@@ -25,7 +35,9 @@ impl PcapHeader {
         link_type: 1,
     };
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    /// The header as it stands in the file.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
         let order = self.order;
         [
             &order.of_u32(self.magic)[..],
@@ -62,13 +74,13 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
 
 /// Encodes pcapng blocks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ng(pub(crate) ByteOrder);
+pub struct Ng(pub ByteOrder);
 
 impl Ng {
     /// Returns a block with a body, which is padded.
     pub(crate) fn block(self, block_type: u32, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
-        let total = u32::try_from(padded + 12).expect("small");
+        let total = small(padded + 12);
         self.framed(block_type, total, body, total)
     }
 
@@ -85,7 +97,9 @@ impl Ng {
         .concat()
     }
 
-    pub(crate) fn section_body(self, version: (u16, u16), options: &[u8]) -> Vec<u8> {
+    /// The body of a section header block.
+    #[must_use]
+    pub fn section_body(self, version: (u16, u16), options: &[u8]) -> Vec<u8> {
         [
             &self.0.of_u32(0x1a2b_3c4d)[..],
             &self.0.of_u16(version.0),
@@ -96,11 +110,15 @@ impl Ng {
         .concat()
     }
 
-    pub(crate) fn section(self) -> Vec<u8> {
+    /// A section header block.
+    #[must_use]
+    pub fn section(self) -> Vec<u8> {
         self.block(0x0a0d_0d0a, &self.section_body((1, 0), &[]))
     }
 
-    pub(crate) fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Vec<u8> {
+    /// An interface description block.
+    #[must_use]
+    pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Vec<u8> {
         let body = [
             &self.0.of_u16(link_type)[..],
             &[0; 2],
@@ -111,8 +129,10 @@ impl Ng {
         self.block(1, &body)
     }
 
-    pub(crate) fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
-        let length = u16::try_from(value.len()).expect("short");
+    /// An option.
+    #[must_use]
+    pub fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
         let padding = value.len().next_multiple_of(4) - value.len();
         [
             &self.0.of_u16(code)[..],
@@ -132,8 +152,8 @@ impl Ng {
         options: &[u8],
     ) -> Vec<u8> {
         let (interface, ticks, caplen, len) = fields;
-        let high = u32::try_from(ticks >> 32).expect("upper half");
-        let low = u32::try_from(ticks & 0xffff_ffff).expect("lower half");
+        let half = |ticks: u64| u32::try_from(ticks & 0xffff_ffff).unwrap_or(0);
+        let (high, low) = (half(ticks >> 32), half(ticks));
         let padding = data.len().next_multiple_of(4) - data.len();
         [
             &[interface, high, low, caplen, len]
@@ -146,20 +166,26 @@ impl Ng {
         .concat()
     }
 
-    pub(crate) fn enhanced(self, interface: u32, ticks: u64, data: &[u8]) -> Vec<u8> {
-        let caplen = u32::try_from(data.len()).expect("small");
+    /// An enhanced packet block.
+    #[must_use]
+    pub fn enhanced(self, interface: u32, ticks: u64, data: &[u8]) -> Vec<u8> {
+        let caplen = small(data.len());
         self.block(
             6,
             &self.enhanced_body((interface, ticks, caplen, caplen), data, &[]),
         )
     }
 
-    pub(crate) fn simple(self, len: u32, data: &[u8]) -> Vec<u8> {
+    /// A simple packet block.
+    #[must_use]
+    pub fn simple(self, len: u32, data: &[u8]) -> Vec<u8> {
         self.block(3, &[&self.0.of_u32(len)[..], data].concat())
     }
 
-    pub(crate) fn obsolete(self, interface: u16, ticks: u64, data: &[u8]) -> Vec<u8> {
-        let caplen = u32::try_from(data.len()).expect("small");
+    /// A packet block, the obsolete kind.
+    #[must_use]
+    pub fn obsolete(self, interface: u16, ticks: u64, data: &[u8]) -> Vec<u8> {
+        let caplen = small(data.len());
         let mut body = self.enhanced_body((0, ticks, caplen, caplen), data, &[]);
         body[..2].copy_from_slice(&self.0.of_u16(interface));
         body[2..4].copy_from_slice(&self.0.of_u16(7));
@@ -170,4 +196,8 @@ impl Ng {
     pub(crate) fn prelude(self) -> Vec<u8> {
         [self.section(), self.interface(1, 0, &[])].concat()
     }
+}
+
+fn small(length: usize) -> u32 {
+    u32::try_from(length).expect("less than 4 GiB")
 }
