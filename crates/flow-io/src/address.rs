@@ -9,36 +9,22 @@ use crate::OutputError;
 
 /// The address of a collector that records are sent to: `udp:HOST:PORT` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CollectorAddress {
-    pub(crate) transport: Transport,
-    host: Host,
-}
+pub struct CollectorAddress(pub(crate) Address);
 
 /// The address that a [`Collector`](crate::Collector) listens on: `udp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenAddress(Host);
+pub struct ListenAddress(pub(crate) Address);
 
-/// `HOST:PORT`.
+/// `TRANSPORT:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Host(String);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
-    Udp,
-    Tcp,
-}
+pub(crate) struct Address(String);
 
 impl FromStr for CollectorAddress {
     type Err = OutputError;
 
     fn from_str(text: &str) -> Result<Self, OutputError> {
-        let (transport, host) = match text.split_once(':') {
-            Some(("udp", host)) => (Transport::Udp, host),
-            Some(("tcp", host)) => (Transport::Tcp, host),
-            _ => return Err(OutputError::CollectorAddress),
-        };
-        match Host::parse(host) {
-            Some((host, 1..)) => Ok(Self { transport, host }),
+        match Address::parse(text) {
+            Some((address, 1..)) => Ok(Self(address)),
             _ => Err(OutputError::CollectorAddress),
         }
     }
@@ -48,69 +34,58 @@ impl FromStr for ListenAddress {
     type Err = OutputError;
 
     fn from_str(text: &str) -> Result<Self, OutputError> {
-        let host = text.strip_prefix("udp:").and_then(Host::parse);
-        let (host, _) = host.ok_or(OutputError::ListenAddress)?;
-        Ok(Self(host))
+        match Address::parse(text) {
+            Some((address, _)) if !address.is_tcp() => Ok(Self(address)),
+            _ => Err(OutputError::ListenAddress),
+        }
     }
 }
 
 impl fmt::Display for CollectorAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let transport = match self.transport {
-            Transport::Udp => "udp",
-            Transport::Tcp => "tcp",
-        };
-        write!(f, "{transport}:{}", self.host.0)
+        f.write_str(&self.0.0)
     }
 }
 
 impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "udp:{}", self.0.0)
+        f.write_str(&self.0.0)
     }
 }
 
-impl CollectorAddress {
-    /// Its first address.
-    pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
-        let resolved = self.host.resolve();
-        resolved.map_err(|error| socket_error(self, "find the address", error))
-    }
-}
-
-impl ListenAddress {
-    /// Its first address.
-    pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
-        let resolved = self.0.resolve();
-        resolved.map_err(|error| socket_error(self, "find the address", error))
-    }
-}
-
-impl Host {
-    /// The host, and its port. An address of IPv6 has its brackets, so that its last group is not
+impl Address {
+    /// The address, and its port. An address of IPv6 has its brackets, so that its last group is not
     /// taken for a port.
     fn parse(text: &str) -> Option<(Self, u16)> {
-        let (name, port) = text.rsplit_once(':')?;
+        let (transport, host) = text.split_once(':')?;
+        let (name, port) = host.rsplit_once(':')?;
         let ambiguous = name.contains(':') && !(name.starts_with('[') && name.ends_with(']'));
+        let is_valid = matches!(transport, "udp" | "tcp") && !name.is_empty() && !ambiguous;
         let port = port.parse().ok()?;
-        (!name.is_empty() && !ambiguous).then(|| (Self(text.to_owned()), port))
+        is_valid.then(|| (Self(text.to_owned()), port))
     }
 
-    fn resolve(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn is_tcp(&self) -> bool {
+        self.0.starts_with("tcp:")
+    }
+
+    /// The first address of the host.
+    pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
+        let host = self.0.split_once(':').map_or("", |(_, host)| host);
         let none = || io::Error::new(io::ErrorKind::NotFound, "it has no address");
-        self.0.to_socket_addrs()?.next().ok_or_else(none)
+        let found = host.to_socket_addrs();
+        found
+            .and_then(|mut found| found.next().ok_or_else(none))
+            .map_err(self.failed("find the address"))
     }
-}
 
-pub(crate) fn socket_error(
-    address: &impl ToString,
-    what: &'static str,
-    source: io::Error,
-) -> OutputError {
-    OutputError::Socket {
-        address: address.to_string(),
-        what,
-        source,
+    /// The error of an operation on a socket.
+    pub(crate) fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> OutputError + use<'_> {
+        move |source| OutputError::Socket {
+            address: self.0.clone(),
+            what,
+            source,
+        }
     }
 }
 

@@ -14,7 +14,6 @@ use ringtap_flow::FlowRecord;
 use ringtap_sys::udp;
 use serde::Serialize;
 
-use crate::address::socket_error;
 use crate::{ListenAddress, OutputError};
 use decode::Take;
 pub use decode::{CollectCounters, Decoder};
@@ -77,8 +76,8 @@ impl Collector {
         allowed: &[Network],
         wait: Duration,
     ) -> Result<Self, OutputError> {
-        let failed = |what| move |source| socket_error(address, what, source);
-        let socket = UdpSocket::bind(address.resolve()?).map_err(failed("listen"))?;
+        let failed = |what| address.0.failed(what);
+        let socket = UdpSocket::bind(address.0.resolve()?).map_err(failed("listen"))?;
         let timed = socket.set_read_timeout(Some(wait));
         timed.map_err(failed("set a time-out"))?;
         // Less memory means losses earlier, which are counted.
@@ -111,7 +110,7 @@ impl Collector {
         use ErrorKind::{Interrupted, TimedOut, WouldBlock};
         match self.take_one(take) {
             Err(error) if !matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => {
-                Err(socket_error(&self.name, "receive", error))
+                Err(self.name.0.failed("receive")(error))
             }
             _ => Ok(()),
         }

@@ -11,7 +11,6 @@ use std::io::{self, ErrorKind};
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, Message, Statistics, Version};
 
-use crate::address::Transport;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 use tcp::TcpExporter;
 use udp::UdpCollector;
@@ -35,13 +34,13 @@ impl Exporters {
             tcp: Vec::new(),
         };
         for address in collectors {
-            match address.transport {
-                Transport::Udp => exporters.udp.push(UdpCollector::open(address, options)?),
-                Transport::Tcp if options.export.version != Version::Ipfix => {
-                    let address = address.to_string();
-                    return Err(OutputError::NotOverTcp { address });
-                }
-                Transport::Tcp => exporters.tcp.push(TcpExporter::open(address, options)?),
+            if !address.0.is_tcp() {
+                exporters.udp.push(UdpCollector::open(address, options)?);
+            } else if options.export.version == Version::Ipfix {
+                exporters.tcp.push(TcpExporter::open(address, options)?);
+            } else {
+                let address = address.to_string();
+                return Err(OutputError::NotOverTcp { address });
             }
         }
         Ok(exporters)

@@ -65,7 +65,7 @@ impl TcpExporter {
         collector: &CollectorAddress,
         options: &OutputOptions,
     ) -> Result<Self, OutputError> {
-        let address = collector.resolve()?;
+        let address = collector.0.resolve()?;
         let encoder = Encoder::new(ExportOptions {
             max_message: MESSAGE,
             refresh: None,

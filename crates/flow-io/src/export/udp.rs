@@ -6,7 +6,6 @@ use std::net::UdpSocket;
 use ringtap_flow::export::Message;
 
 use super::Teller;
-use crate::address::socket_error;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
 /// A connected socket, and what became of what it was given.
@@ -27,18 +26,17 @@ impl UdpCollector {
         collector: &CollectorAddress,
         options: &OutputOptions,
     ) -> Result<Self, OutputError> {
-        let address = collector.resolve()?;
+        let address = collector.0.resolve()?;
         let any = if address.is_ipv4() {
             "0.0.0.0:0"
         } else {
             "[::]:0"
         };
-        let failed = |what| move |error| socket_error(collector, what, error);
-        let socket = UdpSocket::bind(any).map_err(failed("make a socket"))?;
+        let socket = UdpSocket::bind(any).map_err(collector.0.failed("make a socket"))?;
         let connected = socket.connect(address);
         connected
             .and_then(|()| socket.set_nonblocking(!options.wait))
-            .map_err(failed("connect"))?;
+            .map_err(collector.0.failed("connect"))?;
         Ok(Self {
             socket,
             report: ExportReport {

@@ -38,7 +38,9 @@ trait Format: Send {
     }
 
     /// Writes what waits and what ends the file.
-    fn finish(&mut self) -> io::Result<()>;
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
 
     /// Records that whoever reads the file finds in it, once it is finished or has failed.
     fn records(&self) -> u64;

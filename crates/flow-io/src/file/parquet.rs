@@ -92,13 +92,12 @@ impl<W: Write + Send> Format for Parquet<W> {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let mut written = self.write_group();
-        if written.is_ok() {
-            written = self.writer.finish().map(drop).map_err(failed);
-        }
-        if written.is_ok() {
-            written = self.writer.inner_mut().flush();
-        }
+        let write = |file: &mut Self| {
+            file.write_group()?;
+            file.writer.finish().map_err(failed)?;
+            file.writer.inner_mut().flush()
+        };
+        let written = write(self);
         self.checked(written)
     }
 

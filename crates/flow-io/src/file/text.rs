@@ -49,10 +49,6 @@ impl Format for TextLines {
         self.output.flush()
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        self.output.flush()
-    }
-
     fn records(&self) -> u64 {
         self.output.records()
     }
