@@ -1,18 +1,23 @@
-//! Packets at the end of readable memory, so that a read beyond the end crashes.
+//! Packets that end where readable memory ends, so that a read beyond is a crash. For tests (feature `testing`).
 
 use std::ptr;
 
 const PAGE: usize = 4096;
 
-/// Pages, each followed by an unreadable one.
-pub(crate) struct Guarded {
+/// Pages with an unreadable one after each.
+#[derive(Debug)]
+pub struct Guarded {
     base: *mut u8,
     pages: usize,
 }
 
 impl Guarded {
-    /// Maps room for `pages` packets of up to a page each.
-    pub(crate) fn new(pages: usize) -> Self {
+    /// Maps room for so many packets of up to a page.
+    ///
+    /// # Panics
+    /// Without memory.
+    #[must_use]
+    pub fn new(pages: usize) -> Self {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: an anonymous mapping at an address of the kernel's choice.
@@ -31,8 +36,11 @@ impl Guarded {
         Self { base, pages }
     }
 
-    /// Copies each packet to the end of a page.
-    pub(crate) fn place<'a>(&'a mut self, packets: &[&[u8]]) -> Vec<&'a [u8]> {
+    /// Copies the bytes to the end of each page.
+    ///
+    /// # Panics
+    /// There are more packets than pages, or one is longer than a page.
+    pub fn place<'a>(&'a mut self, packets: &[&[u8]]) -> Vec<&'a [u8]> {
         assert!(packets.len() <= self.pages, "one page for each packet");
         let mut placed = Vec::new();
         for (page, bytes) in packets.iter().enumerate() {

@@ -140,7 +140,7 @@ fn a_file_has_several_packets() {
 #[test]
 fn mistakes_are_named() {
     for (text, expected) in [
-        ("", "without layers"),
+        ("", "no layers"),
         ("eth/", "a layer such as ipv4"),
         ("eth ipv4", "at character 5: expected / and another layer"),
         ("eth/ipv5", "unknown layer \"ipv5\""),

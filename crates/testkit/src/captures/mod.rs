@@ -1,5 +1,5 @@
-//! Encoders of capture files in any byte order and with any damage. They follow the documents of
-//! the formats and do not use the crate's writers.
+//! Encoders of capture files, written from the formats' documents and independent of the crate's
+//! writers: any byte order, any damage.
 
 pub mod variants;
 
@@ -50,8 +50,9 @@ impl PcapHeader {
         .concat()
     }
 
-    /// Returns a record with these four header fields.
-    pub(crate) fn record(&self, fields: [u32; 4], data: &[u8]) -> Vec<u8> {
+    /// A record whose four fields are given as they are to stand in the file.
+    #[must_use]
+    pub fn record(&self, fields: [u32; 4], data: &[u8]) -> Vec<u8> {
         let mut bytes = fields.map(|field| self.order.of_u32(field)).concat();
         if self.magic == 0xa1b2_cd34 {
             bytes.extend_from_slice(&[0xee; 8]);
@@ -60,15 +61,17 @@ impl PcapHeader {
         bytes
     }
 
-    /// Returns a complete packet at 1 s and 2 units.
-    pub(crate) fn packet(&self, data: &[u8]) -> Vec<u8> {
-        let caplen = u32::try_from(data.len()).expect("small");
+    /// A whole packet at 1 s and 2 units.
+    #[must_use]
+    pub fn packet(&self, data: &[u8]) -> Vec<u8> {
+        let caplen = small(data.len());
         self.record([1, 2, caplen, caplen], data)
     }
 }
 
-/// Returns a byte pattern of a given length.
-pub(crate) fn pattern(length: usize) -> Vec<u8> {
+/// A byte pattern of that length.
+#[must_use]
+pub fn pattern(length: usize) -> Vec<u8> {
     (0..=255).cycle().take(length).collect()
 }
 
@@ -77,15 +80,17 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
 pub struct Ng(pub ByteOrder);
 
 impl Ng {
-    /// Returns a block with a body, which is padded.
-    pub(crate) fn block(self, block_type: u32, body: &[u8]) -> Vec<u8> {
+    /// A block around a body, which is padded.
+    #[must_use]
+    pub fn block(self, block_type: u32, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
         let total = small(padded + 12);
         self.framed(block_type, total, body, total)
     }
 
-    /// Returns a block with any two lengths.
-    pub(crate) fn framed(self, block_type: u32, length: u32, body: &[u8], trailer: u32) -> Vec<u8> {
+    /// A block with any two lengths.
+    #[must_use]
+    pub fn framed(self, block_type: u32, length: u32, body: &[u8], trailer: u32) -> Vec<u8> {
         let padding = body.len().next_multiple_of(4) - body.len();
         [
             &self.0.of_u32(block_type)[..],
@@ -143,9 +148,9 @@ impl Ng {
         .concat()
     }
 
-    /// Returns the body of an enhanced packet block: interface, ticks, caplen and len, then data
-    /// and options.
-    pub(crate) fn enhanced_body(
+    /// Interface, ticks, caplen and len of an enhanced packet block, then its data and options.
+    #[must_use]
+    pub fn enhanced_body(
         self,
         fields: (u32, u64, u32, u32),
         data: &[u8],
@@ -192,8 +197,9 @@ impl Ng {
         self.block(2, &body)
     }
 
-    /// Returns a section with one Ethernet interface without a snaplen.
-    pub(crate) fn prelude(self) -> Vec<u8> {
+    /// A section with one Ethernet interface without a snaplen.
+    #[must_use]
+    pub fn prelude(self) -> Vec<u8> {
         [self.section(), self.interface(1, 0, &[])].concat()
     }
 }

@@ -1,4 +1,5 @@
-//! Files for testing the agreement with libpcap: variants, limits and damage of both formats.
+//! Files on which the agreement with libpcap is tested: variants, bounds and damages of both
+//! formats.
 
 use super::{BIG, LITTLE, Ng, PcapHeader, pattern};
 
@@ -412,8 +413,8 @@ fn damages(ng: Ng, cases: &mut Cases) {
     }
 }
 
-/// Returns files that ringtap reads and libpcap rejects.
-pub(crate) fn beyond_libpcap() -> Cases {
+/// Files that ringtap reads and libpcap does not.
+pub fn beyond_libpcap() -> Cases {
     let ng = Ng(LITTLE);
     let other = Ng(BIG);
     let start = [ng.prelude(), ng.enhanced(0, 5, b"abcd")].concat();
