@@ -13,7 +13,6 @@ pub mod index;
 mod lookup;
 mod native;
 mod options;
-pub mod send;
 mod source;
 pub mod stat;
 mod stats;

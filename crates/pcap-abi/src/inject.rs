@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use ringtap_capture::Error;
-use ringtap_capture::send::{SendOptions, Sender};
+use ringtap_send::{SendOptions, Sender};
 
 use crate::boundary::export;
 use crate::handle::{Kind, Pcap, lock};

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringtap_capture::devices;
-use ringtap_capture::send::Sender;
 use ringtap_capture::{
     CaptureOptions, Companion, Direction, Error, LinkType, Precision, Source, Stats,
     TimestampSource,
 };
+use ringtap_send::Sender;
 
 use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ringtap_capture::send::SendError;
+use ringtap_send::SendError;
 use ringtap_sys::netlink;
 
 /// The reason why there is no profile.

@@ -6,11 +6,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringtap_capture::Waker;
-use ringtap_capture::send::{
+use ringtap_lab::netns::{Side, VethOptions, VethPair};
+use ringtap_send::{
     Arrivals, BackEndKind, Demand, Generation, Report, SendOptions, Sender, Template,
     TemplateOptions,
 };
-use ringtap_lab::netns::{Side, VethOptions, VethPair};
 use ringtap_sys::{cycles, sched};
 
 use crate::{Error, Result};

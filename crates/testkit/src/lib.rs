@@ -12,6 +12,7 @@ pub mod captures;
 pub mod datagrams;
 pub mod examples;
 pub mod expressions;
+pub mod frames;
 pub mod generate;
 mod hang;
 pub mod libpcap;

@@ -41,7 +41,7 @@ pub(crate) static SUITES: [Suite; 22] = [
     suite("stat", "capture", "stat", 12),
     suite("stat", "ringtap", "stat", 10),
     suite("hooks", "capture", "hooks", 10),
-    suite("send", "capture", "send", 4),
+    suite("send", "send", "send", 4),
     suite("send", "ringtap", "send", 5),
     suite("file", "capture", "files", 3),
     suite("flow", "ringtap", "flow_metering", 5),

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, CaptureOptions, Error, Next, PacketFlags, Source, Timestamp};
-
-use crate::frames::patience;
+use ringtap_testkit::frames::patience;
 
 /// A packet, copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub(crate) fn prompt() -> CaptureOptions {
     }
 }
 
-/// The number in a frame of [`frames`](crate::frames).
+/// The number in a frame of [`ringtap_testkit::frames`].
 pub(crate) fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[14..18].try_into().unwrap())
 }

@@ -7,8 +7,6 @@
 mod any;
 mod direction;
 mod filters;
-#[path = "../common/frames.rs"]
-mod frames;
 mod interface;
 mod packets;
 #[path = "../common/received.rs"]

@@ -9,8 +9,8 @@ use ringtap_capture::{CaptureOptions, Filter, LinkType, Next, Note, Source, open
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
 
-pub(crate) use crate::frames::{frame, patience};
 pub(crate) use crate::received::{Seen, copied, drain, number, prompt, until_error};
+pub(crate) use ringtap_testkit::frames::{frame, patience};
 
 thread_local! {
     /// What precedes devices that name no engine, in the running test.

@@ -9,8 +9,6 @@ mod any;
 mod changes;
 mod delivery;
 mod faults;
-#[path = "../common/frames.rs"]
-mod frames;
 mod hooks;
 #[path = "../common/received.rs"]
 mod received;

@@ -6,8 +6,8 @@ use ringtap_capture::{CaptureOptions, Filter, Next, Source, open};
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::Side;
 
-pub(crate) use crate::frames::{frame, patience};
 pub(crate) use crate::received::{Seen, drain, number, prompt, until_error};
+pub(crate) use ringtap_testkit::frames::{frame, patience};
 
 pub(crate) fn try_open(
     engine: &str,

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::{Outgoing, Timing};
+use ringtap_send::{Outgoing, Timing};
 
 use crate::boundary::export;
 use crate::handle::{Pcap, lock};

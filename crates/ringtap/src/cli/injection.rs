@@ -188,7 +188,7 @@ pub(crate) enum Stamper {
     Adapter,
 }
 
-impl From<Stamper> for ringtap_capture::send::SendStamps {
+impl From<Stamper> for ringtap_send::SendStamps {
     fn from(stamper: Stamper) -> Self {
         match stamper {
             Stamper::Software => Self::Software,

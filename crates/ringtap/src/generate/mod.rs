@@ -1,6 +1,6 @@
 //! `ringtap gen`: made-up traffic, and what of it arrives at the other end.
 //!
-//! Sending: options become a template and arrivals, which `ringtap_capture::send` makes packets of.
+//! Sending: options become a template and arrivals, which `ringtap_send` makes packets of.
 //! Receiving: marks in payloads become counts of what was lost, doubled and overtaken, and latencies.
 
 mod receive;
@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::send::{
+use ringtap_send::{
     Arrivals, Demand, Generation, SMALLEST, SMALLEST_V6, SendOptions, Sender, Template,
     TemplateOptions, Timing,
 };

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::send::read_mark;
 use ringtap_capture::{CaptureOptions, Direction, Filter, Next, Source, open};
+use ringtap_send::read_mark;
 use serde_json::json;
 
 use super::tally::Tally;

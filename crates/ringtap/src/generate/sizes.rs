@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use ringtap_capture::send::{MOST_SIZES, SMALLEST};
+use ringtap_send::{MOST_SIZES, SMALLEST};
 
 /// Bytes of frames, in turn, without the frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]

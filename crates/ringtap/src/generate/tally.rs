@@ -1,7 +1,7 @@
 //! What came of a run, told from the numbers and times in its packets.
 
 use hdrhistogram::Histogram;
-use ringtap_capture::send::Marked;
+use ringtap_send::Marked;
 use serde_json::json;
 
 use crate::notice::{counted, counted_as};

@@ -1,7 +1,7 @@
 //! Built packets, sent over and over until there are enough.
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::{Outgoing, Sender, Timing};
+use ringtap_send::{Outgoing, Sender, Timing};
 
 use super::progress::Progress;
 use super::replay::Outcome;

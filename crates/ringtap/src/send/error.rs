@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ringtap_capture::send::SendError;
+use ringtap_send::SendError;
 
 use crate::exit;
 use crate::rights::RightsError;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::Timing;
+use ringtap_send::Timing;
 
 use crate::notice::notice;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::{Sender, Timing};
+use ringtap_send::{Sender, Timing};
 
 use super::Failure;
 

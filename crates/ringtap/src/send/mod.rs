@@ -1,6 +1,6 @@
 //! `ringtap send`: packets of capture files, or built from a description, onto the wire.
 //!
-//! What it is: the way from options to a [`ringtap_capture::send::SendRun`], and the report on standard
+//! What it is: the way from options to a [`ringtap_send::SendRun`], and the report on standard
 //! error. What it is not: it hands nothing to the kernel itself.
 
 mod built;
@@ -14,8 +14,8 @@ mod summary;
 use std::process::ExitCode;
 
 use ringtap_capture::Filter;
-use ringtap_capture::send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
 use ringtap_craft::Built;
+use ringtap_send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
 
 use crate::cli::SendArgs;
 use crate::input;

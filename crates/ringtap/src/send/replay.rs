@@ -4,11 +4,11 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-use ringtap_capture::send::{self, Outgoing, SendRun, Sender, Timing};
 use ringtap_capture::{
     Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_stream,
 };
 use ringtap_craft::Rule;
+use ringtap_send::{Outgoing, SendRun, Sender, Timing};
 
 use super::gaps::Gaps;
 use super::progress::Progress;
@@ -292,7 +292,7 @@ impl Replay<'_> {
 
     /// `position` is the place in the file that the present block begins at, `begun` what was sent
     /// before it.
-    fn show(&self, position: u64, begun: send::Progress) {
+    fn show(&self, position: u64, begun: ringtap_send::Progress) {
         /// Bytes of a packet's header in a pcap file.
         const RECORD: u64 = 16;
         let so_far = self.run.progress();

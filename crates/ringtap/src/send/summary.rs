@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ringtap_capture::send::{BackEndKind, Report, Sender};
+use ringtap_send::{BackEndKind, Report, Sender};
 use serde_json::json;
 
 use super::gaps::{Shortened, describe as describe_time};

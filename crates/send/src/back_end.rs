@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use ringtap_sys::Error;
+use ringtap_sys::eventfd::Waker;
 use ringtap_sys::packet::SendStamp;
 use ringtap_sys::privileges::Capability;
 
-use super::{Rejection, Result, Template};
-use crate::source::Waker;
+use crate::{Rejection, Result, Template};
 
 /// Hands frames to one interface.
 pub trait BackEnd: Send {

@@ -146,7 +146,7 @@ const ENETDOWN: i32 = 100;
 
 impl SendError {
     /// What a failed call on a socket of `device` means.
-    pub(super) fn of_call(device: &str, source: ringtap_sys::Error) -> Self {
+    pub(crate) fn of_call(device: &str, source: ringtap_sys::Error) -> Self {
         let device = device.to_owned();
         match source.errno() {
             Some(EPERM | EACCES) => Self::NotPermitted {
@@ -161,7 +161,7 @@ impl SendError {
     }
 
     /// What a request that `bpf(2)` refused for `device` means.
-    pub(super) fn of_bpf(device: &str, source: bpf::Error) -> Self {
+    pub(crate) fn of_bpf(device: &str, source: bpf::Error) -> Self {
         let device = device.to_owned();
         match source {
             bpf::Error::Call { error, .. } if error.errno() == Some(EPERM) => Self::NotPermitted {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::sched::TimerSlack;
 
-use super::departure::Watch;
-use super::generate::{Generation, Times};
-use super::pace::{Pacer, Schedule};
-use super::report::{NAMED, Rejected};
-use super::{
+use crate::departure::Watch;
+use crate::generate::{Generation, Times};
+use crate::pace::{Pacer, Schedule};
+use crate::report::{NAMED, Rejected};
+use crate::{
     OnRejected, Outgoing, Refused, Rejection, Report, Result, SendError, Sender, Template, Timing,
 };
 
@@ -65,7 +65,7 @@ struct Batch<'a> {
 }
 
 impl<'s> SendRun<'s> {
-    pub(super) fn new(sender: &'s mut Sender, timing: Timing) -> Result<Self> {
+    pub(crate) fn new(sender: &'s mut Sender, timing: Timing) -> Result<Self> {
         let schedule = Schedule::new(timing)?;
         let slack = schedule.is_timed().then(TimerSlack::least).transpose()?;
         let is_stamped = sender.options.stamps.is_some() && schedule.is_timed();
@@ -126,7 +126,7 @@ impl<'s> SendRun<'s> {
     }
 
     /// Generates frames until there are enough, the time is over, or the waker was used.
-    pub(super) fn generate(
+    pub(crate) fn generate(
         &mut self,
         template: &Template,
         times: &mut Times,

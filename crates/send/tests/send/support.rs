@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::send::{Outgoing, SendOptions, Sender};
 use ringtap_capture::{CaptureOptions, Direction, Next, Source, Timestamp, open};
+use ringtap_send::{Outgoing, SendOptions, Sender};
 use ringtap_testkit::netns::Side;
 
-pub(crate) use crate::common::{frame, patience};
+pub(crate) use ringtap_testkit::frames::{frame, patience};
 
 /// A receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::Template;
+use crate::Template;
 
 /// Frames that are made for one call at most, and the memory that they may take: few enough to stay in
 /// the processor's cache and to have a true time.
@@ -12,7 +12,7 @@ const LEAST: usize = 32;
 
 /// Memory for some frames of a template.
 #[derive(Default)]
-pub(super) struct Frames {
+pub(crate) struct Frames {
     template: Option<Template>,
     memory: Vec<u8>,
     stride: usize,
@@ -20,7 +20,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// Takes memory for some frames.
-    pub(super) fn prepare(&mut self, template: &Template) {
+    pub(crate) fn prepare(&mut self, template: &Template) {
         self.stride = template.longest().max(1);
         let frames = (MEMORY / self.stride).clamp(LEAST, MOST);
         self.memory = vec![0; self.stride * frames];
@@ -28,18 +28,18 @@ impl Frames {
     }
 
     /// What frames are made from.
-    pub(super) fn template(&self) -> Option<&Template> {
+    pub(crate) fn template(&self) -> Option<&Template> {
         self.template.as_ref()
     }
 
     /// How many of so many frames are made for one call.
-    pub(super) fn at_once(&self, count: usize) -> usize {
+    pub(crate) fn at_once(&self, count: usize) -> usize {
         count.min(self.memory.len() / self.stride.max(1))
     }
 
     /// Makes frames from the number `first` on, as many as `count` and the memory allow, with the
     /// present time, and hands them to `sink`.
-    pub(super) fn with<T>(
+    pub(crate) fn with<T>(
         &mut self,
         first: u64,
         count: usize,
@@ -61,7 +61,7 @@ impl Frames {
 }
 
 /// Nanoseconds since the epoch.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanos = now.unwrap_or_default().as_nanos();
     u64::try_from(nanos).unwrap_or(u64::MAX)

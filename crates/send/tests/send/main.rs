@@ -4,8 +4,6 @@
     reason = "a test fails where something is missing"
 )]
 
-#[path = "../common/frames.rs"]
-mod common;
 mod faults;
 mod frames;
 mod generate;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Departures, Lateness, Rejection, SendError};
+use crate::{Departures, Lateness, Rejection, SendError};
 
 /// Rejected packets that a report names; the others are counted.
-pub(super) const NAMED: usize = 16;
+pub(crate) const NAMED: usize = 16;
 
 /// What a run did, counted where it happened.
 #[derive(Debug, Default)]

@@ -1,13 +1,13 @@
 //! Frames of a template handed over many at a time, as one datagram that the kernel or the adapter
-//! cuts ([`SendOptions::segmentation`](super::SendOptions::segmentation)).
+//! cuts ([`SendOptions::segmentation`](crate::SendOptions::segmentation)).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use ringtap_capture::hook::HookDevice;
 use ringtap_sys::packet::{MOST_SEGMENTS, Refused, SegmentSender, Segments, SenderOptions};
 
-use super::frames::now;
-use super::{Result, SendError, Template};
-use crate::hook::HookDevice;
+use crate::frames::now;
+use crate::{Result, SendError, Template};
 
 /// The longest packet that IP has.
 const LONGEST_PACKET: usize = u16::MAX as usize;
@@ -15,7 +15,7 @@ const LONGEST_PACKET: usize = u16::MAX as usize;
 const BUFFER: u32 = 1 << 20;
 
 /// A socket for datagrams to be cut, and what is in them.
-pub(super) struct Segmented {
+pub(crate) struct Segmented {
     socket: SegmentSender,
     device: String,
     made: Option<Made>,
@@ -31,7 +31,7 @@ struct Made {
 }
 
 impl Segmented {
-    pub(super) fn open(device: &HookDevice) -> Result<Self> {
+    pub(crate) fn open(device: &HookDevice) -> Result<Self> {
         let socket = SegmentSender::open(&SenderOptions {
             device: &device.name,
             ifindex: device.index,
@@ -49,7 +49,7 @@ impl Segmented {
     ///
     /// # Errors
     /// Its frames differ in more than payloads.
-    pub(super) fn prepare(&mut self, template: &Template) -> Result<()> {
+    pub(crate) fn prepare(&mut self, template: &Template) -> Result<()> {
         if template.flows != 1 || template.sizes.len() != 1 {
             return Err(SendError::Unsuitable {
                 device: self.device.clone(),
@@ -71,7 +71,7 @@ impl Segmented {
 
     /// Makes up to so many frames and hands them over; returns how many they were and what came of it,
     /// or nothing where there are none to be had together.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         first: u64,
         count: usize,
@@ -85,7 +85,7 @@ impl Segmented {
         Some((count, self.socket.send(&segments)))
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }

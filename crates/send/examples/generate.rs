@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ringtap_capture::send::{Arrivals, Generation, SendOptions, Sender, Template, TemplateOptions};
+use ringtap_send::{Arrivals, Generation, SendOptions, Sender, Template, TemplateOptions};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

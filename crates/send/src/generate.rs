@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Progress, Report, Result, SendError, Sender, Template, Timing};
+use crate::{Progress, Report, Result, SendError, Sender, Template, Timing};
 
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Generation {
 
 /// Due times of packet after packet, in nanoseconds.
 #[derive(Debug)]
-pub(super) struct Times {
+pub(crate) struct Times {
     arrivals: Arrivals,
     random: fastrand::Rng,
     /// For Poisson: the last time.
@@ -50,7 +50,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(arrivals: Arrivals) -> Self {
+    pub(crate) fn new(arrivals: Arrivals) -> Self {
         let seed = match arrivals {
             Arrivals::Poisson { seed, .. } => seed,
             _ => 0,
@@ -69,7 +69,7 @@ impl Times {
         clippy::cast_sign_loss,
         reason = "exact up to 2^53 packets and nanoseconds; casts of floats saturate"
     )]
-    pub(super) fn due(&mut self, number: u64) -> u64 {
+    pub(crate) fn due(&mut self, number: u64) -> u64 {
         match self.arrivals {
             Arrivals::TopSpeed => 0,
             Arrivals::Constant { per_second } => (number as f64 * (1e9 / per_second)) as u64,
@@ -92,7 +92,7 @@ impl Times {
 
 impl Arrivals {
     /// The timing whose rules on lateness fit.
-    pub(super) fn timing(self) -> Timing {
+    pub(crate) fn timing(self) -> Timing {
         match self {
             Self::TopSpeed => Timing::TopSpeed,
             Self::Constant { per_second } => Timing::Packets { per_second },
@@ -138,7 +138,7 @@ impl Sender {
     ) -> Result<Report> {
         if let Some(per_second) = arrivals.rate() {
             // Checks the value.
-            super::pace::Schedule::new(Timing::Packets { per_second })?;
+            crate::pace::Schedule::new(Timing::Packets { per_second })?;
         }
         if let Arrivals::Burst { packets: 0, .. } = arrivals {
             return Err(SendError::Value {

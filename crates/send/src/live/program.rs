@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use ringtap_filter::ebpf::{AluOp, AssembleError, Assembler, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::Map;
 
-use super::super::template::{FIRST_PORT, PORTS, Template};
+use crate::template::{FIRST_PORT, PORTS, Template};
 
 /// `XDP_DROP`.
 const DROP: i32 = 1;
@@ -43,7 +43,7 @@ pub(super) struct Maps {
 pub(super) fn sizes(template: &Template) -> Vec<u8> {
     let longest = template.longest();
     let at = template.layout;
-    let entry = |size: &super::super::template::Sized| {
+    let entry = |size: &crate::template::Sized| {
         let shorter = longest - usize::from(size.len);
         let mut bytes = u32::try_from(shorter)
             .unwrap_or_default()

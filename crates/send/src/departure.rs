@@ -24,7 +24,7 @@ pub struct Departures {
 
 /// Due times by number, and what came of them.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// By number modulo their count.
     dues: Box<[u64]>,
     /// Packets taken before, and so far.
@@ -36,19 +36,19 @@ pub(super) struct Watch {
 
 impl Watch {
     /// `taken` packets were taken before.
-    pub(super) fn new(taken: u32) -> Self {
+    pub(crate) fn new(taken: u32) -> Self {
         Self {
             dues: vec![0; REMEMBERED].into_boxed_slice(),
             from: taken,
             taken,
             first: None,
-            errors: super::pace::empty_histogram(),
+            errors: crate::pace::empty_histogram(),
         }
     }
 
     /// The next packet that was taken was due then, in nanoseconds.
     #[inline]
-    pub(super) fn taken(&mut self, due: u64) {
+    pub(crate) fn taken(&mut self, due: u64) {
         self.dues[self.taken as usize % REMEMBERED] = due;
         self.taken = self.taken.wrapping_add(1);
     }
@@ -56,7 +56,7 @@ impl Watch {
     /// A stamp has come. One of a packet from before, or that comes too late for its due time to be
     /// known, does not count.
     #[inline]
-    pub(super) fn stamped(&mut self, stamp: SendStamp) {
+    pub(crate) fn stamped(&mut self, stamp: SendStamp) {
         let behind = self.taken.wrapping_sub(stamp.number) as usize;
         let is_ours = stamp.number.wrapping_sub(self.from) < self.taken.wrapping_sub(self.from);
         if !is_ours || behind > REMEMBERED {
@@ -70,7 +70,7 @@ impl Watch {
             .saturating_record(left.wrapping_sub(wanted).unsigned_abs());
     }
 
-    pub(super) fn departures(&self) -> Departures {
+    pub(crate) fn departures(&self) -> Departures {
         let quantile = |q| Duration::from_nanos(self.errors.value_at_quantile(q));
         Departures {
             stamped: self.errors.len(),

@@ -10,21 +10,21 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ringtap_packet::protocol::UDP;
 
-use super::{Result, SendError};
+use crate::{Result, SendError};
 
 /// Where a frame's fields are, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// The length that IP tells, and the bytes of a frame that it does not count.
-    pub(super) ip_len: usize,
+    pub(crate) ip_len: usize,
     ip_uncounted: u16,
     /// IPv4 only.
-    pub(super) ip_checksum: Option<usize>,
+    pub(crate) ip_checksum: Option<usize>,
     /// Both addresses.
     addresses: usize,
     /// The last 32 bits of the source address.
-    pub(super) source: usize,
-    pub(super) udp: usize,
+    pub(crate) source: usize,
+    pub(crate) udp: usize,
 }
 
 /// Where IP begins.
@@ -51,44 +51,44 @@ impl Layout {
         udp: IP + HEAD_V6,
     };
 
-    pub(super) const fn udp_len(self) -> usize {
+    pub(crate) const fn udp_len(self) -> usize {
         self.udp + 4
     }
 
-    pub(super) const fn udp_checksum(self) -> usize {
+    pub(crate) const fn udp_checksum(self) -> usize {
         self.udp + 6
     }
 
     /// Where the payload begins.
-    pub(super) const fn mark(self) -> usize {
+    pub(crate) const fn mark(self) -> usize {
         self.udp + 8
     }
 
-    pub(super) const fn number(self) -> usize {
+    pub(crate) const fn number(self) -> usize {
         self.mark() + MARK.len()
     }
 
-    pub(super) const fn time(self) -> usize {
+    pub(crate) const fn time(self) -> usize {
         self.number() + 8
     }
 
     /// Behind the fields: the least length of a frame.
-    pub(super) const fn end(self) -> usize {
+    pub(crate) const fn end(self) -> usize {
         self.time() + 8
     }
 
     /// The length that IP has in a frame of so many bytes.
-    pub(super) const fn ip_len_of(self, frame: u16) -> [u8; 2] {
+    pub(crate) const fn ip_len_of(self, frame: u16) -> [u8; 2] {
         (frame - self.ip_uncounted).to_be_bytes()
     }
 
     /// The length that UDP has in a frame of so many bytes.
-    pub(super) const fn udp_len_of(self, frame: u16) -> [u8; 2] {
+    pub(crate) const fn udp_len_of(self, frame: u16) -> [u8; 2] {
         (frame - self.udp_offset()).to_be_bytes()
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "less than 64")]
-    pub(super) const fn udp_offset(self) -> u16 {
+    pub(crate) const fn udp_offset(self) -> u16 {
         self.udp as u16
     }
 }
@@ -106,8 +106,8 @@ pub const MOST_SIZES: usize = 4096;
 /// Flows at most: a source address each.
 pub const MOST_FLOWS: u32 = 1 << 16;
 /// Source ports of flows: so many from the first on.
-pub(super) const PORTS: u32 = 1 << 14;
-pub(super) const FIRST_PORT: u16 = 49_152;
+pub(crate) const PORTS: u32 = 1 << 14;
+pub(crate) const FIRST_PORT: u16 = 49_152;
 const NUMBER_BITS: u32 = 48;
 
 /// What frames are made from.
@@ -152,24 +152,24 @@ impl Default for TemplateOptions {
 #[derive(Clone, Debug)]
 pub struct Template {
     /// The longest frame, with the first flow's source and nothing in the fields that change.
-    pub(super) frame: Vec<u8>,
-    pub(super) layout: Layout,
-    pub(super) sizes: Vec<Sized>,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) layout: Layout,
+    pub(crate) sizes: Vec<Sized>,
     /// Bytes of one round through all sizes.
     round: u64,
-    pub(super) flows: u32,
-    pub(super) source: u32,
-    pub(super) run: u16,
+    pub(crate) flows: u32,
+    pub(crate) source: u32,
+    pub(crate) run: u16,
 }
 
 /// What of a frame depends on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sized {
-    pub(super) len: u16,
+pub(crate) struct Sized {
+    pub(crate) len: u16,
     /// Sums of the native 16-bit words that checksums cover and that do not change, as
     /// [`native_sum`] makes them.
-    pub(super) ip_sum: u32,
-    pub(super) udp_sum: u32,
+    pub(crate) ip_sum: u32,
+    pub(crate) udp_sum: u32,
 }
 
 impl Template {
@@ -236,7 +236,7 @@ impl Template {
     }
 
     /// The number as the payload holds it.
-    pub(super) fn marked(&self, number: u64) -> u64 {
+    pub(crate) fn marked(&self, number: u64) -> u64 {
         u64::from(self.run) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
     }
 
@@ -282,7 +282,7 @@ impl Template {
 
     /// Completes the head for payloads of so many bytes together, which are to be cut: the checksum
     /// of UDP is the sum of the pseudo header.
-    pub(super) fn write_head(&self, payloads: usize, head: &mut [u8]) {
+    pub(crate) fn write_head(&self, payloads: usize, head: &mut [u8]) {
         let at = self.layout;
         let len = u16::try_from(at.mark() + payloads).unwrap_or(u16::MAX);
         let udp_len = at.udp_len_of(len);
@@ -302,7 +302,7 @@ impl Template {
     }
 
     /// Writes number and time into a payload.
-    pub(super) fn write_mark(&self, number: u64, nanos: u64, payload: &mut [u8]) {
+    pub(crate) fn write_mark(&self, number: u64, nanos: u64, payload: &mut [u8]) {
         let from = self.layout.mark();
         let mut put = |at: usize, bytes: &[u8]| {
             let at = at - from;
@@ -385,7 +385,7 @@ fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
 
 /// The sum of 16-bit words in the machine's order: of which the checksum is the fold in that order
 /// too (RFC 1071, section 2 (B)).
-pub(super) fn native_sum(bytes: &[u8]) -> u64 {
+pub(crate) fn native_sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let whole: u64 = words
         .iter()

@@ -5,16 +5,16 @@ use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use ringtap_capture::hook::HookDevice;
 use ringtap_packet::LinkType;
+use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::packet::{self, RingSender, SendStamp, SenderOptions};
 use ringtap_sys::poll::{self, Interest};
 
-use super::frames::{Frames, now};
-use super::segments::Segmented;
-use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions, Template};
-use crate::hook::HookDevice;
-use crate::source::Waker;
+use crate::frames::{Frames, now};
+use crate::segments::Segmented;
+use crate::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions, Template};
 
 /// A queue that is full says nothing when it no longer is.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
@@ -28,7 +28,7 @@ const TAG: usize = 4;
 const SHORTEST: usize = 32;
 
 /// The sockets.
-pub(super) struct PacketBackEnd {
+pub(crate) struct PacketBackEnd {
     socket: packet::Sender,
     /// For many frames.
     ring: Option<Ring>,
@@ -70,7 +70,7 @@ impl Drop for PacketBackEnd {
 }
 
 impl PacketBackEnd {
-    pub(super) fn open(device: &HookDevice, options: &SendOptions) -> Result<Self> {
+    pub(crate) fn open(device: &HookDevice, options: &SendOptions) -> Result<Self> {
         let socket = packet::Sender::open(&SenderOptions {
             device: &device.name,
             ifindex: device.index,

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::{
-    BackEndKind, SendError, SendOptions, SendQueue, SendStamps, Sender, Timing,
-};
+use ringtap_send::{BackEndKind, SendError, SendOptions, SendQueue, SendStamps, Sender, Timing};
 use ringtap_testkit::alloc;
 use ringtap_testkit::netns::VethPair;
 

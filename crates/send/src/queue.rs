@@ -1,18 +1,18 @@
 //! Packets collected to be sent together.
 
-use crate::Timestamp;
+use ringtap_packet::Timestamp;
 
 /// Packets with the times they are to be sent at, in bounded memory.
 ///
 /// ```
 /// use ringtap_capture::Timestamp;
-/// use ringtap_capture::send::SendQueue;
+/// use ringtap_send::SendQueue;
 ///
 /// let mut queue = SendQueue::with_capacity(4096);
 /// queue.append(Timestamp::new(0, 0), &[0xff; 60])?;
 /// queue.append(Timestamp::new(0, 500_000), &[0xff; 60])?;
 /// assert_eq!((queue.len(), queue.bytes()), (2, 120));
-/// # Ok::<(), ringtap_capture::send::QueueFull>(())
+/// # Ok::<(), ringtap_send::QueueFull>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct SendQueue {

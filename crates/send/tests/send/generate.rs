@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use ringtap_capture::send::{
+use ringtap_capture::{CaptureOptions, Mode, Source, Timestamp, open};
+use ringtap_send::{
     Arrivals, BackEndKind, Demand, Generation, Outgoing, Report, SendError, SendOptions, Sender,
     Template, TemplateOptions, Timing, read_mark,
 };
-use ringtap_capture::{CaptureOptions, Mode, Source, Timestamp, open};
 use ringtap_testkit::netns::{Side, VethPair};
 
 use crate::support::{drain, frame, receiver};

@@ -7,29 +7,29 @@
 
 mod program;
 
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use program::{Maps, state};
+use ringtap_capture::hook::HookDevice;
 use ringtap_sys::bpf::{
     self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramRun, XdpMode,
 };
+use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::tap::WallClock;
-use std::os::fd::AsFd;
 
 use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template};
-use crate::hook::HookDevice;
-use crate::source::Waker;
-use program::{Maps, state};
 
 /// Frames that one system call makes at most: some 10 ms of work.
 const CALL: usize = 1 << 16;
 /// Frames that the kernel hands on at once.
 const BATCH: u32 = 64;
 /// The longest frame: a page less headroom and tailroom, on 4096-byte pages.
-pub(super) const LONGEST: usize = 3_400;
+pub(crate) const LONGEST: usize = 3_400;
 /// An Ethernet header with a tag.
 const HEADER: usize = 18;
 const SHORTEST: usize = 14;
@@ -37,7 +37,7 @@ const SHORTEST: usize = 14;
 const EINTR: i32 = 4;
 
 /// Frames made in the kernel.
-pub(super) struct LiveBackEnd {
+pub(crate) struct LiveBackEnd {
     device: HookDevice,
     longest: usize,
     kernel: Kernel,
@@ -82,7 +82,7 @@ impl Anchor {
 }
 
 impl LiveBackEnd {
-    pub(super) fn open(device: &HookDevice) -> Result<Self> {
+    pub(crate) fn open(device: &HookDevice) -> Result<Self> {
         if let Some(reason) = obstacle(device)? {
             return Err(SendError::Unsuitable {
                 device: device.name.clone(),
@@ -122,7 +122,7 @@ impl LiveBackEnd {
 }
 
 /// Why the kernel or the driver cannot do it.
-pub(super) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
+pub(crate) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
     let features = Netlink::xdp_features(device.index).map_err(|source| SendError::Interface {
         device: device.name.clone(),
         source,

@@ -3,13 +3,13 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ringtap_capture::hook::HookDevice;
+use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::xsk::{Binding, QueueOptions, Sender};
 
-use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template, route_over};
-use crate::hook::HookDevice;
-use crate::source::Waker;
+use crate::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template, route_over};
 
 /// Frames of memory.
 const FRAMES: u32 = 2048;
@@ -22,7 +22,7 @@ const SHORTEST: usize = 14;
 const LOOK: Duration = Duration::from_micros(50);
 
 /// The socket.
-pub(super) struct XskBackEnd {
+pub(crate) struct XskBackEnd {
     socket: Sender,
     longest: usize,
     template: Option<Template>,
@@ -30,7 +30,7 @@ pub(super) struct XskBackEnd {
 }
 
 impl XskBackEnd {
-    pub(super) fn open(device: &HookDevice) -> Result<Self> {
+    pub(crate) fn open(device: &HookDevice) -> Result<Self> {
         let failed = |source| SendError::Interface {
             device: device.name.clone(),
             source,

@@ -1,24 +1,25 @@
 //! Which back-end sends, and why.
 
-use super::live::{self, LiveBackEnd};
-use super::packet::PacketBackEnd;
-use super::xsk::XskBackEnd;
-use super::{BACK_ENDS, BackEnd, BackEndKind, Demand, Result, SendError, SendOptions};
-use crate::Error;
-use crate::hook::HookDevice;
+use ringtap_capture::Error;
+use ringtap_capture::hook::HookDevice;
+
+use crate::live::{self, LiveBackEnd};
+use crate::packet::PacketBackEnd;
+use crate::xsk::XskBackEnd;
+use crate::{BACK_ENDS, BackEnd, BackEndKind, Demand, Result, SendError, SendOptions};
 
 /// The rate from which on live frames are chosen, in packets per second.
 const WORTH_LIVE: f64 = 200_000.0;
 
 /// An interface with the back-end that was chosen for it.
-pub(super) struct Opened {
-    pub(super) device: HookDevice,
-    pub(super) back_end: Box<dyn BackEnd>,
-    pub(super) reason: String,
+pub(crate) struct Opened {
+    pub(crate) device: HookDevice,
+    pub(crate) back_end: Box<dyn BackEnd>,
+    pub(crate) reason: String,
 }
 
 /// Opens what the device asks for, else what suits best.
-pub(super) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
+pub(crate) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     let (kind, name) = parse(given)?;
     let device = find(name, given)?;
     if let Some(kind) = kind

@@ -8,8 +8,8 @@
 //! Data in: [`Outgoing`] packets, borrowed. Data out: a [`Report`].
 //!
 //! ```no_run
-//! use ringtap_capture::Timestamp;
-//! use ringtap_capture::send::{SendOptions, SendQueue, Sender, Timing};
+//! use ringtap_packet::Timestamp;
+//! use ringtap_send::{SendOptions, SendQueue, Sender, Timing};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut queue = SendQueue::with_capacity(1 << 20);
@@ -21,6 +21,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![forbid(unsafe_code)]
 
 mod back_end;
 mod choice;
@@ -54,12 +55,11 @@ pub use template::{
 
 use std::time::Duration;
 
-use ringtap_packet::LinkType;
+use ringtap_capture::hook::{StealHazard, steal_hazards};
+use ringtap_packet::{LinkType, Timestamp};
+use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
-
-use crate::hook::{StealHazard, steal_hazards};
-use crate::source::Waker;
 
 /// When packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -241,7 +241,7 @@ impl Sender {
     /// It was not sent, and why. A full queue is waited for as long as the options say.
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
         let packet = Outgoing {
-            timestamp: crate::Timestamp::default(),
+            timestamp: Timestamp::default(),
             data: frame,
         };
         let on_rejected = std::mem::replace(&mut self.options.on_rejected, OnRejected::Stop);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use ringtap_capture::Timestamp;
-use ringtap_capture::send::{OnRejected, Outgoing, Rejection, SendError, SendOptions, Timing};
+use ringtap_send::{OnRejected, Outgoing, Rejection, SendError, SendOptions, Timing};
 use ringtap_testkit::netns::{Side, VethPair};
 
 use crate::support::{drain, frame, frames, outgoing, patience, receiver, sender};

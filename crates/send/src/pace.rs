@@ -17,9 +17,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use ringtap_packet::Timestamp;
 
-use super::{Outgoing, SendError, Timing};
-use crate::Timestamp;
+use crate::{Outgoing, SendError, Timing};
 
 const SECOND: f64 = 1e9;
 /// The window in which no more is sent than asked for.
@@ -46,7 +46,7 @@ const LATEST: u64 = 60_000_000_000;
 
 /// Due times of packet after packet.
 #[derive(Clone, Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     timing: Timing,
     /// Packets or bytes so far, for rates.
     done: u64,
@@ -55,12 +55,12 @@ pub(super) struct Schedule {
     /// The first packet's time since the last restart, and what is added for what came before.
     base: Option<(Timestamp, u64)>,
     /// Packets recorded with an earlier time than the one before.
-    pub(super) backwards: u64,
+    pub(crate) backwards: u64,
 }
 
 impl Schedule {
     /// Checks the timing's values.
-    pub(super) fn new(timing: Timing) -> Result<Self, SendError> {
+    pub(crate) fn new(timing: Timing) -> Result<Self, SendError> {
         let (what, value) = match timing {
             Timing::TopSpeed => ("top speed", 1.0),
             Timing::Recorded { multiplier } => ("the multiplier", multiplier),
@@ -83,7 +83,7 @@ impl Schedule {
         })
     }
 
-    pub(super) fn is_timed(&self) -> bool {
+    pub(crate) fn is_timed(&self) -> bool {
         !matches!(self.timing, Timing::TopSpeed)
     }
 
@@ -95,13 +95,13 @@ impl Schedule {
     }
 
     /// The next packet's recorded time counts as the last one's due time: a file begins again.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.base = None;
     }
 
     /// When the next packet is due.
     #[inline]
-    pub(super) fn due(&mut self, packet: &Outgoing<'_>) -> u64 {
+    pub(crate) fn due(&mut self, packet: &Outgoing<'_>) -> u64 {
         let due = match self.timing {
             Timing::TopSpeed => 0,
             Timing::Recorded { multiplier } => self.recorded(packet.timestamp, multiplier),
@@ -156,7 +156,7 @@ fn scaled(nanos: i128, multiplier: f64) -> u64 {
 
 /// Holds what was sent against what was due.
 #[derive(Debug)]
-pub(super) struct Pacer {
+pub(crate) struct Pacer {
     tolerance: u64,
     /// How far the schedule has moved.
     shift: u64,
@@ -169,7 +169,7 @@ pub(super) struct Pacer {
 
 impl Pacer {
     /// The back-end's own tolerance counts where it is larger.
-    pub(super) fn new(schedule: &Schedule, tolerance: Duration) -> Self {
+    pub(crate) fn new(schedule: &Schedule, tolerance: Duration) -> Self {
         let tolerance = u64::try_from(tolerance.as_nanos()).unwrap_or(u64::MAX);
         Self {
             tolerance: schedule.tolerance().max(tolerance),
@@ -184,13 +184,13 @@ impl Pacer {
 
     /// When a packet of this due time may be sent.
     #[inline]
-    pub(super) fn not_before(&mut self, due: u64) -> u64 {
+    pub(crate) fn not_before(&mut self, due: u64) -> u64 {
         self.planned(due).max(self.guard.not_before(due))
     }
 
     /// The packet of this due time was waited for, and the wait ended so late.
     #[inline]
-    pub(super) fn waited(&mut self, due: u64, late: u64) {
+    pub(crate) fn waited(&mut self, due: u64, late: u64) {
         if self.lag.at(due).saturating_add(late) > LONGEST_LAG {
             // The whole schedule moves, when the packet is taken.
             self.lag = Lag::default();
@@ -208,7 +208,7 @@ impl Pacer {
 
     /// A packet that was due then is put into the batch that is to be sent now.
     #[inline]
-    pub(super) fn take(&mut self, due: u64, now: u64) {
+    pub(crate) fn take(&mut self, due: u64, now: u64) {
         let late = now.saturating_sub(due.saturating_add(self.shift));
         self.late.saturating_record(late);
         self.latest = self.latest.max(late);
@@ -220,20 +220,20 @@ impl Pacer {
     }
 
     /// When a packet of this due time is due after all that the schedule was moved by.
-    pub(super) fn scheduled(&self, due: u64) -> u64 {
+    pub(crate) fn scheduled(&self, due: u64) -> u64 {
         due.saturating_add(self.shift)
     }
 
     /// A batch, whose first packet was due then, is sent now.
     #[inline]
-    pub(super) fn sent(&mut self, first_due: u64, now: u64) {
+    pub(crate) fn sent(&mut self, first_due: u64, now: u64) {
         // Less the slack, or the lateness would come again every 10 ms for ever.
         let scheduled = self.scheduled(first_due);
         let time = scheduled.max(now.saturating_sub(SLACK));
         self.guard.sent(first_due, time);
     }
 
-    pub(super) fn lateness(&self) -> Lateness {
+    pub(crate) fn lateness(&self) -> Lateness {
         let packets = self.late.len();
         let mean = self.total.checked_div(packets.into()).unwrap_or(0);
         let quantile = |q| Duration::from_nanos(self.late.value_at_quantile(q).min(self.latest));
@@ -248,7 +248,7 @@ impl Pacer {
     }
 }
 
-pub(super) fn empty_histogram() -> Histogram<u64> {
+pub(crate) fn empty_histogram() -> Histogram<u64> {
     // Two digits up to a minute. The bounds are valid; if they were not, an empty one that grows.
     Histogram::new_with_bounds(1, LATEST, 2).unwrap_or_else(|_| {
         Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are allowed"))
