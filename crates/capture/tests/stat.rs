@@ -10,14 +10,12 @@ use ringtap_filter::ebpf::{Assembler, Helper, Reg};
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
 use ringtap_sys::bpf::{self, Kernel, Program, ProgramKind, Request, TcxPlace, TcxSide};
 use ringtap_sys::packet::inject::Injector;
+use ringtap_testkit::frames::patience;
 use ringtap_testkit::netns::{Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, suite, test};
 
 const EINVAL: i32 = 22;
-fn patience() -> Duration {
-    ringtap_testkit::patience(Duration::from_secs(20))
-}
 const EXPRESSIONS: [&str; 7] = [
     "",
     "udp",

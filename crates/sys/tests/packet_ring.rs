@@ -12,6 +12,7 @@ use ringtap_sys::packet::{
     page_size,
 };
 use ringtap_sys::poll::{Interest, wait};
+use ringtap_testkit::frames::frame;
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::{Need, suite, test};
 use std::os::fd::AsFd;
@@ -95,15 +96,6 @@ fn ring(side: &Side, buffer: u64, snaplen: u32, filter: &[Instruction]) -> Ring 
 fn injector(side: &Side) -> Injector {
     let ifindex = side.namespace.netlink().index(&side.device).unwrap();
     side.run(|| Injector::open(ifindex).unwrap())
-}
-
-/// An Ethernet frame of an experimental ethertype with a number in it.
-fn frame(number: u32, len: usize) -> Vec<u8> {
-    let mut frame = vec![0xff; 6];
-    frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
-    frame.extend(number.to_be_bytes());
-    frame.resize(len, u8::try_from(number % 251).unwrap());
-    frame
 }
 
 /// Gives each block to `each` until `packets` have come or nothing more does.

@@ -11,6 +11,7 @@ use ringtap_capture::{
     CaptureOptions, Error, Filter, Mode, Next, OptionError, Source, Timestamp, open,
 };
 use ringtap_sys::packet::inject::Injector;
+use ringtap_testkit::frames::patience;
 use ringtap_testkit::netns::{Namespace, Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};
 use ringtap_testkit::{Need, Test, suite, test};
@@ -147,11 +148,6 @@ fn of_members() -> Vec<Test> {
 fn programs(namespace: &Namespace, name: &str) -> usize {
     let link = namespace.netlink().link(name);
     link.map_or(0, |link| link.xdp.len())
-}
-
-/// How long a test waits for packets that ought to come.
-fn patience() -> Duration {
-    ringtap_testkit::patience(Duration::from_secs(20))
 }
 
 fn options() -> CaptureOptions {
