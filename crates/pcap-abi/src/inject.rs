@@ -48,10 +48,8 @@ pub(crate) fn plain_name(device: &str) -> &str {
 /// Opens a sender on the interface of the capture.
 pub(crate) fn open(live: &Live) -> Result<Sender, String> {
     let name = plain_name(&live.device);
-    let options = SendOptions {
-        qdisc_bypass: false,
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    options.qdisc_bypass = false;
     Sender::open(name, &options).map_err(|error| error.to_string())
 }
 

@@ -87,11 +87,10 @@ impl Wire {
     /// # Errors
     /// Returns an error if the sender cannot be opened.
     pub fn generate(&self, traffic: &Traffic) -> Result<Generator> {
-        let template = Template::new(&TemplateOptions {
-            sizes: vec![traffic.size],
-            flows: traffic.flows,
-            ..TemplateOptions::default()
-        })?;
+        let mut options = TemplateOptions::default();
+        options.sizes = vec![traffic.size];
+        options.flows = traffic.flows;
+        let template = Template::new(&options)?;
         let arrivals =
             traffic
                 .per_second
@@ -148,13 +147,11 @@ fn open(
     if let Some(cpu) = cpu {
         sched::set_affinity(&[cpu])?;
     }
-    let options = SendOptions {
-        demand: Some(Demand {
-            longest: template.longest(),
-            per_second,
-        }),
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    options.demand = Some(Demand {
+        longest: template.longest(),
+        per_second,
+    });
     Ok(Sender::open(&side.device, &options)?)
 }
 

@@ -8,10 +8,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let device = arguments.next().ok_or("a device is missing")?;
     let size = arguments.next().map_or(Ok(60), |size| size.parse())?;
-    let template = Template::new(&TemplateOptions {
-        sizes: vec![size],
-        ..TemplateOptions::default()
-    })?;
+    let mut options = TemplateOptions::default();
+    options.sizes = vec![size];
+    let template = Template::new(&options)?;
     let mut sender = Sender::open(&device, &SendOptions::default())?;
     let generation = Generation {
         count: None,

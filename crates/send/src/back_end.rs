@@ -10,7 +10,7 @@ use ringtap_sys::privileges::Capability;
 use crate::{Rejection, Result, Template};
 
 /// Hands frames to one interface.
-pub trait BackEnd: Send {
+pub(crate) trait BackEnd: Send {
     /// Which one it is.
     fn kind(&self) -> BackEndKind;
 
@@ -79,7 +79,7 @@ pub trait BackEnd: Send {
 
 /// Why a frame was not taken.
 #[derive(Debug)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// There is no room for it yet.
     NoRoom,
     /// The driver's queue is full; the device has counted the frame as dropped.
@@ -104,7 +104,7 @@ pub enum BackEndKind {
 }
 
 /// Every back-end by the name that a device may ask for.
-pub const BACK_ENDS: [(&str, BackEndKind); 3] = [
+pub(crate) const BACK_ENDS: [(&str, BackEndKind); 3] = [
     ("packet", BackEndKind::Packet),
     ("live", BackEndKind::Live),
     ("xsk", BackEndKind::Xsk),

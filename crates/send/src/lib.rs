@@ -1,26 +1,4 @@
-//! Sending: frames as they are, one, many, or by a schedule.
-//!
-//! What it is: frames and times in, and a report of what was really handed over. A [`Sender`] has a
-//! [`BackEnd`] (one table, [`BACK_ENDS`]) that hands frames to one interface; a [`SendRun`] sends packet
-//! after packet by a [`Timing`]; a [`SendQueue`] collects packets in bounded memory. What it is not:
-//! it builds and changes no frames ([`Template`] varies fields of one).
-//!
-//! Data in: [`Outgoing`] packets, borrowed. Data out: a [`Report`].
-//!
-//! ```no_run
-//! use ringtap_packet::Timestamp;
-//! use ringtap_send::{SendOptions, SendQueue, Sender, Timing};
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut queue = SendQueue::with_capacity(1 << 20);
-//! queue.append(Timestamp::new(0, 0), &[0xff; 60])?;
-//! queue.append(Timestamp::new(0, 250_000), &[0xff; 60])?;
-//! let mut sender = Sender::open("eth0", &SendOptions::default())?;
-//! let report = sender.transmit(&queue, Timing::Recorded { multiplier: 1.0 })?;
-//! println!("{} packets, {} bytes", report.packets, report.bytes);
-//! # Ok(())
-//! # }
-//! ```
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod back_end;
@@ -39,7 +17,7 @@ mod segments;
 mod template;
 mod xsk;
 
-pub use back_end::{BACK_ENDS, BackEnd, BackEndKind, Refused};
+pub use back_end::BackEndKind;
 pub use departure::Departures;
 pub use error::{Rejection, Result, SendError};
 pub use generate::{Arrivals, Generation};
@@ -49,19 +27,19 @@ pub use report::{Rejected, Report};
 pub use ringtap_sys::packet::SendStamps;
 pub use run::{Progress, SendRun};
 pub use template::{
-    MARK, MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, SMALLEST_V6, Template, TemplateOptions,
-    read_mark,
+    MOST_FLOWS, MOST_SIZES, Marked, SMALLEST, SMALLEST_V6, Template, TemplateOptions, read_mark,
 };
 
 use std::time::Duration;
 
+use back_end::{BACK_ENDS, BackEnd, Refused};
 use ringtap_capture::hook::{StealHazard, steal_hazards};
 use ringtap_packet::{LinkType, Timestamp};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 
-/// When packets are sent.
+/// Says when packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
     /// As fast as they are taken.
@@ -83,7 +61,7 @@ pub enum Timing {
     },
 }
 
-/// What to do with a frame that the interface never takes.
+/// Says what to do with a frame that the interface never takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRejected {
     /// Count it, and go on with the next.
@@ -93,8 +71,9 @@ pub enum OnRejected {
     Stop,
 }
 
-/// How to send.
+/// Options of a [`Sender`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SendOptions {
     /// What to do with a frame that the interface never takes.
     pub on_rejected: OnRejected,
@@ -102,7 +81,7 @@ pub struct SendOptions {
     pub patience: Duration,
     /// Past the queueing discipline (AF_PACKET).
     pub qdisc_bypass: bool,
-    /// Send before the device has all processed: memory of the socket in bytes (AF_PACKET).
+    /// Memory of the socket in bytes, for frames that the device has not processed yet (AF_PACKET).
     pub buffer: Option<u32>,
     /// Have sent packets stamped, to tell how well the schedule was kept: [`Report::departures`].
     /// AF_PACKET only; each stamp costs about as much as sending. Driver or adapter must offer it
@@ -113,7 +92,7 @@ pub struct SendOptions {
     /// one flow. Checksums are the adapter's work then: a virtual interface leaves them undone. They
     /// go through the queueing discipline.
     pub segmentation: bool,
-    /// What is to be generated, for the choice of a back-end: nothing for packets that are given.
+    /// The traffic that is to be generated, for the choice of a back-end; `None` if packets are given.
     pub demand: Option<Demand>,
 }
 
@@ -122,7 +101,7 @@ pub struct SendOptions {
 pub struct Demand {
     /// Bytes of the longest frame.
     pub longest: usize,
-    /// Packets per second; nothing for as many as can be.
+    /// Packets per second; `None` for as many as possible.
     pub per_second: Option<f64>,
 }
 
@@ -141,7 +120,7 @@ impl Default for SendOptions {
     }
 }
 
-/// Sends by one interface.
+/// Sends packets by one interface.
 pub struct Sender {
     device: String,
     index: u32,
@@ -177,25 +156,25 @@ impl Sender {
         })
     }
 
-    /// The interface's name.
+    /// Returns the interface's name.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device
     }
 
-    /// What frames begin with that the interface takes.
+    /// Returns the link type of the frames that the interface takes.
     #[must_use]
     pub const fn link_type(&self) -> LinkType {
         self.link_type
     }
 
-    /// The back-end that sends, and why it was chosen.
+    /// Returns the back-end that sends, and why it was chosen.
     #[must_use]
     pub fn back_end(&self) -> (BackEndKind, &str) {
         (self.back_end.kind(), &self.reason)
     }
 
-    /// The capabilities that sending still needs; others may be given up.
+    /// Returns the capabilities that sending still needs; others may be given up.
     #[must_use]
     pub fn required_capabilities(&self) -> &'static [Capability] {
         self.back_end.required_capabilities()
@@ -210,14 +189,14 @@ impl Sender {
             .wrapping_add(u32::try_from(low).unwrap_or_default());
     }
 
-    /// What there is to say of the back-end, a line each.
+    /// Returns notes on the back-end, a line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.back_end.notes()
     }
 
-    /// Why much traffic on this interface may harm the host: it carries its default route, or an
-    /// interface above it does. Nothing where that is not so.
+    /// Returns why much traffic on this interface may harm the host: it carries its default route, or an
+    /// interface above it does. `None` if neither does.
     ///
     /// # Errors
     /// The routes cannot be read.
@@ -229,7 +208,7 @@ impl Sender {
         route_over(self.index).map_err(failed)
     }
 
-    /// Ends a run from another thread or a signal handler: the present one, or the next.
+    /// Returns a handle that ends a run from another thread or a signal handler: the present one, or the next.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
@@ -238,7 +217,7 @@ impl Sender {
     /// Hands over one frame at once.
     ///
     /// # Errors
-    /// It was not sent, and why. A full queue is waited for as long as the options say.
+    /// The frame was not sent; the error says why. A full queue is waited for as long as the options say.
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
         let packet = Outgoing {
             timestamp: Timestamp::default(),
@@ -257,7 +236,7 @@ impl Sender {
     /// with [`Timing::Recorded`]. What kept packets from being sent is in the report.
     ///
     /// # Errors
-    /// The timing's value cannot be.
+    /// The timing's value is invalid.
     pub fn transmit<'a>(
         &mut self,
         packets: impl IntoIterator<Item = Outgoing<'a>>,
@@ -272,7 +251,7 @@ impl Sender {
     /// Begins a run, which is then fed with packets piece by piece.
     ///
     /// # Errors
-    /// The timing's value cannot be.
+    /// The timing's value is invalid.
     pub fn begin(&mut self, timing: Timing) -> Result<SendRun<'_>> {
         SendRun::new(self, timing)
     }

@@ -5,7 +5,7 @@ use ringtap_packet::Timestamp;
 /// Packets with the times they are to be sent at, in bounded memory.
 ///
 /// ```
-/// use ringtap_capture::Timestamp;
+/// use ringtap_packet::Timestamp;
 /// use ringtap_send::SendQueue;
 ///
 /// let mut queue = SendQueue::with_capacity(4096);

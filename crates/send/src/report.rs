@@ -9,6 +9,7 @@ pub(crate) const NAMED: usize = 16;
 
 /// What a run did, counted where it happened.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Report {
     /// Packets that the interface has taken.
     pub packets: u64,

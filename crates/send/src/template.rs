@@ -94,7 +94,7 @@ impl Layout {
 }
 
 /// The first bytes of the payload.
-pub const MARK: [u8; 2] = [0x72, 0x74];
+const MARK: [u8; 2] = [0x72, 0x74];
 /// The smallest frame with IPv4, in bytes.
 pub const SMALLEST: u16 = 60;
 /// The smallest frame with IPv6, in bytes.
@@ -112,6 +112,7 @@ const NUMBER_BITS: u32 = 48;
 
 /// What frames are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TemplateOptions {
     /// Source MAC address.
     pub source_mac: [u8; 6],

@@ -52,14 +52,12 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     }
     let template = Template::new(&options)?;
     let arrivals = arrivals(args, sizes::mean(&options.sizes));
-    let options = SendOptions {
-        demand: Some(Demand {
-            longest: template.longest(),
-            per_second: arrivals.rate(),
-        }),
-        segmentation: args.gso,
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    options.demand = Some(Demand {
+        longest: template.longest(),
+        per_second: arrivals.rate(),
+    });
+    options.segmentation = args.gso;
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut sender = Sender::open(&args.interface, &options)?;
     let timing = match arrivals.rate() {
@@ -125,16 +123,16 @@ fn template_options(args: &GenArgs) -> TemplateOptions {
     } else {
         SMALLEST
     };
-    TemplateOptions {
-        source_mac: args.source_mac.0,
-        destination_mac: args.destination_mac.0,
-        source,
-        destination,
-        port: args.port,
-        sizes: args.size.at_least(smallest),
-        flows: args.flows,
-        run: run_number(),
-    }
+    let mut options = TemplateOptions::default();
+    options.source_mac = args.source_mac.0;
+    options.destination_mac = args.destination_mac.0;
+    options.source = source;
+    options.destination = destination;
+    options.port = args.port;
+    options.sizes = args.size.at_least(smallest);
+    options.flows = args.flows;
+    options.run = run_number();
+    options
 }
 
 /// Those that are not given are of the ranges for benchmarks (RFC 2544, RFC 5180).

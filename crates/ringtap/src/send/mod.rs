@@ -51,16 +51,12 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
-    let options = SendOptions {
-        on_rejected: if args.strict {
-            OnRejected::Stop
-        } else {
-            OnRejected::Skip
-        },
-        demand: demand(args),
-        stamps: args.tx_timestamps.map(Into::into),
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    if args.strict {
+        options.on_rejected = OnRejected::Stop;
+    }
+    options.demand = demand(args);
+    options.stamps = args.tx_timestamps.map(Into::into);
     let timing = timing(args);
     let files = NamedFiles {
         inputs: rights::named(&args.read),

@@ -51,10 +51,8 @@ pub(crate) fn rejected_frames_are_named() {
     assert_eq!(named, expected);
     assert_eq!(drain(&mut *receiver, 298).len(), 298);
 
-    let options = SendOptions {
-        on_rejected: OnRejected::Stop,
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    options.on_rejected = OnRejected::Stop;
     let report = sender(&pair.left, &options)
         .transmit(outgoing(&sent, 0), Timing::TopSpeed)
         .unwrap();
@@ -123,10 +121,8 @@ pub(crate) fn link_down_midway() {
 
 pub(crate) fn full_queue_is_counted_as_the_device_does() {
     let pair = VethPair::new();
-    let options = SendOptions {
-        patience: Duration::from_millis(100),
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    options.patience = Duration::from_millis(100);
     let mut sender = sender(&pair.left, &options);
     // Without a carrier the kernel takes nothing past the queueing discipline.
     let mut netlink = pair.right.namespace.netlink();

@@ -107,10 +107,8 @@ pub(crate) fn times_are_kept() {
 
 pub(crate) fn stamped() {
     let pair = VethPair::new();
-    let options = SendOptions {
-        stamps: Some(SendStamps::Software),
-        ..SendOptions::default()
-    };
+    let mut options = SendOptions::default();
+    options.stamps = Some(SendStamps::Software);
     let mut sender = sender(&pair.left, &options);
     let sent = frames(200);
     // The numbers go on from run to run.

@@ -66,14 +66,10 @@ fn templates() -> Vec<(u16, Template)> {
             V6 => ("2001:2::ffff:fff0", "2001:2::1:1"),
             _ => ("198.18.0.1", "198.19.0.1"),
         };
-        let options = TemplateOptions {
-            sizes,
-            flows,
-            run,
-            source: source.parse().unwrap(),
-            destination: destination.parse().unwrap(),
-            ..TemplateOptions::default()
-        };
+        let mut options = TemplateOptions::default();
+        (options.sizes, options.flows, options.run) = (sizes, flows, run);
+        options.source = source.parse().unwrap();
+        options.destination = destination.parse().unwrap();
         (run, Template::new(&options).unwrap())
     };
     cases.into_iter().map(template).collect()
@@ -147,10 +143,8 @@ pub(crate) fn repeats() {
 pub(crate) fn choices() {
     let pair = VethPair::new();
     let choose = |demand| {
-        let options = SendOptions {
-            demand: Some(demand),
-            ..SendOptions::default()
-        };
+        let mut options = SendOptions::default();
+        options.demand = Some(demand);
         let sender = pair.left.run(|| Sender::open("veth0", &options)).unwrap();
         let (kind, reason) = sender.back_end();
         (kind, reason.to_owned())
