@@ -14,6 +14,8 @@
 //! to the file's directory, links in sticky directories are followed if they belong to the user or
 //! to the owner of the directory.
 
+mod pending;
+
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -22,6 +24,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
+
+pub use pending::{Output, Undo};
 
 /// Links that are followed at most, as the kernel has it (path_resolution(7)).
 const LINKS: u32 = 40;

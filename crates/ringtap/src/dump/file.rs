@@ -19,7 +19,7 @@ use super::select::Selector;
 use super::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 use crate::cli::FileFormat;
 use crate::notice::{counted, notice};
-use crate::output::{Access, Output};
+use crate::output::{self, Access, Output};
 use crate::setup::setup;
 
 /// A capture file that grows.
@@ -651,7 +651,7 @@ fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), DumpError> {
 /// Opens a file, which is one of several or not.
 fn open(path: &Path, access: Access, several: bool) -> Result<Output, DumpError> {
     let path = path.to_owned();
-    match Output::open(&path, access) {
+    match output::open(&path, access) {
         Ok(opened) if several && !opened.is_file() => Err(DumpError::NoRotation { path }),
         Ok(opened) => Ok(opened),
         Err(source) => Err(DumpError::Create {

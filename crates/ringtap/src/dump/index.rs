@@ -12,7 +12,7 @@ use super::error::{DumpError, UsageError};
 use crate::cli::DumpArgs;
 use crate::input::InputError;
 use crate::notice::{counted, notice};
-use crate::output::{Access, Output};
+use crate::output::{self, Access, Output};
 use crate::rights;
 
 /// An index to be made when the capture is complete. Both files are open already: later there may be
@@ -54,7 +54,7 @@ impl Index {
             source,
             earlier: 0,
         };
-        let output = Output::open_readable(&path, access).map_err(failed)?;
+        let output = output::open_readable(&path, access).map_err(failed)?;
         if !output.file().and_then(is_to_be_written).map_err(failed)? {
             return Err(DumpError::NoIndex { path });
         }

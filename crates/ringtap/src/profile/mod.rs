@@ -16,7 +16,7 @@ use crate::cli::{Mode, ProfileArgs, Stamp};
 use crate::exit::{USAGE, status_of};
 use crate::input::is_same_file;
 use crate::notice::notice;
-use crate::output::Output;
+use crate::output;
 use crate::signals::Requests;
 use crate::values::CpuList;
 
@@ -99,7 +99,7 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
     // Before anything is measured: what cannot be written would be measured for nothing.
     let svg = args.output.svg.as_deref();
     let chart = svg
-        .map(|path| Output::open(path, args.output.files.access()).map_err(not_written(path)))
+        .map(|path| output::open(path, args.output.files.access()).map_err(not_written(path)))
         .transpose()?;
     if let (Some(baseline), Some(path)) = (args.output.baseline.as_deref(), svg)
         && is_same_file(baseline, path)

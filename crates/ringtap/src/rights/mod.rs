@@ -29,7 +29,7 @@ use std::time::Duration;
 use ringtap_capture::index::path_for;
 pub(crate) use ringtap_sandbox::Needs;
 use ringtap_sandbox::Report;
-use ringtap_sys::output::{self, Access, Entry};
+use ringtap_sys::output::{self, Access, Output, Undo};
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::{
     self, Capability, Held, Obstacle, PrivilegeError, User, is_elevated, is_root,
@@ -376,42 +376,12 @@ fn writer_of(path: &Path) -> Option<&'static Client> {
     FILES.get().filter(|client| client.files.may_write(path))
 }
 
-/// A file that is open for writing, as it was.
-#[derive(Debug)]
-pub(crate) struct Written {
-    pub(crate) file: File,
-    /// Nothing where there was such a file before.
-    pub(crate) made: Option<Made>,
-}
-
-/// A file that was made.
-#[derive(Debug)]
-pub(crate) enum Made {
-    /// By this process.
-    Here(Entry),
-    /// By the helper process.
-    ByHelper(PathBuf),
-}
-
-impl Made {
-    /// Removes it.
-    ///
-    /// # Errors
-    /// As unlink(2).
-    pub(crate) fn remove(&self) -> io::Result<()> {
-        match self {
-            Self::Here(entry) => entry.remove(),
-            Self::ByHelper(path) => remove(path),
-        }
-    }
-}
-
 /// Opens a file for writing that the command line names, as [`output::open`] does: with the rights of who
 /// started the program, or as the user of `-Z`.
 ///
 /// # Errors
 /// As [`output::open`].
-pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<Written> {
+pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<Output> {
     // A FIFO's reader is waited for here and not by the helper, which would not notice our end.
     loop {
         match try_write(path, access, readable) {
@@ -429,17 +399,15 @@ pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<W
 /// How often a FIFO is tried that nobody reads yet.
 const READER_WAIT: Duration = Duration::from_millis(20);
 
-fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Written> {
+fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Output> {
     let Some(client) = writer_of(path) else {
         let opened = output::open(path, access, readable).map_err(as_user)?;
-        return Ok(Written {
-            file: opened.file,
-            made: opened.made.map(Made::Here),
-        });
+        return Ok(opened.into());
     };
     let (file, made) = client.write(path, access, readable)?;
-    let made = made.then(|| Made::ByHelper(path.to_owned()));
-    Ok(Written { file, made })
+    let path = path.to_owned();
+    let undo = made.then(|| -> Undo { Box::new(move || remove(&path)) });
+    Ok(Output::new(file, undo))
 }
 
 /// Removes a file that was opened by [`write`].

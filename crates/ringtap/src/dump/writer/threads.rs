@@ -19,7 +19,7 @@ use super::disk::Disk;
 use super::queue::{Chunk, Failure, Item, Packed, QueueSettings, Shared, State};
 use super::{CHUNK, FLUSH};
 use crate::notice::notice;
-use crate::output::Output;
+use crate::output;
 
 /// How often the writer looks for a chunk that has waited too long.
 const LOOK: Duration = Duration::from_millis(200);
@@ -252,7 +252,7 @@ impl Writer<'_> {
     fn open(&mut self, path: PathBuf, file: Option<(File, bool)>) -> Result<(), Failure> {
         let opened = match file {
             Some(file) => Ok(file),
-            None => Output::open(&path, self.shared.settings.access).and_then(|opened| {
+            None => output::open(&path, self.shared.settings.access).and_then(|opened| {
                 let regular = opened.is_file();
                 Ok((opened.emptied()?, regular))
             }),
