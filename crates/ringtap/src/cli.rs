@@ -642,6 +642,15 @@ pub(crate) enum FileFormat {
     Pcapng,
 }
 
+impl From<FileFormat> for ringtap_savefile::Format {
+    fn from(format: FileFormat) -> Self {
+        match format {
+            FileFormat::Pcap => Self::Pcap,
+            FileFormat::Pcapng => Self::Pcapng,
+        }
+    }
+}
+
 /// The precision of time stamps, as tcpdump names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StampPrecision {

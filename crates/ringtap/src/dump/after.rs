@@ -1,9 +1,11 @@
-//! What is done with each file that is complete: its index, then the command of `-z`.
+//! How the files of a recording are opened, and what is done with each that is complete: its index, then
+//! the command of `-z`.
 //!
 //! Indices are made one after the other by a thread of its own, which has the least share of the
 //! processors: a capture that goes on does not wait for it.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -12,18 +14,24 @@ use ringtap_capture::index::SeekPoint;
 use ringtap_sys::sched;
 
 use super::error::DumpError;
+use super::host::{Host, Note};
 use super::index::{Index, Version};
+use crate::input::is_same_file;
 use crate::notice::notice;
-use crate::output::Access;
+use crate::output::{self, Access, Output};
 use crate::rights::{self, CommandRunner};
 use crate::setup::setup;
 
 /// The least share of the processors (nice(2)).
 const NICE: u8 = 19;
 
-/// Does with files what is to be done with them.
-#[derive(Clone, Default)]
+/// Opens files, and does with them what is to be done.
+#[derive(Clone)]
 pub(crate) struct After {
+    /// Who may read the files that are made.
+    access: Access,
+    /// The files that are read, none of which may be written.
+    inputs: Vec<PathBuf>,
     indexer: Option<Arc<Indexer>>,
     commands: Option<Arc<CommandRunner>>,
 }
@@ -55,7 +63,12 @@ struct Complete {
 }
 
 impl After {
-    pub(crate) fn new(index: bool, commands: Option<CommandRunner>, access: Access) -> Self {
+    pub(crate) fn new(
+        index: bool,
+        commands: Option<CommandRunner>,
+        access: Access,
+        inputs: Vec<PathBuf>,
+    ) -> Self {
         let indexer = || {
             Arc::new(Indexer {
                 access,
@@ -63,14 +76,11 @@ impl After {
             })
         };
         Self {
+            access,
+            inputs,
             indexer: index.then(indexer),
             commands: commands.map(Arc::new),
         }
-    }
-
-    /// Whether it is of use to know where files can be read from.
-    pub(crate) fn wants_chunks(&self) -> bool {
-        self.indexer.is_some()
     }
 
     /// Opens the index of the only file that will be complete, while there is a right to.
@@ -84,9 +94,43 @@ impl After {
         Ok(())
     }
 
-    /// Begins to do it with a file, which can be read from the chunks on, and waits for nothing.
+    /// Waits until all of it is done.
+    ///
+    /// # Errors
+    /// An index could not be made, the first of such, or a command has failed; the files themselves are
+    /// complete.
+    pub(crate) fn wait(&self) -> Result<(), DumpError> {
+        let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
+        if let Some(commands) = &self.commands {
+            let ended = commands.wait().map_err(DumpError::Command);
+            return match (done, ended) {
+                (Err(failure), Err(second)) => {
+                    notice(&second);
+                    Err(failure)
+                }
+                (done, ended) => done.and(ended),
+            };
+        }
+        done
+    }
+}
+
+impl Host for After {
+    fn open(&self, path: &Path) -> io::Result<Output> {
+        output::open(path, self.access)
+    }
+
+    fn reads(&self, path: &Path) -> bool {
+        self.inputs.iter().any(|input| is_same_file(input, path))
+    }
+
+    fn wants_seek_points(&self) -> bool {
+        self.indexer.is_some()
+    }
+
+    /// Waits for nothing.
     /// Threads begin here and not earlier, so that they have the rights that the caller has by now.
-    pub(crate) fn run(&self, path: PathBuf, chunks: Vec<SeekPoint>) {
+    fn complete(&self, path: PathBuf, chunks: Vec<SeekPoint>) {
         let Some(indexer) = &self.indexer else {
             if let Some(commands) = &self.commands {
                 run(commands, &path);
@@ -115,24 +159,8 @@ impl After {
         indexer.changed.notify_one();
     }
 
-    /// Waits until all of it is done.
-    ///
-    /// # Errors
-    /// An index could not be made, the first of such, or a command has failed; the files themselves are
-    /// complete.
-    pub(crate) fn wait(&self) -> Result<(), DumpError> {
-        let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
-        if let Some(commands) = &self.commands {
-            let ended = commands.wait().map_err(DumpError::Command);
-            return match (done, ended) {
-                (Err(failure), Err(second)) => {
-                    notice(&second);
-                    Err(failure)
-                }
-                (done, ended) => done.and(ended),
-            };
-        }
-        done
+    fn note(&self, note: &Note) {
+        notice(note);
     }
 }
 
@@ -187,7 +215,7 @@ impl Indexer {
             Some(failure) => Err(failure),
             None if whole => Ok(()),
             None => {
-                let source = std::io::Error::other("its thread has panicked");
+                let source = io::Error::other("its thread has panicked");
                 Err(setup("make the index", source).into())
             }
         }
@@ -200,7 +228,7 @@ fn run(commands: &CommandRunner, path: &Path) {
 }
 
 /// Says what has become of the helper process; the capture goes on.
-fn told(what: &str, done: std::io::Result<()>) {
+fn told(what: &str, done: io::Result<()>) {
     if let Err(error) = done {
         notice(format_args!("-z: {what}: {error}"));
     }

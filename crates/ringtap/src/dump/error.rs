@@ -1,12 +1,11 @@
 //! What can end a run, and with which exit status.
 
-use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ringtap_capture::{Error, LinkType};
-use ringtap_savefile::{WriteError, WriteErrorKind};
 
+use super::failure::RecordError;
 use crate::input::InputError;
 use crate::notice::counted;
 use crate::rights::RightsError;
@@ -21,34 +20,12 @@ pub(crate) enum DumpError {
     /// A source could not be opened or has failed.
     #[error("{}", crate::filter::describe(.0))]
     Capture(Error),
-    /// The output file could not be created.
-    #[error("cannot create {}: {source}", path.display())]
-    Create {
-        path: PathBuf,
-        r#source: io::Error,
-        /// Packets in the files before, which are complete.
-        earlier: u64,
-    },
-    /// The output failed; what was written before is intact.
-    #[error("{}: {source}", name_of(path))]
-    Write {
-        path: PathBuf,
-        r#source: WriteError,
-        /// Packets in the files before, which are complete.
-        earlier: u64,
-    },
-    /// What is no file can't be followed by another.
-    #[error("{}: is not a file; -C and -G need one", name_of(path))]
-    NoRotation { path: PathBuf },
-    /// The input tells of no interface, so a pcap file's header can't be written.
-    #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
-    NoLinkType { path: PathBuf },
+    /// The output could not be begun, or has failed.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// What would be overwritten by an index is none.
     #[error("{}: exists and is not an index; it is not overwritten", path.display())]
     NoIndex { path: PathBuf },
-    /// Input and output are the same file.
-    #[error("{}: is both read and written; writing would destroy it", path.display())]
-    SameFile { path: PathBuf },
     /// A pcap file holds one link type.
     #[error(
         "{}: is of link type {found}, {} of {expected}; a pcap file holds one, use pcapng",
@@ -155,24 +132,10 @@ pub(crate) enum UsageError {
 }
 
 impl DumpError {
-    /// The same, after complete files with so many packets.
-    pub(crate) fn after(mut self, packets: u64) -> Self {
-        if let Self::Create { earlier, .. } | Self::Write { earlier, .. } = &mut self {
-            *earlier += packets;
-        }
-        self
-    }
-
     /// Packets that are in the output all the same, where the output failed.
     pub(crate) fn intact_packets(&self) -> Option<u64> {
         match self {
-            Self::Create { earlier, .. } => Some(*earlier),
-            Self::Write {
-                source, earlier, ..
-            } => match source.kind() {
-                WriteErrorKind::Output { packets, .. } => Some(earlier + packets),
-                _ => None,
-            },
+            Self::Record(error) => error.intact_packets(),
             Self::Print { packets, .. } => Some(*packets),
             _ => None,
         }
@@ -182,8 +145,7 @@ impl DumpError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)
-            | Self::SameFile { .. }
-            | Self::NoRotation { .. }
+            | Self::Record(RecordError::SameFile { .. } | RecordError::NoRotation { .. })
             | Self::LinkTypes { .. }
             | Self::Standard { .. }
             | Self::NoIndex { .. } => 2,
@@ -193,12 +155,5 @@ impl DumpError {
             Self::Rights(error) => error.status(),
             _ => 1,
         }
-    }
-}
-
-fn name_of(path: &Path) -> Cow<'_, str> {
-    match path.to_str() {
-        Some("-") => Cow::Borrowed("standard output"),
-        _ => path.to_string_lossy(),
     }
 }

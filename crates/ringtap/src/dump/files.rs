@@ -8,12 +8,13 @@ use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
 use ringtap_savefile::Format;
 
 use super::error::DumpError;
+use super::failure::RecordError;
 use super::plan::Plan;
 use super::progress::Progress;
 use super::sink::Sink;
 use super::summary::Summary;
 use super::{explain, index, is_same_file, open_outputs, print_count, report};
-use crate::cli::{DumpArgs, FileFormat};
+use crate::cli::DumpArgs;
 use crate::input::{self, Interruption};
 use crate::rights::Rights;
 use crate::setup::setup;
@@ -91,7 +92,7 @@ pub(crate) fn run(
             ..Stats::default()
         },
     };
-    let finished = sink.file.take().map(|file| file.finish(None)).transpose();
+    let finished = sink.finish();
     summary.correct(&result, &finished);
     print_count(args, summary.captured)?;
     report(&summary, args.report.json_stats);
@@ -106,7 +107,7 @@ fn refuse_link_types(
     paths: &[PathBuf],
     sources: &[FileSource],
 ) -> Result<(), DumpError> {
-    if !matches!(plan.output.file, Some((_, FileFormat::Pcap))) {
+    if plan.output.file.is_none() || plan.output.writing.format != Format::Pcap {
         return Ok(());
     }
     let pcap = |source: &FileSource| source.reader().format() == Format::Pcap;
@@ -135,19 +136,19 @@ fn is_refusal(result: &Result<(), DumpError>) -> bool {
 
 /// Refuses to write to a file, or to the index of one, that is to be read.
 fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(), DumpError> {
-    let Some((output, _)) = &plan.output.file else {
+    let Some(output) = &plan.output.file else {
         return Ok(());
     };
     let index = args.range.index.then(|| path_for(output));
     let rotation = plan.output.writing.rotation.as_ref();
     let written = |path: &&PathBuf| {
         if let Some(rotation) = rotation {
-            return rotation.will_write(path);
+            return rotation.will_write(path, |name| is_same_file(path, name));
         }
         is_same_file(path, output) || index.as_ref().is_some_and(|i| is_same_file(path, i))
     };
     match paths.iter().find(written) {
-        Some(path) => Err(DumpError::SameFile { path: path.clone() }),
+        Some(path) => Err(RecordError::SameFile { path: path.clone() }.into()),
         None => Ok(()),
     }
 }

@@ -1,15 +1,10 @@
-//! Packets of a block into a file, or several where one ends within the block.
+//! Packets into a file, or several where one ends among them.
 
-use ringtap_capture::{Block, Packet};
-use ringtap_savefile::{Options, PacketRun, PcapBatch, PcapngBatch, WriteError};
+use ringtap_savefile::{Options, Packet, PacketRun, PcapBatch, PcapngBatch, WriteError};
 
-use super::error::DumpError;
-use super::file::{CaptureFile, State};
-use super::select::{Selector, Verdict};
+use super::failure::RecordError;
+use super::recording::{Recording, State};
 use super::writer::Target;
-
-/// Is shown each packet that was taken.
-pub(crate) type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
 
 /// Where a batch has to end.
 pub(super) struct Stops {
@@ -47,9 +42,6 @@ pub(super) trait Form {
 
     /// Begins a batch; nothing where no file of the format is being written.
     fn batch<'w, 'd>(state: &'w mut State) -> Option<Self::Batch<'w, 'd>>;
-
-    /// The packets of a block, with what of their options the format can hold.
-    fn packets<'d>(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)>;
 }
 
 /// What the batches of both formats have in common.
@@ -73,11 +65,6 @@ impl Form for Pcap {
             _ => None,
         }
     }
-
-    #[inline]
-    fn packets<'d>(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)> {
-        block.packets().map(|packet| (packet, Options::none()))
-    }
 }
 
 impl Form for Pcapng {
@@ -88,11 +75,6 @@ impl Form for Pcapng {
             State::Pcapng(writer) => Some(writer.batch()),
             _ => None,
         }
-    }
-
-    #[inline]
-    fn packets<'d>(block: &'d Block<'_>) -> impl Iterator<Item = (Packet<'d>, Options<'d>)> {
-        block.packets_with_options()
     }
 }
 
@@ -136,29 +118,12 @@ impl<'d> Batch<'d> for PcapngBatch<'_, 'd, Target> {
     }
 }
 
-/// Puts the packets of a block that `selector` takes into the file, and shows each to `see`.
-pub(super) fn fill<F: Form>(
-    file: &mut CaptureFile,
-    block: &Block<'_>,
-    selector: &mut Selector,
-    see: Option<See<'_>>,
-) -> Result<(), DumpError> {
-    if see.is_none()
-        && selector.takes_all()
-        && file.passes_runs()
-        && let Some(runs) = block.runs()
-    {
-        return runs_of::<F>(file, runs, selector);
-    }
-    packets_of::<F>(file, F::packets(block), selector, see)
-}
-
-/// Whole runs, as they lie in ring or file; where a file or a chunk ends within one, it is split.
-fn runs_of<'d, F: Form>(
-    file: &mut CaptureFile,
+/// Whole runs; where a file or a chunk ends within one, it is split.
+pub(super) fn runs<'d, F: Form>(
+    file: &mut Recording,
     mut runs: impl Iterator<Item = PacketRun<'d>>,
-    selector: &mut Selector,
-) -> Result<(), DumpError> {
+    mut written: impl FnMut(&PacketRun<'d>),
+) -> Result<(), RecordError> {
     let mut next = runs.next();
     while let Some(first) = next.take() {
         file.begin_if_due(|| first.packets().next().map(|packet| packet.timestamp))?;
@@ -186,7 +151,7 @@ fn runs_of<'d, F: Form>(
             if result.is_err() {
                 break;
             }
-            selector.passed(part.len() as u64, part.captured_bytes());
+            written(&part);
             current = rest.or_else(|| runs.next());
         }
         // After an error, what came before stays, unless the output is what failed.
@@ -195,61 +160,44 @@ fn runs_of<'d, F: Form>(
         if next.is_some() && file.is_too_large() {
             let time = next.and_then(|run| run.packets().next());
             let time = time.map(|packet| packet.timestamp).unwrap_or_default();
-            file.rotate(time, selector)?;
+            file.rotate(time)?;
         }
     }
     Ok(())
 }
 
-/// Packet by packet.
-fn packets_of<'d, F: Form>(
-    file: &mut CaptureFile,
-    mut packets: impl Iterator<Item = (Packet<'d>, Options<'d>)>,
-    selector: &mut Selector,
-    mut see: Option<See<'_>>,
-) -> Result<(), DumpError> {
-    let first_interface = file.first_interface();
-    // The next packet that is taken, and shown.
-    let mut take = |selector: &mut Selector| -> Result<_, DumpError> {
-        for (mut packet, options) in packets.by_ref() {
-            if selector.judge(&mut packet) == Verdict::Take {
-                if let Some(see) = &mut see {
-                    see(&packet)?;
-                }
-                packet.interface += first_interface;
-                return Ok(Some((packet, options)));
-            }
-        }
-        Ok(None)
-    };
-    let mut next = take(selector)?;
+/// Packet by packet; returns the one for which there is no file any more.
+pub(super) fn packets<'d, F: Form, E: From<RecordError>>(
+    file: &mut Recording,
+    mut packets: impl Iterator<Item = Result<(Packet<'d>, Options<'d>), E>>,
+) -> Result<Option<Packet<'d>>, E> {
+    let mut next = packets.next().transpose()?;
     while let Some((packet, _)) = &next {
         let time = packet.timestamp;
         if file.is_too_large() || file.is_over(time) {
-            let bytes = packet.data.len() as u64;
-            selector.take_back(1, bytes);
-            file.rotate(time, selector)?;
+            file.rotate(time)?;
             if file.has_ended() {
-                return Ok(());
+                return Ok(Some(*packet));
             }
-            selector.passed(1, bytes);
         }
         file.begin_if_due(|| Some(time))?;
+        let first_interface = file.first_interface();
         let stops = file.stops();
         let (end, until) = (stops.end(), stops.until);
         let Some(mut batch) = F::batch(&mut file.state) else {
-            return Ok(());
+            return Ok(None);
         };
         let mut result = Ok(());
-        let mut shown = Ok(());
-        while let Some((packet, options)) = next.take() {
+        let mut ended = Ok(());
+        while let Some((mut packet, options)) = next.take() {
+            packet.interface += first_interface;
             result = batch.push(&packet, &options);
             if result.is_err() {
                 break;
             }
-            match take(selector) {
-                Ok(taken) => next = taken,
-                Err(error) => shown = Err(error),
+            match packets.next().transpose() {
+                Ok(packet) => next = packet,
+                Err(error) => ended = Err(error),
             }
             if let Some((packet, _)) = &next
                 && (batch.position() >= end || packet.timestamp.secs() >= until)
@@ -260,7 +208,7 @@ fn packets_of<'d, F: Form>(
         // After an error, what came before stays, unless the output is what failed.
         let committed = batch.commit();
         file.after_batch(result.and(committed))?;
-        shown?;
+        ended?;
     }
-    Ok(())
+    Ok(None)
 }

@@ -9,6 +9,7 @@ use ringtap_capture::index::{
 };
 
 use super::error::{DumpError, UsageError};
+use super::failure::RecordError;
 use crate::cli::DumpArgs;
 use crate::input::InputError;
 use crate::notice::{counted, notice};
@@ -49,7 +50,7 @@ impl Index {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
         }
         let path = path_for(capture);
-        let failed = |source| DumpError::Create {
+        let failed = |source| RecordError::Create {
             path: path.clone(),
             source,
             earlier: 0,

@@ -14,11 +14,11 @@ use ringtap_capture::{
 use ringtap_sys::privileges::Capability;
 
 use super::error::{DumpError, UsageError};
-use super::file::{CaptureFile, now};
 use super::placement::receive_by_threads;
 use super::plan::Plan;
 use super::progress::Line;
-use super::sink::Sink;
+use super::recording::Recording;
+use super::sink::{Sink, now};
 use super::summary::Summary;
 use super::writer::Gauge;
 use super::{After, explain, open_outputs, print_count, report};
@@ -83,7 +83,7 @@ pub(crate) fn run(
         announce("capturing", &description, request.options.direction);
     }
     warn_of_small_buffer(args);
-    let gauge = sink.file.as_ref().and_then(CaptureFile::gauge);
+    let gauge = sink.file.as_ref().and_then(Recording::gauge);
     let begun = Instant::now();
     let (count, ticks) = (sources.len(), plan.output.writing.rotation.is_some());
     let run = DumpRun {
@@ -136,12 +136,8 @@ fn end(
     result: Result<(), DumpError>,
     after: &After,
 ) -> Result<(), DumpError> {
-    let counted = Some((stats, summary.captured));
-    let finished = sink
-        .file
-        .take()
-        .map(|file| file.finish(counted))
-        .transpose();
+    sink.count(&stats);
+    let finished = sink.finish();
     summary.correct(&result, &finished);
     print_count(args, summary.captured)?;
     report(&summary, args.report.json_stats);
@@ -390,9 +386,7 @@ impl DumpRun<'_> {
             Stats::of_all(all.iter().copied())
         };
         let mut sink = self.sink();
-        if let Some(file) = &mut sink.file {
-            file.count(total);
-        }
+        sink.count(&total);
         // What was captured before the end of a window may be on its way.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = since

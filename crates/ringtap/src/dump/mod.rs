@@ -2,9 +2,10 @@
 
 mod after;
 mod error;
-mod file;
+mod failure;
 mod files;
 mod fill;
+mod host;
 mod index;
 mod listing;
 mod live;
@@ -14,6 +15,7 @@ mod printed;
 mod program;
 mod progress;
 mod range;
+mod recording;
 mod rotate;
 mod select;
 mod sink;
@@ -22,6 +24,7 @@ mod writer;
 
 use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ringtap_capture::index::path_for;
 use ringtap_capture::{Filter, Source};
@@ -33,10 +36,10 @@ use crate::notice::{notice, raw};
 use crate::rights::{self, NamedFiles, Needs, Rights, Series};
 use after::After;
 use error::DumpError;
-use file::{CaptureFile, Settings};
 use plan::{Input, Plan};
 use printed::Printed;
 pub(crate) use range::first_time;
+use recording::{RecordOptions, Recording};
 use select::Selector;
 use sink::Sink;
 use summary::Summary;
@@ -141,26 +144,23 @@ fn open_outputs(
     live: bool,
     rights: &mut Rights,
 ) -> Result<(Sink, After), DumpError> {
-    let after = After::new(
-        args.range.index,
-        rights.take_commands(),
-        args.files.access(),
-    );
-    let file = match &plan.output.file {
-        Some((path, format)) => {
-            let settings = settings(plan, *format, live);
-            Some(CaptureFile::create(path, settings, after.clone())?)
-        }
-        None => None,
+    let inputs = match &plan.input {
+        Input::Files(paths) => paths.clone(),
+        Input::Live { .. } => Vec::new(),
     };
-    if let (Some((path, _)), Some(file)) = (&plan.output.file, &file)
+    let commands = rights.take_commands();
+    let after = After::new(args.range.index, commands, args.files.access(), inputs);
+    let host = Arc::new(after.clone());
+    let create = |path| Recording::create(path, options(plan, live), host);
+    let file = plan.output.file.as_deref().map(create).transpose()?;
+    if let (Some(path), Some(file)) = (&plan.output.file, &file)
         && plan.output.print
         && file.is_standard_output()
     {
         let path = path.clone();
         return Err(DumpError::Standard { path });
     }
-    if let (Some((path, _)), None) = (&plan.output.file, &plan.output.writing.rotation) {
+    if let (Some(path), None) = (&plan.output.file, &plan.output.writing.rotation) {
         after.prepare(path)?;
     }
     let printed = plan
@@ -172,23 +172,15 @@ fn open_outputs(
     Ok((sink, after))
 }
 
-fn settings(plan: &Plan, format: crate::cli::FileFormat, live: bool) -> Settings {
-    let snaplen = if live {
-        Some(plan.snaplen)
-    } else {
-        plan.selection.snaplen
+fn options(plan: &Plan, live: bool) -> RecordOptions {
+    let mut options = plan.output.writing.clone();
+    options.nano = plan.nano;
+    options.live = live;
+    options.snaplen = match live {
+        true => Some(plan.snaplen),
+        false => plan.selection.snaplen,
     };
-    Settings {
-        format,
-        nano: plan.nano,
-        live,
-        snaplen,
-        inputs: match &plan.input {
-            Input::Files(paths) => paths.clone(),
-            Input::Live { .. } => Vec::new(),
-        },
-        writing: plan.output.writing.clone(),
-    }
+    options
 }
 
 /// Prints how many packets there were, where that was asked for.

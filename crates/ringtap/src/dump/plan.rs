@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Fanout, Precision, TimestampSource};
 use ringtap_packet::MAX_SNAPLEN;
-use ringtap_savefile::Codec;
+use ringtap_savefile::{Codec, Format};
 use ringtap_sys::sched;
 
 use super::error::UsageError;
-use super::file::Writing;
+use super::recording::RecordOptions;
 use super::rotate::{self, RotationPlan};
 use super::select::Selection;
 use super::writer;
-use crate::cli::{self, DumpArgs, FileFormat};
+use crate::cli::{self, DumpArgs};
 use crate::input;
 use crate::rights;
 use crate::values::{CpuList, Sample};
@@ -46,9 +46,9 @@ pub(crate) enum Input {
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     /// The capture file.
-    pub(crate) file: Option<(PathBuf, FileFormat)>,
+    pub(crate) file: Option<PathBuf>,
     /// How it is written.
-    pub(crate) writing: Writing,
+    pub(crate) writing: RecordOptions,
     /// Whether packets are printed.
     pub(crate) print: bool,
 }
@@ -148,14 +148,11 @@ fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
 }
 
 fn output(args: &DumpArgs) -> Result<Output, UsageError> {
-    let file = args.write.clone().map(|path| {
-        let format = args.format.unwrap_or_else(|| format_of(&path));
-        (path, format)
-    });
+    let file = args.write.clone();
     let print = (file.is_none() && !args.print.count_only) || args.print.print;
     let writing = match &args.write {
         Some(path) => writing(args, path)?,
-        None => Writing::default(),
+        None => RecordOptions::default(),
     };
     refuse_without_rotation(args)?;
     Ok(Output {
@@ -180,7 +177,7 @@ fn refuse_without_rotation(args: &DumpArgs) -> Result<(), UsageError> {
     }
 }
 
-fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
+fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
     let given = &args.writing;
     let rotates = given.file_size.is_some() || given.rotate_seconds.is_some();
     if rotates && is_no_file(path) {
@@ -190,7 +187,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
     if given.rotate_seconds.is_some() {
         rotate::check_name(path).map_err(|reason| UsageError::TimeName {
             name: path.display().to_string(),
-            reason,
+            reason: reason.to_string(),
         })?;
     }
     let cpus = writing_cpus(args);
@@ -203,21 +200,21 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<Writing, UsageError> {
         Some(threads) => threads.into(),
         None => processors.saturating_sub(usize::from(args.capture.threads)),
     };
-    Ok(Writing {
+    let memory = given.write_buffer.map(|size| size.0);
+    Ok(RecordOptions {
+        format: args.format.map_or_else(|| format_of(path), Into::into),
         codec: given.codec(path),
         workers: workers.max(1),
-        memory: given
-            .write_buffer
-            .map_or_else(writer::automatic_memory, |size| size.0),
+        memory: memory.unwrap_or_else(writer::automatic_memory),
         cpus,
         immediate: args.capture.immediate || given.packet_buffered,
-        access: args.files.access(),
         rotation: rotates.then(|| RotationPlan {
             name: path.to_owned(),
             size: given.file_size,
             seconds: given.rotate_seconds,
             count: given.file_count,
         }),
+        ..RecordOptions::default()
     })
 }
 
@@ -245,7 +242,7 @@ fn writing_cpus(args: &DumpArgs) -> Vec<usize> {
 }
 
 /// `.pcapng`, also before the name of a codec.
-fn format_of(path: &Path) -> FileFormat {
+fn format_of(path: &Path) -> Format {
     let extension = |path: &Path| {
         let name = path.extension().and_then(|extension| extension.to_str());
         name.map(str::to_ascii_lowercase)
@@ -255,8 +252,8 @@ fn format_of(path: &Path) -> FileFormat {
         name = path.file_stem().map(Path::new).and_then(extension);
     }
     match name.as_deref() {
-        Some("pcapng") => FileFormat::Pcapng,
-        _ => FileFormat::Pcap,
+        Some("pcapng") => Format::Pcapng,
+        _ => Format::Pcap,
     }
 }
 
@@ -320,11 +317,7 @@ fn capture_options(
         force: capture.force,
         unordered: capture.unordered,
         // A pcapng file has room for interfaces of several kinds; all else shows one form.
-        cooked: output.print
-            || output
-                .file
-                .as_ref()
-                .is_none_or(|(_, format)| *format == FileFormat::Pcap),
+        cooked: output.print || output.file.is_none() || output.writing.format == Format::Pcap,
         fanout: (capture.threads > 1).then(Fanout::default),
         busy_poll: capture.busy_poll.then_some(BUSY_POLL),
         watch_chain: capture.watch_chain,
@@ -383,16 +376,13 @@ mod tests {
 
     #[test]
     fn the_name_decides_the_format_unless_it_is_given() {
-        let format = |line| plan(line).unwrap().output.file.unwrap().1;
-        assert_eq!(format("-i lo -w a.pcapng"), FileFormat::Pcapng);
-        assert_eq!(format("-i lo -w a.pcapng.zst"), FileFormat::Pcapng);
-        assert_eq!(format("-i lo -w a.pcap.gz"), FileFormat::Pcap);
-        assert_eq!(format("-i lo -w a.cap"), FileFormat::Pcap);
-        assert_eq!(format("-i lo -w -"), FileFormat::Pcap);
-        assert_eq!(
-            format("-i lo -w a.pcap --format pcapng"),
-            FileFormat::Pcapng
-        );
+        let format = |line| plan(line).unwrap().output.writing.format;
+        assert_eq!(format("-i lo -w a.pcapng"), Format::Pcapng);
+        assert_eq!(format("-i lo -w a.pcapng.zst"), Format::Pcapng);
+        assert_eq!(format("-i lo -w a.pcap.gz"), Format::Pcap);
+        assert_eq!(format("-i lo -w a.cap"), Format::Pcap);
+        assert_eq!(format("-i lo -w -"), Format::Pcap);
+        assert_eq!(format("-i lo -w a.pcap --format pcapng"), Format::Pcapng);
     }
 
     #[test]

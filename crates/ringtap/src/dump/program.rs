@@ -10,6 +10,7 @@ use ringtap_capture::{
 };
 
 use super::error::{DumpError, UsageError};
+use super::failure::RecordError;
 use crate::cli::DumpArgs;
 use crate::filter::{self, classic};
 use crate::input::of_opened;
@@ -58,7 +59,7 @@ fn of_file(mut source: FileSource, path: &Path) -> Result<LinkType, DumpError> {
         }
         if matches!(source.next()?, Next::End) {
             let path = path.to_owned();
-            return Err(DumpError::NoLinkType { path });
+            return Err(RecordError::NoLinkType { path }.into());
         }
     }
 }

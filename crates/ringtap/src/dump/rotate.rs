@@ -6,9 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use ringtap_capture::Timestamp;
-
-use crate::input::is_same_file;
+use ringtap_savefile::Timestamp;
 
 /// What the options say of rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +38,9 @@ pub(crate) struct Rotation {
 }
 
 impl RotationPlan {
-    /// Whether a file that exists is one of those that will be written, as far as their names are
-    /// known: those of times are not.
-    pub(crate) fn will_write(&self, path: &Path) -> bool {
+    /// Returns whether a file that exists is one of those that will be written, as far as their names are
+    /// known: those of times are not. `is_same` says whether a name leads to the file.
+    pub(crate) fn will_write(&self, path: &Path, is_same: impl Fn(&Path) -> bool) -> bool {
         if self.seconds.is_some() || self.size.is_none() {
             return false;
         }
@@ -59,10 +57,10 @@ impl RotationPlan {
         });
         let named = numbers.any(|number| {
             rotation.number = number;
-            is_same_file(path, &rotation.name())
+            is_same(&rotation.name())
         });
         rotation.number = 0;
-        named || is_same_file(path, &rotation.name())
+        named || is_same(&rotation.name())
     }
 }
 
@@ -180,18 +178,26 @@ impl Rotation {
     }
 }
 
-/// Whether a name can be completed with a time.
-pub(crate) fn check_name(name: &Path) -> Result<(), String> {
+/// A name that can't be completed with a time.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NameError(jiff::Error);
+
+/// Checks that a name can be completed with a time, as [`RotationPlan::seconds`] asks for it.
+///
+/// # Errors
+/// It has a conversion that strftime(3) does not have.
+pub(crate) fn check_name(name: &Path) -> Result<(), NameError> {
     match name.to_str() {
         Some(text) => strftime(text, 0, &TimeZone::UTC).map(drop),
         None => Ok(()),
     }
 }
 
-fn strftime(text: &str, secs: i64, zone: &TimeZone) -> Result<String, String> {
+fn strftime(text: &str, secs: i64, zone: &TimeZone) -> Result<String, NameError> {
     let time = jiff::Timestamp::from_second(secs).unwrap_or_default();
     let time = time.to_zoned(zone.clone());
-    jiff::fmt::strtime::format(text, &time).map_err(|error| error.to_string())
+    jiff::fmt::strtime::format(text, &time).map_err(NameError)
 }
 
 #[cfg(test)]

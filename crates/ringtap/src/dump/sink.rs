@@ -1,16 +1,25 @@
 //! Where the packets of a run go: selection, then the file, then the printed lines.
 
-use ringtap_capture::{Block, Interface, Item, Packet, Timestamp};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::{Block, Interface, Item, Packet, Stats, Timestamp};
+use ringtap_savefile::{Format, Options, PacketRun, Totals};
 
 use super::error::DumpError;
-use super::file::CaptureFile;
 use super::printed::Printed;
+use super::recording::{Counters, Recording};
 use super::select::{Selector, Verdict};
+
+/// The time by the wall clock.
+pub(super) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp::from_nanos(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX))
+}
 
 /// The outputs of a run, shared by its sources.
 pub(crate) struct Sink {
     pub(crate) selector: Selector,
-    pub(crate) file: Option<CaptureFile>,
+    pub(crate) file: Option<Recording>,
     pub(crate) printed: Option<Printed>,
     /// The interfaces of the present source.
     interfaces: Vec<Interface>,
@@ -19,7 +28,7 @@ pub(crate) struct Sink {
 impl Sink {
     pub(crate) fn new(
         selector: Selector,
-        file: Option<CaptureFile>,
+        file: Option<Recording>,
         printed: Option<Printed>,
     ) -> Self {
         Self {
@@ -35,8 +44,7 @@ impl Sink {
         self.interfaces.clear();
         let complete = complete && self.selector.takes_all();
         if let Some(file) = &mut self.file {
-            file.next_source();
-            file.complete = complete;
+            file.next_source(complete);
         }
     }
 
@@ -46,7 +54,7 @@ impl Sink {
             self.interfaces.extend_from_slice(new);
         }
         match &mut self.file {
-            Some(file) => file.describe(known),
+            Some(file) => Ok(file.describe(known)?),
             None => Ok(()),
         }
     }
@@ -54,8 +62,8 @@ impl Sink {
     /// What a file holds beside packets and interfaces.
     pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
         match (&mut self.file, item) {
-            (Some(file), Item::Section(section)) => file.section(section),
-            (Some(file), item) => file.meta(item),
+            (Some(file), Item::Section(section)) => Ok(file.section(section)?),
+            (Some(file), item) => Ok(file.meta(item)?),
             (None, _) => Ok(()),
         }
     }
@@ -70,10 +78,10 @@ impl Sink {
             ..
         } = self;
         match (file, printed) {
-            (Some(file), None) => file.block(block, selector, None),
+            (Some(file), None) => write(file, block, selector, None),
             (Some(file), Some(printed)) => {
                 let mut see = |packet: &Packet<'_>| printed.packet(packet, interfaces);
-                file.block(block, selector, Some(&mut see))?;
+                write(file, block, selector, Some(&mut see))?;
                 printed.flush()
             }
             (None, Some(printed)) => {
@@ -96,12 +104,15 @@ impl Sink {
 
     /// How the file has failed since something was written to it; told once.
     pub(crate) fn check(&self) -> Result<(), DumpError> {
-        self.file.as_ref().map_or(Ok(()), CaptureFile::check)
+        match &self.file {
+            Some(file) => Ok(file.check()?),
+            None => Ok(()),
+        }
     }
 
     /// Whether anything was taken, or the file was begun.
     pub(crate) fn has_begun(&self) -> bool {
-        self.selector.taken() > 0 || self.file.as_ref().is_some_and(CaptureFile::has_begun)
+        self.selector.taken() > 0 || self.file.as_ref().is_some_and(Recording::has_begun)
     }
 
     /// Takes nothing any more that was captured at `now` or later.
@@ -112,15 +123,80 @@ impl Sink {
     /// Whether nothing that may follow would be taken: the count is reached, or the end of a live
     /// capture has passed, or all files are written.
     pub(crate) fn is_done(&self) -> bool {
-        self.selector.is_done() || self.file.as_ref().is_some_and(CaptureFile::has_ended)
+        self.selector.is_done() || self.file.as_ref().is_some_and(Recording::has_ended)
     }
 
     /// What has to happen from time to time also when no packet comes.
     pub(crate) fn tick(&mut self, now: i64) -> Result<(), DumpError> {
-        let captured = self.selector.taken();
         match &mut self.file {
-            Some(file) => file.end_of_window(now, captured),
+            Some(file) => Ok(file.end_of_window(now)?),
             None => Ok(()),
         }
     }
+
+    /// Tells the file the counters of a live capture as they are by now.
+    pub(crate) fn count(&mut self, stats: &Stats) {
+        let Some(file) = &mut self.file else { return };
+        file.count(Counters {
+            received: stats.received,
+            hook: stats.dropped.hook,
+            sampling: stats.dropped.sampling,
+            ring: stats.dropped.ring,
+            interface: stats.dropped.interface,
+        });
+    }
+
+    /// Completes the file, and tells what it has taken; nothing where there is none.
+    pub(crate) fn finish(&mut self) -> Result<Option<Totals>, DumpError> {
+        let finished = self.file.take().map(Recording::finish);
+        Ok(finished.transpose()?)
+    }
+}
+
+/// Is shown each packet that was taken.
+type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
+
+/// Writes the packets of a block that `selector` takes, and shows each to `see`.
+fn write(
+    file: &mut Recording,
+    block: &Block<'_>,
+    selector: &mut Selector,
+    see: Option<See<'_>>,
+) -> Result<(), DumpError> {
+    if see.is_none()
+        && selector.takes_all()
+        && file.takes_runs()
+        && let Some(runs) = block.runs()
+    {
+        let passed = |run: &PacketRun<'_>| selector.passed(run.len() as u64, run.captured_bytes());
+        return Ok(file.write_runs(runs, passed)?);
+    }
+    match file.format() {
+        Format::Pcap => {
+            let packets = block.packets().map(|packet| (packet, Options::none()));
+            write_packets(file, packets, selector, see)
+        }
+        Format::Pcapng => write_packets(file, block.packets_with_options(), selector, see),
+    }
+}
+
+/// Packet by packet.
+fn write_packets<'d>(
+    file: &mut Recording,
+    mut packets: impl Iterator<Item = (Packet<'d>, Options<'d>)>,
+    selector: &mut Selector,
+    mut see: Option<See<'_>>,
+) -> Result<(), DumpError> {
+    let taken = std::iter::from_fn(|| {
+        let (packet, options) = packets.by_ref().find_map(|(mut packet, options)| {
+            let verdict = selector.judge(&mut packet);
+            (verdict == Verdict::Take).then_some((packet, options))
+        })?;
+        let seen = see.as_mut().map_or(Ok(()), |see| see(&packet));
+        Some(seen.map(|()| (packet, options)))
+    });
+    if let Some(left) = file.write_packets(taken)? {
+        selector.take_back(1, left.data.len() as u64);
+    }
+    Ok(())
 }

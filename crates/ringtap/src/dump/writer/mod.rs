@@ -81,11 +81,10 @@ mod tests {
     use std::time::Instant;
 
     use ringtap_savefile::Codec;
+    use ringtap_sys::output::Access;
     use ringtap_testkit::alloc::{Counting, count};
 
     use super::*;
-    use crate::dump::after::After;
-    use crate::output::Access;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
@@ -101,12 +100,12 @@ mod tests {
             workers: 1,
             memory: 1 << 20,
             cpus: Vec::new(),
-            access: Access::Owner,
             whole: |_| (0, 0),
             size: u64::MAX,
             header: 0,
         };
-        Queue::start(settings, (path.to_owned(), file, regular), After::default()).unwrap()
+        let first = (path.to_owned(), file, regular);
+        Queue::start(settings, first, Arc::new(Access::Owner)).unwrap()
     }
 
     fn append(queue: &Queue, bytes: &[u8]) -> io::Result<usize> {

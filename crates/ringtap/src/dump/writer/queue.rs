@@ -15,8 +15,7 @@ use ringtap_sys::disk::{self, ALIGNMENT};
 use super::buffer::Buffer;
 use super::direct_write::DirectWrite;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
-use crate::dump::after::After;
-use crate::output::Access;
+use crate::dump::host::Host;
 
 /// Free chunks whose memory is kept in pauses.
 const KEPT: usize = 16;
@@ -40,8 +39,6 @@ pub(crate) struct QueueSettings {
     pub(crate) memory: u64,
     /// Processors for the queue's threads; none: those of the thread that starts them.
     pub(crate) cpus: Vec<usize>,
-    /// Who may read the files that are made.
-    pub(crate) access: Access,
     /// Tells what is intact of a chunk of which only a part was written.
     pub(crate) whole: Whole,
     /// Bytes that a file has before another begins.
@@ -178,7 +175,7 @@ pub(super) struct Shared {
     /// Whether large pages pay at all: what is compressed, or lies in memory, is copied on the way.
     large_pages: bool,
     pub(super) gauge: Arc<Gauge>,
-    pub(super) after: After,
+    pub(super) host: Arc<dyn Host>,
     /// What tells those who have nothing to add that the output has failed.
     alarm: OnceLock<Alarm>,
 }
@@ -216,7 +213,7 @@ impl Queue {
     pub(crate) fn start(
         settings: QueueSettings,
         (path, file, regular): (PathBuf, File, bool),
-        after: After,
+        host: Arc<dyn Host>,
     ) -> io::Result<Self> {
         let workers = settings.codec.map_or(0, |_| settings.workers.max(1));
         let (buffers, packed) = buffers(settings.memory, workers);
@@ -234,7 +231,7 @@ impl Queue {
             room: Condvar::new(),
             large_pages: settings.codec.is_none() && !in_memory,
             gauge: Arc::default(),
-            after,
+            host,
             alarm: OnceLock::new(),
             settings,
         });
@@ -265,7 +262,7 @@ impl Queue {
         let thread = thread::Builder::new().name(name).spawn(move || {
             // Whoever fills the queue must not wait for a thread that is no more.
             let alive = threads::Alive(&shared);
-            threads::place(&shared.settings);
+            threads::place(&shared);
             work(&shared);
             drop(alive);
         })?;

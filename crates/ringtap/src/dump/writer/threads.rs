@@ -16,10 +16,9 @@ use ringtap_sys::sched;
 
 use super::buffer::Buffer;
 use super::disk::Disk;
-use super::queue::{Chunk, Failure, Item, Packed, QueueSettings, Shared, State};
+use super::queue::{Chunk, Failure, Item, Packed, Shared, State};
 use super::{CHUNK, FLUSH};
-use crate::notice::notice;
-use crate::output;
+use crate::dump::host::Note;
 
 /// How often the writer looks for a chunk that has waited too long.
 const LOOK: Duration = Duration::from_millis(200);
@@ -37,11 +36,12 @@ impl Drop for Alive<'_> {
 }
 
 /// Puts the calling thread where the settings say.
-pub(super) fn place(settings: &QueueSettings) {
-    if !settings.cpus.is_empty()
-        && let Err(error) = sched::set_affinity(&settings.cpus)
+pub(super) fn place(shared: &Shared) {
+    let cpus = &shared.settings.cpus;
+    if !cpus.is_empty()
+        && let Err(error) = sched::set_affinity(cpus)
     {
-        notice(format_args!("{error}; the writer runs where it may"));
+        shared.host.note(&Note::NotPlaced(error));
     }
 }
 
@@ -252,7 +252,7 @@ impl Writer<'_> {
     fn open(&mut self, path: PathBuf, file: Option<(File, bool)>) -> Result<(), Failure> {
         let opened = match file {
             Some(file) => Ok(file),
-            None => output::open(&path, self.shared.settings.access).and_then(|opened| {
+            None => self.shared.host.open(&path).and_then(|opened| {
                 let regular = opened.is_file();
                 Ok((opened.emptied()?, regular))
             }),
@@ -422,7 +422,7 @@ impl Writer<'_> {
         if let Some(file) = self
             .file
             .as_mut()
-            .filter(|_| self.shared.after.wants_chunks())
+            .filter(|_| self.shared.host.wants_seek_points())
         {
             file.chunks.push(SeekPoint {
                 compressed: at + self.staged.len() as u64,
@@ -516,7 +516,7 @@ impl Writer<'_> {
         state.totals.packets += file.packets;
         state.totals.bytes += size;
         drop(state);
-        self.shared.after.run(file.path, file.chunks);
+        self.shared.host.complete(file.path, file.chunks);
         Ok(())
     }
 }

@@ -1,34 +1,30 @@
-//! The capture file that is written: begun when the first interface is known, block by block, and
-//! followed by others where the capture is spread over several.
+//! The capture file that is written: begun when the first interface is known, run by run or packet by
+//! packet, and followed by others where the capture is spread over several.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, Interface, Stats, Timestamp};
 use ringtap_savefile::{
-    ByteOrder, InterfaceStatistics, Item, PcapOptions, PcapWriter, PcapngWriter, Section, Totals,
-    WriteError, WriteErrorKind, whole_blocks, whole_records,
+    ByteOrder, Codec, Format, Interface, InterfaceStatistics, Item, Options, Packet, PacketRun,
+    PcapOptions, PcapWriter, PcapngWriter, Section, Timestamp, Totals, WriteError, WriteErrorKind,
+    whole_blocks, whole_records,
 };
+use ringtap_sys::output::Output;
 
-use super::after::After;
-use super::error::DumpError;
-use super::fill::{self, See, Stops};
+use super::failure::{RecordError, Result};
+use super::fill::{self, Stops};
+use super::host::{Host, Note};
 use super::rotate::{Following, Rotation, RotationPlan};
-use super::select::Selector;
 use super::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
-use crate::cli::FileFormat;
-use crate::notice::{counted, notice};
-use crate::output::{self, Access, Output};
-use crate::setup::setup;
 
-/// A capture file that grows.
-pub(crate) struct CaptureFile {
+/// A capture file that grows, or several that follow one another.
+pub(crate) struct Recording {
     path: PathBuf,
     pub(super) state: State,
-    settings: Settings,
+    options: RecordOptions,
     rotation: Option<Rotation>,
-    after: After,
+    host: Arc<dyn Host>,
     /// The way to the files, where it is not a direct one.
     queue: Option<Arc<Queue>>,
     /// What the files before have taken.
@@ -43,47 +39,75 @@ pub(crate) struct CaptureFile {
     /// Interfaces of the present source that were described in the file.
     described: u32,
     /// Whether every packet and block of the source goes into the file.
-    pub(crate) complete: bool,
-    /// The counters of a live capture, as last told.
-    counted: Stats,
-    /// What of them the files before have, and when the present one began.
-    told: Told,
+    is_complete: bool,
+    /// The counters of a live capture, as last told, and the ones at the begin of the present file.
+    counted: Counters,
+    told: Counters,
+    /// When the present file began.
+    began: Timestamp,
     /// There are as many files as were asked for.
     ended: bool,
 }
 
-/// What the options say of the file.
+/// Options of a [`Recording`].
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) format: FileFormat,
-    /// Nanoseconds in a pcap file; without, a file of a finer resolution than microseconds has
-    /// them too.
+#[non_exhaustive]
+pub(crate) struct RecordOptions {
+    /// The files' format.
+    pub(crate) format: Format,
+    /// Whether a pcap file has nanoseconds; `None` if it has what its interface has, and microseconds if the
+    /// source is live.
     pub(crate) nano: Option<bool>,
-    /// Whether the source is a live capture, whose pcap files have microseconds.
+    /// Whether the source is a live capture: then regular files are written by a thread of their own, and
+    /// pcapng files end with the capture's counters.
     pub(crate) live: bool,
-    /// Cut packets to this many bytes, as the header states.
+    /// Bytes that packets were cut to, as the header states; `None` for what the interface states.
     pub(crate) snaplen: Option<u32>,
-    /// The files that are read, none of which may be written.
-    pub(crate) inputs: Vec<PathBuf>,
-    /// How records get to the file.
-    pub(crate) writing: Writing,
-}
-
-/// How records get to the file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Writing {
-    pub(crate) codec: Option<ringtap_savefile::Codec>,
+    /// How files are compressed.
+    pub(crate) codec: Option<Codec>,
     /// Threads that compress.
     pub(crate) workers: usize,
-    /// Memory for what waits, in bytes.
+    /// Memory for what waits to be compressed and written, in bytes.
     pub(crate) memory: u64,
-    /// Processors of the threads that compress and write.
+    /// Processors of the threads that compress and write; empty for those of the thread that begins.
     pub(crate) cpus: Vec<usize>,
-    /// Records go to the file at once.
+    /// Whether packets are written to the file at once, and not within a second.
     pub(crate) immediate: bool,
-    /// Who may read files that are made.
-    pub(crate) access: Access,
+    /// When one file ends and another begins; `None` for a single file.
     pub(crate) rotation: Option<RotationPlan>,
+}
+
+impl Default for RecordOptions {
+    /// One pcap file of a source that is not live, uncompressed.
+    fn default() -> Self {
+        Self {
+            format: Format::Pcap,
+            nano: None,
+            live: false,
+            snaplen: None,
+            codec: None,
+            workers: 1,
+            memory: 0,
+            cpus: Vec::new(),
+            immediate: false,
+            rotation: None,
+        }
+    }
+}
+
+/// The counters of a live capture since it began, in packets; `None` for what is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Packets that the filter accepted.
+    pub(crate) received: Option<u64>,
+    /// Packets that were dropped at the hook.
+    pub(crate) hook: Option<u64>,
+    /// Packets that were left out by sampling.
+    pub(crate) sampling: Option<u64>,
+    /// Packets that were dropped because the ring was full.
+    pub(crate) ring: Option<u64>,
+    /// Packets that the interface dropped.
+    pub(crate) interface: Option<u64>,
 }
 
 pub(super) enum State {
@@ -97,36 +121,21 @@ pub(super) enum State {
     Failed,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Told {
-    stats: Stats,
-    captured: u64,
-    began: Timestamp,
-}
-
-impl CaptureFile {
-    /// Creates the file, or takes standard output for `-`.
-    pub(crate) fn create(path: &Path, settings: Settings, after: After) -> Result<Self, DumpError> {
-        let mut rotation = settings.writing.rotation.clone().map(Rotation::new);
+impl Recording {
+    /// Opens the file of that name, or the first of several; `-` is standard output. Nothing is written to
+    /// it until an interface is described.
+    ///
+    /// # Errors
+    /// The file can't be opened, is one that the program reads, or is no regular file though others are to
+    /// follow it.
+    pub(crate) fn create(path: &Path, options: RecordOptions, host: Arc<dyn Host>) -> Result<Self> {
         let began = now();
-        let mut path = path.to_owned();
-        let access = settings.writing.access;
-        let state = match &mut rotation {
-            // The time of the first packet is the first file's.
-            Some(rotation) if rotation.by_time() && !settings.live => State::Between,
-            Some(rotation) => {
-                path = rotation.first(began);
-                refuse_inputs(&path, &settings.inputs)?;
-                State::Waiting(open(&path, access, true)?)
-            }
-            None => State::Waiting(open(&path, access, false)?),
-        };
-        Ok(Self {
-            path,
-            state,
-            settings,
-            rotation,
-            after,
+        let mut recording = Self {
+            path: path.to_owned(),
+            state: State::Between,
+            rotation: options.rotation.clone().map(Rotation::new),
+            options,
+            host,
             queue: None,
             earlier: Totals::default(),
             known: Vec::new(),
@@ -134,14 +143,25 @@ impl CaptureFile {
             has_section: false,
             first_interface: 0,
             described: 0,
-            complete: false,
-            counted: Stats::default(),
-            told: Told {
-                began,
-                ..Told::default()
-            },
+            is_complete: false,
+            counted: Counters::default(),
+            told: Counters::default(),
+            began,
             ended: false,
-        })
+        };
+        match &mut recording.rotation {
+            // The time of the first packet is the first file's.
+            Some(rotation) if rotation.by_time() && !recording.options.live => {
+                return Ok(recording);
+            }
+            Some(rotation) => {
+                recording.path = rotation.first(began);
+                recording.refuse_input()?;
+            }
+            None => {}
+        }
+        recording.state = State::Waiting(recording.open()?);
+        Ok(recording)
     }
 
     /// What the queue does, where there is one.
@@ -157,9 +177,9 @@ impl CaptureFile {
     }
 
     /// How the output has failed since something was written to it; told once.
-    pub(crate) fn check(&self) -> Result<(), DumpError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let failure = self.queue.as_ref().and_then(|queue| queue.take_failure());
-        failure.map_or(Ok(()), |failure| Err(told(failure)))
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// Whether it is standard output by another name, a regular file.
@@ -170,19 +190,26 @@ impl CaptureFile {
         }
     }
 
-    /// Another source begins: its interfaces are numbered after all that were.
-    pub(crate) fn next_source(&mut self) {
+    /// Another source begins: its interfaces are numbered after those of the sources before. `is_complete`
+    /// says whether every packet of the source is written, as it is.
+    pub(crate) fn next_source(&mut self, is_complete: bool) {
         self.first_interface += self.described;
         self.described = 0;
+        self.is_complete = is_complete;
     }
 
     pub(super) fn first_interface(&self) -> u32 {
         self.first_interface
     }
 
+    /// Returns the files' format.
+    pub(crate) fn format(&self) -> Format {
+        self.options.format
+    }
+
     /// A section of a pcapng file begins.
-    pub(crate) fn section(&mut self, section: &Section) -> Result<(), DumpError> {
-        if self.settings.format == FileFormat::Pcap {
+    pub(crate) fn section(&mut self, section: &Section) -> Result<()> {
+        if self.options.format == Format::Pcap {
             return Ok(());
         }
         let before = std::mem::replace(&mut self.section, section.clone());
@@ -207,7 +234,7 @@ impl CaptureFile {
     }
 
     /// Describes those of the source's interfaces that are new.
-    pub(crate) fn describe(&mut self, interfaces: &[Interface]) -> Result<(), DumpError> {
+    pub(crate) fn describe(&mut self, interfaces: &[Interface]) -> Result<()> {
         while let Some(interface) = interfaces.get(self.described as usize) {
             self.add(interface)?;
             self.described += 1;
@@ -215,15 +242,15 @@ impl CaptureFile {
         Ok(())
     }
 
-    fn add(&mut self, interface: &Interface) -> Result<(), DumpError> {
+    fn add(&mut self, interface: &Interface) -> Result<()> {
         if matches!(self.state, State::Waiting(_)) {
-            match self.settings.format {
-                FileFormat::Pcap => self.begin_pcap(interface)?,
-                FileFormat::Pcapng => self.begin_pcapng(&self.section.clone())?,
+            match self.options.format {
+                Format::Pcap => self.begin_pcap(interface)?,
+                Format::Pcapng => self.begin_pcapng(&self.section.clone())?,
             }
         }
         let mut interface = interface.clone();
-        if let (Some(snaplen), FileFormat::Pcapng) = (self.settings.snaplen, self.settings.format) {
+        if let (Some(snaplen), Format::Pcapng) = (self.options.snaplen, self.options.format) {
             interface.snaplen = match interface.snaplen {
                 0 => snaplen,
                 stated => stated.min(snaplen),
@@ -241,28 +268,28 @@ impl CaptureFile {
         self.checked(result)
     }
 
-    fn begin_pcap(&mut self, interface: &Interface) -> Result<(), DumpError> {
+    fn begin_pcap(&mut self, interface: &Interface) -> Result<()> {
         let options = self.pcap_options(interface);
         self.begin(|target| PcapWriter::new(target, &options).map(State::Pcap))
     }
 
     fn pcap_options(&self, interface: &Interface) -> PcapOptions {
         let mut options = PcapOptions::for_interface(interface);
-        let of_input = options.nanos && !self.settings.live;
-        options.nanos = self.settings.nano.unwrap_or(of_input);
-        options.snaplen = self.settings.snaplen.unwrap_or(interface.snaplen);
+        let of_input = options.nanos && !self.options.live;
+        options.nanos = self.options.nano.unwrap_or(of_input);
+        options.snaplen = self.options.snaplen.unwrap_or(interface.snaplen);
         options
     }
 
-    fn begin_pcapng(&mut self, section: &Section) -> Result<(), DumpError> {
+    fn begin_pcapng(&mut self, section: &Section) -> Result<()> {
         self.begin(|target| PcapngWriter::new(target, section).map(State::Pcapng))
     }
 
     /// Empties the file that waits, and has its header written.
     fn begin(
         &mut self,
-        header: impl FnOnce(Target) -> Result<State, WriteError>,
-    ) -> Result<(), DumpError> {
+        header: impl FnOnce(Target) -> std::result::Result<State, WriteError>,
+    ) -> Result<()> {
         if let State::Waiting(opened) = std::mem::replace(&mut self.state, State::Failed) {
             let regular = opened.is_file();
             let file = opened
@@ -277,40 +304,38 @@ impl CaptureFile {
 
     /// The way to the file: compression needs a queue, and a live capture has one so that no disk
     /// makes it wait; what is to be seen at once goes straight to the file.
-    fn target(&mut self, file: std::fs::File, regular: bool) -> Result<Target, DumpError> {
-        let (settings, writing) = (&self.settings, &self.settings.writing);
-        let waits = settings.live && regular && !writing.immediate;
-        if writing.codec.is_none() && !waits {
+    fn target(&mut self, file: std::fs::File, regular: bool) -> Result<Target> {
+        let options = &self.options;
+        let waits = options.live && regular && !options.immediate;
+        if options.codec.is_none() && !waits {
             return Ok(Target::Direct(file));
         }
-        let (whole, header): (Whole, _) = match settings.format {
-            FileFormat::Pcap => (|bytes| whole_records(bytes, ByteOrder::NATIVE), 24),
-            FileFormat::Pcapng => (|bytes| whole_blocks(bytes, ByteOrder::NATIVE), 0),
+        let (whole, header): (Whole, _) = match options.format {
+            Format::Pcap => (|bytes| whole_records(bytes, ByteOrder::NATIVE), 24),
+            Format::Pcapng => (|bytes| whole_blocks(bytes, ByteOrder::NATIVE), 0),
         };
         let queue = QueueSettings {
-            codec: writing.codec,
-            workers: writing.workers,
-            memory: writing.memory,
-            cpus: writing.cpus.clone(),
-            access: writing.access,
+            codec: options.codec,
+            workers: options.workers,
+            memory: options.memory,
+            cpus: options.cpus.clone(),
             whole,
             size: self.rotation.as_ref().map_or(u64::MAX, Rotation::size),
             header,
         };
         let first = (self.path.clone(), file, regular);
-        let started = Queue::start(queue, first, self.after.clone());
-        let queue = started.map_err(|source| setup("start the writer", source))?;
-        let queue = Arc::new(queue);
+        let started = Queue::start(queue, first, Arc::clone(&self.host));
+        let queue = Arc::new(started.map_err(|source| RecordError::Thread { source })?);
         self.queue = Some(Arc::clone(&queue));
         Ok(Target::Queued(queue))
     }
 
     /// Passes on what a file holds beside packets, as far as the format can hold it.
-    pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
-        if matches!(self.state, State::Waiting(_)) && self.settings.format == FileFormat::Pcapng {
+    pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<()> {
+        if matches!(self.state, State::Waiting(_)) && self.options.format == Format::Pcapng {
             self.begin_pcapng(&self.section.clone())?;
         }
-        let (first, complete) = (self.first_interface, self.complete);
+        let (first, complete) = (self.first_interface, self.is_complete);
         let State::Pcapng(writer) = &mut self.state else {
             return Ok(());
         };
@@ -330,26 +355,45 @@ impl CaptureFile {
         self.checked(result)
     }
 
-    /// Writes the packets of a block that `selector` takes, and shows each to `see`.
-    pub(crate) fn block(
+    /// Writes whole runs of packets, as they lie in ring or file; where a file or a chunk ends within one, it
+    /// is split. `written` is called for each part that was added. Only if [`Recording::takes_runs`].
+    ///
+    /// # Errors
+    /// The output has failed, or can't hold a packet.
+    pub(crate) fn write_runs<'d>(
         &mut self,
-        block: &Block<'_>,
-        selector: &mut Selector,
-        see: Option<See<'_>>,
-    ) -> Result<(), DumpError> {
-        match self.settings.format {
-            FileFormat::Pcap => fill::fill::<fill::Pcap>(self, block, selector, see),
-            FileFormat::Pcapng => fill::fill::<fill::Pcapng>(self, block, selector, see),
+        runs: impl Iterator<Item = PacketRun<'d>>,
+        written: impl FnMut(&PacketRun<'d>),
+    ) -> Result<()> {
+        match self.options.format {
+            Format::Pcap => fill::runs::<fill::Pcap>(self, runs, written),
+            Format::Pcapng => fill::runs::<fill::Pcapng>(self, runs, written),
         }
     }
 
-    /// Whether runs of packets may be written without a look at each of them: what is captured live
+    /// Writes packets one by one, with their options in a pcapng file; an error among them ends it, after
+    /// the packets before were written. Returns the packet for which there was no file any more, if
+    /// there are as many files as were asked for.
+    ///
+    /// # Errors
+    /// The output has failed, or can't hold a packet; or the error that came among the packets.
+    pub(crate) fn write_packets<'d, E: From<RecordError>>(
+        &mut self,
+        packets: impl Iterator<Item = std::result::Result<(Packet<'d>, Options<'d>), E>>,
+    ) -> std::result::Result<Option<Packet<'d>>, E> {
+        match self.options.format {
+            Format::Pcap => fill::packets::<fill::Pcap, E>(self, packets),
+            Format::Pcapng => fill::packets::<fill::Pcapng, E>(self, packets),
+        }
+    }
+
+    /// Returns whether runs of packets may be written without a look at each of them: what is captured live
     /// was captured before now.
-    pub(super) fn passes_runs(&self) -> bool {
+    pub(crate) fn takes_runs(&self) -> bool {
         let timed = self.rotation.as_ref().filter(|rotation| rotation.by_time());
         let early = |rotation: &Rotation| {
             let end = rotation.window_end();
-            self.settings.live && end.is_some_and(|end| now().secs() < end)
+            self.options.live && end.is_some_and(|end| now().secs() < end)
         };
         self.first_interface == 0 && timed.is_none_or(early)
     }
@@ -374,7 +418,10 @@ impl CaptureFile {
     }
 
     /// A batch was committed, or it failed.
-    pub(super) fn after_batch(&mut self, result: Result<(), WriteError>) -> Result<(), DumpError> {
+    pub(super) fn after_batch(
+        &mut self,
+        result: std::result::Result<(), WriteError>,
+    ) -> Result<()> {
         let packets = self.totals().packets;
         if let (Ok(()), Some(queue)) = (&result, &self.queue) {
             queue.commit(packets);
@@ -409,20 +456,20 @@ impl CaptureFile {
     }
 
     /// Completes the file, and begins the next for a packet of that time.
-    pub(super) fn rotate(&mut self, time: Timestamp, selector: &Selector) -> Result<(), DumpError> {
-        self.complete_file(selector.taken())?;
+    pub(super) fn rotate(&mut self, time: Timestamp) -> Result<()> {
+        self.complete_file()?;
         self.begin_next(time)
     }
 
     /// Completes a file whose time is over, though no packet has come since.
-    pub(crate) fn end_of_window(&mut self, now: i64, captured: u64) -> Result<(), DumpError> {
+    pub(crate) fn end_of_window(&mut self, now: i64) -> Result<()> {
         let Some(rotation) = &self.rotation else {
             return Ok(());
         };
         let over = rotation.window_end().is_some_and(|end| now >= end);
         if over && matches!(self.state, State::Pcap(_) | State::Pcapng(_)) {
             let is_last = rotation.is_last_window();
-            self.complete_file(captured)?;
+            self.complete_file()?;
             if let Some(rotation) = &mut self.rotation {
                 rotation.expire();
             }
@@ -437,44 +484,38 @@ impl CaptureFile {
         if !self.ended {
             self.ended = true;
             let count = self.rotation.as_ref().and_then(Rotation::count);
-            notice(format_args!("all {} files are written", count.unwrap_or(0)));
+            let files = count.unwrap_or_default();
+            self.host.note(&Note::AllWritten { files });
         }
     }
 
     /// Begins a file for a packet whose time `time` gives, where the one before was completed for
     /// its age.
-    pub(super) fn begin_if_due(
-        &mut self,
-        time: impl FnOnce() -> Option<Timestamp>,
-    ) -> Result<(), DumpError> {
+    pub(super) fn begin_if_due(&mut self, time: impl FnOnce() -> Option<Timestamp>) -> Result<()> {
         match (&self.state, self.ended) {
             (State::Between, false) => self.begin_next(time().unwrap_or_default()),
             _ => Ok(()),
         }
     }
 
-    fn begin_next(&mut self, time: Timestamp) -> Result<(), DumpError> {
+    fn begin_next(&mut self, time: Timestamp) -> Result<()> {
         let following = self.rotation.as_mut().map(|rotation| rotation.next(time));
         let Some(Following::File(path)) = following else {
             self.end();
             return Ok(());
         };
         self.path = path;
-        self.told.began = time;
+        self.began = time;
         self.state = State::Failed;
-        refuse_inputs(&self.path, &self.settings.inputs)?;
+        self.refuse_input()?;
         let target = match &self.queue {
             Some(queue) => {
                 queue.begin(self.path.clone());
                 Target::Queued(Arc::clone(queue))
             }
             None => {
-                let access = self.settings.writing.access;
-                let opened = open(&self.path, access, true)
-                    .map_err(|error| error.after(self.earlier.packets))?;
-                let file = opened
-                    .emptied()
-                    .map_err(|source| self.not_created(source))?;
+                let opened = self.open()?.emptied();
+                let file = opened.map_err(|source| self.not_created(source))?;
                 self.target(file, true)?
             }
         };
@@ -483,9 +524,9 @@ impl CaptureFile {
     }
 
     /// The header of another file of the same capture.
-    fn write_header(&mut self, target: Target) -> Result<(), WriteError> {
-        match (self.settings.format, self.known.first()) {
-            (FileFormat::Pcap, Some(interface)) => {
+    fn write_header(&mut self, target: Target) -> std::result::Result<(), WriteError> {
+        match (self.options.format, self.known.first()) {
+            (Format::Pcap, Some(interface)) => {
                 let mut writer = PcapWriter::new(target, &self.pcap_options(interface))?;
                 for interface in &self.known {
                     writer.add_interface(interface);
@@ -503,8 +544,8 @@ impl CaptureFile {
         Ok(())
     }
 
-    fn complete_file(&mut self, captured: u64) -> Result<(), DumpError> {
-        self.write_statistics(now(), captured)?;
+    fn complete_file(&mut self) -> Result<()> {
+        self.write_statistics(now())?;
         let result = match std::mem::replace(&mut self.state, State::Failed) {
             State::Pcap(writer) => writer.finish(),
             State::Pcapng(writer) => writer.finish(),
@@ -518,7 +559,7 @@ impl CaptureFile {
             Target::Queued(queue) => queue.complete(totals.packets),
             Target::Direct(file) => {
                 drop(file);
-                self.after.run(self.path.clone(), Vec::new());
+                self.host.complete(self.path.clone(), Vec::new());
             }
         }
         self.earlier.packets += totals.packets;
@@ -529,72 +570,70 @@ impl CaptureFile {
     }
 
     /// Tells the counters of a live capture as they are by now.
-    pub(crate) fn count(&mut self, stats: Stats) {
-        self.counted = stats;
+    pub(crate) fn count(&mut self, counters: Counters) {
+        self.counted = counters;
     }
 
     /// Appends the counters of a live capture, those since the file began, where the format can hold
     /// them: those of several interfaces together have no place in it.
-    fn write_statistics(&mut self, now: Timestamp, captured: u64) -> Result<(), DumpError> {
-        let before = self.told;
-        let (new, old) = (self.counted, before.stats);
+    fn write_statistics(&mut self, now: Timestamp) -> Result<()> {
+        let delivered = self.totals().packets;
         let State::Pcapng(writer) = &mut self.state else {
             return Ok(());
         };
-        if self.described != 1 || !self.settings.live {
+        if self.described != 1 || !self.options.live {
             return Ok(());
         }
+        let (new, old) = (
+            self.counted,
+            std::mem::replace(&mut self.told, self.counted),
+        );
         let since =
             |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old.unwrap_or(0)));
-        let (dropped, earlier) = (new.dropped, old.dropped);
         let accepted = since(new.received, old.received);
-        let hook = since(dropped.hook, earlier.hook);
-        let sampled = since(dropped.sampling, earlier.sampling);
-        let others = hook.unwrap_or(0) + sampled.unwrap_or(0);
+        let hook = since(new.hook, old.hook).unwrap_or(0);
+        let others = hook + since(new.sampling, old.sampling).unwrap_or(0);
         let mut counters = InterfaceStatistics::new(0, now);
-        counters.start = Some(before.began);
+        counters.start = Some(self.began);
         counters.end = Some(now);
         counters.accepted_by_filter = accepted;
-        counters.dropped_by_os =
-            since(dropped.ring, earlier.ring).map(|ring| ring + hook.unwrap_or(0));
-        counters.dropped_by_interface = since(dropped.interface, earlier.interface);
-        counters.delivered = Some(captured.saturating_sub(before.captured));
+        counters.dropped_by_os = since(new.ring, old.ring).map(|ring| ring + hook);
+        counters.dropped_by_interface = since(new.interface, old.interface);
+        counters.delivered = Some(delivered);
         // What a filter has left out is counted nowhere.
-        counters.received = accepted.filter(|_| self.complete).map(|n| n + others);
-        self.told = Told {
-            stats: new,
-            captured,
-            began: now,
-        };
+        counters.received = accepted.filter(|_| self.is_complete).map(|n| n + others);
         let result = writer.write_statistics(&counters);
         self.checked(result)
     }
 
-    /// Completes the file, with the counters of a live capture.
-    pub(crate) fn finish(mut self, stats: Option<(Stats, u64)>) -> Result<Totals, DumpError> {
+    /// Completes the file, and returns what all files have taken. If there was no interface, a pcapng file
+    /// without any is written.
+    ///
+    /// # Errors
+    /// The output has failed; a pcap file has no link type.
+    pub(crate) fn finish(mut self) -> Result<Totals> {
         if let State::Waiting(opened) = self.state {
-            return empty(opened, &self.path, self.settings.format, &self.section);
+            return empty(opened, &self.path, self.options.format, &self.section);
         }
         self.begin_if_none()?;
-        let captured = stats.map_or(0, |(stats, captured)| {
-            self.count(stats);
-            captured
-        });
-        let result = self.complete_file(captured);
-        warn_of_times(self.earlier.altered_times);
+        let result = self.complete_file();
+        let packets = self.earlier.altered_times;
+        if packets > 0 {
+            self.host.note(&Note::AlteredTimes { packets });
+        }
         let Some(queue) = self.queue.take() else {
             return result.map(|()| self.earlier);
         };
         let finished = queue.finish();
         result?;
         finished.map_err(|failure| match failure {
-            Some(failure) => told(failure),
+            Some(failure) => failure.into(),
             None => self.failed(WriteErrorKind::FailedBefore.into()),
         })
     }
 
     /// Begins the first file of a time where no packet has.
-    fn begin_if_none(&mut self) -> Result<(), DumpError> {
+    fn begin_if_none(&mut self) -> Result<()> {
         let begun = self.rotation.as_ref().is_none_or(Rotation::has_begun);
         if begun || self.known.is_empty() {
             return Ok(());
@@ -602,15 +641,37 @@ impl CaptureFile {
         self.begin_next(now())
     }
 
-    fn checked(&self, result: Result<(), WriteError>) -> Result<(), DumpError> {
+    /// Opens the present file, which is one of several or not.
+    fn open(&self) -> Result<Output> {
+        let opened = self.host.open(&self.path);
+        let opened = opened.map_err(|source| self.not_created(source))?;
+        match self.rotation.is_some() && !opened.is_file() {
+            true => Err(RecordError::NoRotation {
+                path: self.path.clone(),
+            }),
+            false => Ok(opened),
+        }
+    }
+
+    /// The name of a further file may be that of one that is read.
+    fn refuse_input(&self) -> Result<()> {
+        match self.host.reads(&self.path) {
+            true => Err(RecordError::SameFile {
+                path: self.path.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn checked(&self, result: std::result::Result<(), WriteError>) -> Result<()> {
         result.map_err(|source| self.failed(source))
     }
 
     /// The failure of the queue where it is what failed.
-    fn failed(&self, source: WriteError) -> DumpError {
+    fn failed(&self, source: WriteError) -> RecordError {
         match self.queue.as_ref().and_then(|queue| queue.take_failure()) {
-            Some(failure) => told(failure),
-            None => DumpError::Write {
+            Some(failure) => failure.into(),
+            None => RecordError::Write {
                 path: self.path.clone(),
                 source,
                 earlier: self.earlier.packets,
@@ -618,8 +679,8 @@ impl CaptureFile {
         }
     }
 
-    fn not_created(&self, source: std::io::Error) -> DumpError {
-        DumpError::Create {
+    fn not_created(&self, source: std::io::Error) -> RecordError {
+        RecordError::Create {
             path: self.path.clone(),
             source,
             earlier: self.earlier.packets,
@@ -627,90 +688,46 @@ impl CaptureFile {
     }
 }
 
-/// Says how many packets have another time in the output than in the input.
-fn warn_of_times(altered: u64) {
-    if altered > 0 {
-        notice(format_args!(
-            "{} with an invalid time (a fraction of a second or more): the output can't hold it, and has \
-             the time that it adds up to",
-            counted(altered, "packet")
-        ));
-    }
-}
-
-/// The name of a further file may be that of one that is read.
-fn refuse_inputs(path: &Path, inputs: &[PathBuf]) -> Result<(), DumpError> {
-    match inputs.iter().any(|input| super::is_same_file(input, path)) {
-        true => Err(DumpError::SameFile {
-            path: path.to_owned(),
-        }),
-        false => Ok(()),
-    }
-}
-
-/// Opens a file, which is one of several or not.
-fn open(path: &Path, access: Access, several: bool) -> Result<Output, DumpError> {
-    let path = path.to_owned();
-    match output::open(&path, access) {
-        Ok(opened) if several && !opened.is_file() => Err(DumpError::NoRotation { path }),
-        Ok(opened) => Ok(opened),
-        Err(source) => Err(DumpError::Create {
-            path,
+impl From<Failure> for RecordError {
+    fn from(failure: Failure) -> Self {
+        let (path, source, earlier) = (failure.path, failure.source, failure.earlier);
+        if failure.creating {
+            return Self::Create {
+                path,
+                source,
+                earlier,
+            };
+        }
+        let kind = WriteErrorKind::Output {
             source,
-            earlier: 0,
-        }),
-    }
-}
-
-/// A failure of the queue, as an error.
-fn told(failure: Failure) -> DumpError {
-    let Failure {
-        path,
-        source,
-        earlier,
-        ..
-    } = failure;
-    if failure.creating {
-        return DumpError::Create {
-            path,
-            source,
-            earlier,
+            written: failure.written,
+            intact: failure.intact,
+            packets: failure.packets,
         };
-    }
-    let kind = WriteErrorKind::Output {
-        source,
-        written: failure.written,
-        intact: failure.intact,
-        packets: failure.packets,
-    };
-    DumpError::Write {
-        path,
-        source: kind.into(),
-        earlier,
+        Self::Write {
+            path,
+            source: kind.into(),
+            earlier,
+        }
     }
 }
 
 /// A source that told of no interface makes a pcapng file without any; pcap has no such form.
-fn empty(
-    opened: Output,
-    path: &Path,
-    format: FileFormat,
-    section: &Section,
-) -> Result<Totals, DumpError> {
+fn empty(opened: Output, path: &Path, format: Format, section: &Section) -> Result<Totals> {
     let owned = || path.to_owned();
-    if format == FileFormat::Pcap {
+    if format == Format::Pcap {
         // A file that was made for it goes.
         drop(opened);
-        return Err(DumpError::NoLinkType { path: owned() });
+        return Err(RecordError::NoLinkType { path: owned() });
     }
-    let file = opened.emptied().map_err(|source| DumpError::Create {
+    let file = opened.emptied().map_err(|source| RecordError::Create {
         path: owned(),
         source,
         earlier: 0,
     })?;
     let written = PcapngWriter::new(file, section).and_then(PcapngWriter::finish);
     let totals = written.map(|(_, totals)| totals);
-    totals.map_err(|source| DumpError::Write {
+    totals.map_err(|source| RecordError::Write {
         path: owned(),
         source,
         earlier: 0,

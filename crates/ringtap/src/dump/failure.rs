@@ -1,0 +1,87 @@
+//! Why a recording ended.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ringtap_savefile::{WriteError, WriteErrorKind};
+
+/// A recording that could not begin, or has failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum RecordError {
+    /// The file could not be created.
+    #[error("cannot create {}: {source}", path.display())]
+    Create {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        r#source: io::Error,
+        /// Packets in the files before, which are complete.
+        earlier: u64,
+    },
+    /// The output failed; what was written before is intact.
+    #[error("{}: {source}", name_of(path))]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What failed, and how much of the file is intact.
+        r#source: WriteError,
+        /// Packets in the files before, which are complete.
+        earlier: u64,
+    },
+    /// Another file is to follow what is no regular file.
+    #[error(
+        "{}: is no regular file, so no other file can follow it",
+        name_of(path)
+    )]
+    NoRotation {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The source has no interface, so the header of a pcap file can't be written.
+    #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
+    NoLinkType {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is an input of the program.
+    #[error("{}: is both read and written; writing would destroy it", path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The threads that compress and write could not be started.
+    #[error("cannot start the writer: {source}")]
+    Thread {
+        /// What the system says.
+        r#source: io::Error,
+    },
+}
+
+impl RecordError {
+    /// Returns the number of packets that are in the files all the same, if the output is what failed.
+    #[must_use]
+    pub(crate) fn intact_packets(&self) -> Option<u64> {
+        match self {
+            Self::Create { earlier, .. } => Some(*earlier),
+            Self::Write {
+                source, earlier, ..
+            } => match source.kind() {
+                WriteErrorKind::Output { packets, .. } => Some(earlier + packets),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn name_of(path: &Path) -> Cow<'_, str> {
+    match path.to_str() {
+        Some("-") => Cow::Borrowed("standard output"),
+        _ => path.to_string_lossy(),
+    }
+}
+
+/// What the calls of a recording return.
+pub(crate) type Result<T> = std::result::Result<T, RecordError>;
