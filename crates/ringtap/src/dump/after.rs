@@ -11,10 +11,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use ringtap_capture::index::SeekPoint;
+use ringtap_record::{Host, Note};
 use ringtap_sys::sched;
 
 use super::error::DumpError;
-use super::host::{Host, Note};
 use super::index::{Index, Version};
 use crate::input::is_same_file;
 use crate::notice::notice;

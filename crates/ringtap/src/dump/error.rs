@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use ringtap_capture::{Error, LinkType};
+use ringtap_record::RecordError;
 
-use super::failure::RecordError;
 use crate::input::InputError;
 use crate::notice::counted;
 use crate::rights::RightsError;

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use ringtap_capture::index::{Search, path_for};
 use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
+use ringtap_record::RecordError;
 use ringtap_savefile::Format;
 
 use super::error::DumpError;
-use super::failure::RecordError;
 use super::plan::Plan;
 use super::progress::Progress;
 use super::sink::Sink;

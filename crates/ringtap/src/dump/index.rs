@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use ringtap_capture::index::{
     Built, IndexOptions, IndexUse, SeekPoint, build_index, is_index, path_for,
 };
+use ringtap_record::RecordError;
 
 use super::error::{DumpError, UsageError};
-use super::failure::RecordError;
 use crate::cli::DumpArgs;
 use crate::input::InputError;
 use crate::notice::{counted, notice};

@@ -11,16 +11,15 @@ use ringtap_capture::{
     CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, devices, open,
     open_fanout,
 };
+use ringtap_record::{Gauge, Recording};
 use ringtap_sys::privileges::Capability;
 
 use super::error::{DumpError, UsageError};
 use super::placement::receive_by_threads;
 use super::plan::Plan;
 use super::progress::Line;
-use super::recording::Recording;
 use super::sink::{Sink, now};
 use super::summary::Summary;
-use super::writer::Gauge;
 use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::ending::Ending;

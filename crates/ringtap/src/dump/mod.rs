@@ -2,10 +2,7 @@
 
 mod after;
 mod error;
-mod failure;
 mod files;
-mod fill;
-mod host;
 mod index;
 mod listing;
 mod live;
@@ -15,12 +12,9 @@ mod printed;
 mod program;
 mod progress;
 mod range;
-mod recording;
-mod rotate;
 mod select;
 mod sink;
 mod summary;
-mod writer;
 
 use std::io::{self, IsTerminal, Write as _};
 use std::process::ExitCode;
@@ -28,6 +22,7 @@ use std::sync::Arc;
 
 use ringtap_capture::index::path_for;
 use ringtap_capture::{Filter, Source};
+use ringtap_record::{RecordOptions, Recording};
 
 use crate::cli::DumpArgs;
 use crate::expression;
@@ -39,7 +34,6 @@ use error::DumpError;
 use plan::{Input, Plan};
 use printed::Printed;
 pub(crate) use range::first_time;
-use recording::{RecordOptions, Recording};
 use select::Selector;
 use sink::Sink;
 use summary::Summary;

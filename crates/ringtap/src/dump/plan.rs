@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Fanout, Precision, TimestampSource};
 use ringtap_packet::MAX_SNAPLEN;
+use ringtap_record::{RecordOptions, RotationPlan, automatic_memory, check_name};
 use ringtap_savefile::{Codec, Format};
 use ringtap_sys::sched;
 
 use super::error::UsageError;
-use super::recording::RecordOptions;
-use super::rotate::{self, RotationPlan};
 use super::select::Selection;
-use super::writer;
 use crate::cli::{self, DumpArgs};
 use crate::input;
 use crate::rights;
@@ -185,7 +183,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
         return Err(UsageError::NoRotation { name });
     }
     if given.rotate_seconds.is_some() {
-        rotate::check_name(path).map_err(|reason| UsageError::TimeName {
+        check_name(path).map_err(|reason| UsageError::TimeName {
             name: path.display().to_string(),
             reason: reason.to_string(),
         })?;
@@ -201,21 +199,20 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
         None => processors.saturating_sub(usize::from(args.capture.threads)),
     };
     let memory = given.write_buffer.map(|size| size.0);
-    Ok(RecordOptions {
-        format: args.format.map_or_else(|| format_of(path), Into::into),
-        codec: given.codec(path),
-        workers: workers.max(1),
-        memory: memory.unwrap_or_else(writer::automatic_memory),
-        cpus,
-        immediate: args.capture.immediate || given.packet_buffered,
-        rotation: rotates.then(|| RotationPlan {
-            name: path.to_owned(),
-            size: given.file_size,
-            seconds: given.rotate_seconds,
-            count: given.file_count,
-        }),
-        ..RecordOptions::default()
-    })
+    let mut options = RecordOptions::default();
+    options.format = args.format.map_or_else(|| format_of(path), Into::into);
+    options.codec = given.codec(path);
+    options.workers = workers.max(1);
+    options.memory = memory.unwrap_or_else(automatic_memory);
+    options.cpus = cpus;
+    options.immediate = args.capture.immediate || given.packet_buffered;
+    options.rotation = rotates.then(|| RotationPlan {
+        name: path.to_owned(),
+        size: given.file_size,
+        seconds: given.rotate_seconds,
+        count: given.file_count,
+    });
+    Ok(options)
 }
 
 /// Whether the name stands for standard output, a pipe or a device.

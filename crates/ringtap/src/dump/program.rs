@@ -8,9 +8,9 @@ use ringtap_capture::devices::DeviceInfo;
 use ringtap_capture::{
     Device, FileSource, Filter, LinkType, Next, ReadOptions, Source as _, devices, open_stream,
 };
+use ringtap_record::RecordError;
 
 use super::error::{DumpError, UsageError};
-use super::failure::RecordError;
 use crate::cli::DumpArgs;
 use crate::filter::{self, classic};
 use crate::input::of_opened;

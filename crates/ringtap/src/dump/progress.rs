@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+use ringtap_record::Gauge;
 
-use super::writer::Gauge;
 use crate::rights;
 
 /// Files smaller than this are done before anyone would look, in bytes.

@@ -3,11 +3,11 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{Block, Interface, Item, Packet, Stats, Timestamp};
+use ringtap_record::{Counters, Recording};
 use ringtap_savefile::{Format, Options, PacketRun, Totals};
 
 use super::error::DumpError;
 use super::printed::Printed;
-use super::recording::{Counters, Recording};
 use super::select::{Selector, Verdict};
 
 /// The time by the wall clock.
@@ -61,10 +61,9 @@ impl Sink {
 
     /// What a file holds beside packets and interfaces.
     pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
-        match (&mut self.file, item) {
-            (Some(file), Item::Section(section)) => Ok(file.section(section)?),
-            (Some(file), item) => Ok(file.meta(item)?),
-            (None, _) => Ok(()),
+        match &mut self.file {
+            Some(file) => Ok(file.meta(item)?),
+            None => Ok(()),
         }
     }
 

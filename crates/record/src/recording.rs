@@ -6,22 +6,23 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_savefile::{
-    ByteOrder, Codec, Format, Interface, InterfaceStatistics, Item, Options, Packet, PacketRun,
+    ByteOrder, Format, Interface, InterfaceStatistics, Item, Options, Packet, PacketRun,
     PcapOptions, PcapWriter, PcapngWriter, Section, Timestamp, Totals, WriteError, WriteErrorKind,
     whole_blocks, whole_records,
 };
 use ringtap_sys::output::Output;
 
-use super::failure::{RecordError, Result};
-use super::fill::{self, Stops};
-use super::host::{Host, Note};
-use super::rotate::{Following, Rotation, RotationPlan};
-use super::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
+use crate::error::{RecordError, Result};
+use crate::fill::{self, Stops};
+use crate::host::{Host, Note};
+use crate::options::{Counters, RecordOptions};
+use crate::rotate::{Following, Rotation};
+use crate::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 
 /// A capture file that grows, or several that follow one another.
-pub(crate) struct Recording {
+pub struct Recording {
     path: PathBuf,
-    pub(super) state: State,
+    pub(crate) state: State,
     options: RecordOptions,
     rotation: Option<Rotation>,
     host: Arc<dyn Host>,
@@ -49,68 +50,7 @@ pub(crate) struct Recording {
     ended: bool,
 }
 
-/// Options of a [`Recording`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub(crate) struct RecordOptions {
-    /// The files' format.
-    pub(crate) format: Format,
-    /// Whether a pcap file has nanoseconds; `None` if it has what its interface has, and microseconds if the
-    /// source is live.
-    pub(crate) nano: Option<bool>,
-    /// Whether the source is a live capture: then regular files are written by a thread of their own, and
-    /// pcapng files end with the capture's counters.
-    pub(crate) live: bool,
-    /// Bytes that packets were cut to, as the header states; `None` for what the interface states.
-    pub(crate) snaplen: Option<u32>,
-    /// How files are compressed.
-    pub(crate) codec: Option<Codec>,
-    /// Threads that compress.
-    pub(crate) workers: usize,
-    /// Memory for what waits to be compressed and written, in bytes.
-    pub(crate) memory: u64,
-    /// Processors of the threads that compress and write; empty for those of the thread that begins.
-    pub(crate) cpus: Vec<usize>,
-    /// Whether packets are written to the file at once, and not within a second.
-    pub(crate) immediate: bool,
-    /// When one file ends and another begins; `None` for a single file.
-    pub(crate) rotation: Option<RotationPlan>,
-}
-
-impl Default for RecordOptions {
-    /// One pcap file of a source that is not live, uncompressed.
-    fn default() -> Self {
-        Self {
-            format: Format::Pcap,
-            nano: None,
-            live: false,
-            snaplen: None,
-            codec: None,
-            workers: 1,
-            memory: 0,
-            cpus: Vec::new(),
-            immediate: false,
-            rotation: None,
-        }
-    }
-}
-
-/// The counters of a live capture since it began, in packets; `None` for what is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counters {
-    /// Packets that the filter accepted.
-    pub(crate) received: Option<u64>,
-    /// Packets that were dropped at the hook.
-    pub(crate) hook: Option<u64>,
-    /// Packets that were left out by sampling.
-    pub(crate) sampling: Option<u64>,
-    /// Packets that were dropped because the ring was full.
-    pub(crate) ring: Option<u64>,
-    /// Packets that the interface dropped.
-    pub(crate) interface: Option<u64>,
-}
-
-pub(super) enum State {
+pub(crate) enum State {
     /// The file is open, its header not written.
     Waiting(Output),
     Pcap(PcapWriter<Target>),
@@ -128,7 +68,7 @@ impl Recording {
     /// # Errors
     /// The file can't be opened, is one that the program reads, or is no regular file though others are to
     /// follow it.
-    pub(crate) fn create(path: &Path, options: RecordOptions, host: Arc<dyn Host>) -> Result<Self> {
+    pub fn create(path: &Path, options: RecordOptions, host: Arc<dyn Host>) -> Result<Self> {
         let began = now();
         let mut recording = Self {
             path: path.to_owned(),
@@ -164,26 +104,32 @@ impl Recording {
         Ok(recording)
     }
 
-    /// What the queue does, where there is one.
-    pub(crate) fn gauge(&self) -> Option<Arc<Gauge>> {
+    /// Returns what the queue to the files does; `None` if packets go straight to the file.
+    #[must_use]
+    pub fn gauge(&self) -> Option<Arc<Gauge>> {
         self.queue.as_ref().map(|queue| queue.gauge())
     }
 
     /// Has `alarm` called when the output fails while nobody writes to it.
-    pub(crate) fn on_failure(&self, alarm: Alarm) {
+    pub fn on_failure(&self, alarm: Alarm) {
         if let Some(queue) = &self.queue {
             queue.on_failure(alarm);
         }
     }
 
-    /// How the output has failed since something was written to it; told once.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Checks whether the output has failed since something was written to it.
+    ///
+    /// # Errors
+    /// The output has failed; the error is returned once.
+    pub fn check(&self) -> Result<()> {
         let failure = self.queue.as_ref().and_then(|queue| queue.take_failure());
         failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    /// Whether it is standard output by another name, a regular file.
-    pub(crate) fn is_standard_output(&self) -> bool {
+    /// Returns whether the file, in which nothing was written yet, is the regular file that standard output was
+    /// redirected to.
+    #[must_use]
+    pub fn is_standard_output(&self) -> bool {
         match &self.state {
             State::Waiting(output) => output.is_standard_output(),
             _ => false,
@@ -192,23 +138,24 @@ impl Recording {
 
     /// Another source begins: its interfaces are numbered after those of the sources before. `is_complete`
     /// says whether every packet of the source is written, as it is.
-    pub(crate) fn next_source(&mut self, is_complete: bool) {
+    pub fn next_source(&mut self, is_complete: bool) {
         self.first_interface += self.described;
         self.described = 0;
         self.is_complete = is_complete;
     }
 
-    pub(super) fn first_interface(&self) -> u32 {
+    pub(crate) fn first_interface(&self) -> u32 {
         self.first_interface
     }
 
     /// Returns the files' format.
-    pub(crate) fn format(&self) -> Format {
+    #[must_use]
+    pub fn format(&self) -> Format {
         self.options.format
     }
 
     /// A section of a pcapng file begins.
-    pub(crate) fn section(&mut self, section: &Section) -> Result<()> {
+    fn section(&mut self, section: &Section) -> Result<()> {
         if self.options.format == Format::Pcap {
             return Ok(());
         }
@@ -227,14 +174,18 @@ impl Recording {
         Ok(())
     }
 
-    /// Whether the file was touched.
-    pub(crate) fn has_begun(&self) -> bool {
+    /// Returns whether anything was written.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
         let untouched = matches!(self.state, State::Waiting(_) | State::Between);
         !untouched || self.earlier.bytes > 0
     }
 
-    /// Describes those of the source's interfaces that are new.
-    pub(crate) fn describe(&mut self, interfaces: &[Interface]) -> Result<()> {
+    /// Describes those of the source's interfaces that are new; with the first one, the file begins.
+    ///
+    /// # Errors
+    /// The output has failed.
+    pub fn describe(&mut self, interfaces: &[Interface]) -> Result<()> {
         while let Some(interface) = interfaces.get(self.described as usize) {
             self.add(interface)?;
             self.described += 1;
@@ -330,8 +281,14 @@ impl Recording {
         Ok(Target::Queued(queue))
     }
 
-    /// Passes on what a file holds beside packets, as far as the format can hold it.
-    pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<()> {
+    /// Writes what a source holds beside packets and interfaces, as far as the format can hold it.
+    ///
+    /// # Errors
+    /// The output has failed.
+    pub fn meta(&mut self, item: &Item<'_>) -> Result<()> {
+        if let Item::Section(section) = item {
+            return self.section(section);
+        }
         if matches!(self.state, State::Waiting(_)) && self.options.format == Format::Pcapng {
             self.begin_pcapng(&self.section.clone())?;
         }
@@ -359,8 +316,9 @@ impl Recording {
     /// is split. `written` is called for each part that was added. Only if [`Recording::takes_runs`].
     ///
     /// # Errors
-    /// The output has failed, or can't hold a packet.
-    pub(crate) fn write_runs<'d>(
+    /// The output has failed, or can't hold a packet: its link type is not that of the pcap file, or its
+    /// interface was not described.
+    pub fn write_runs<'d>(
         &mut self,
         runs: impl Iterator<Item = PacketRun<'d>>,
         written: impl FnMut(&PacketRun<'d>),
@@ -377,7 +335,7 @@ impl Recording {
     ///
     /// # Errors
     /// The output has failed, or can't hold a packet; or the error that came among the packets.
-    pub(crate) fn write_packets<'d, E: From<RecordError>>(
+    pub fn write_packets<'d, E: From<RecordError>>(
         &mut self,
         packets: impl Iterator<Item = std::result::Result<(Packet<'d>, Options<'d>), E>>,
     ) -> std::result::Result<Option<Packet<'d>>, E> {
@@ -389,7 +347,8 @@ impl Recording {
 
     /// Returns whether runs of packets may be written without a look at each of them: what is captured live
     /// was captured before now.
-    pub(crate) fn takes_runs(&self) -> bool {
+    #[must_use]
+    pub fn takes_runs(&self) -> bool {
         let timed = self.rotation.as_ref().filter(|rotation| rotation.by_time());
         let early = |rotation: &Rotation| {
             let end = rotation.window_end();
@@ -399,7 +358,7 @@ impl Recording {
     }
 
     /// Where a batch has to end.
-    pub(super) fn stops(&self) -> Stops {
+    pub(crate) fn stops(&self) -> Stops {
         let rotation = self.rotation.as_ref();
         let queue = self.queue.as_ref();
         Stops {
@@ -411,14 +370,14 @@ impl Recording {
     }
 
     /// So many bytes of packets lie in one piece, and are to be written next.
-    pub(super) fn announce(&self, bytes: usize) {
+    pub(crate) fn announce(&self, bytes: usize) {
         if let Some(queue) = &self.queue {
             queue.announce(bytes);
         }
     }
 
     /// A batch was committed, or it failed.
-    pub(super) fn after_batch(
+    pub(crate) fn after_batch(
         &mut self,
         result: std::result::Result<(), WriteError>,
     ) -> Result<()> {
@@ -439,30 +398,35 @@ impl Recording {
     }
 
     /// Whether the file is larger than a file shall be when a packet is added.
-    pub(super) fn is_too_large(&self) -> bool {
+    pub(crate) fn is_too_large(&self) -> bool {
         let rotation = self.rotation.as_ref();
         rotation.is_some_and(|rotation| self.totals().bytes > rotation.size())
     }
 
     /// Whether a packet of that time is for another file.
-    pub(super) fn is_over(&self, time: Timestamp) -> bool {
+    pub(crate) fn is_over(&self, time: Timestamp) -> bool {
         let end = self.rotation.as_ref().and_then(Rotation::window_end);
         end.is_some_and(|end| time.secs() >= end) && !matches!(self.state, State::Between)
     }
 
-    /// Whether there are as many files as were asked for.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// Returns whether there are as many files as were asked for.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// Completes the file, and begins the next for a packet of that time.
-    pub(super) fn rotate(&mut self, time: Timestamp) -> Result<()> {
+    pub(crate) fn rotate(&mut self, time: Timestamp) -> Result<()> {
         self.complete_file()?;
         self.begin_next(time)
     }
 
-    /// Completes a file whose time is over, though no packet has come since.
-    pub(crate) fn end_of_window(&mut self, now: i64) -> Result<()> {
+    /// Completes a file whose time is over at `now`, in seconds since the epoch, though no packet has come
+    /// since.
+    ///
+    /// # Errors
+    /// The output has failed.
+    pub fn end_of_window(&mut self, now: i64) -> Result<()> {
         let Some(rotation) = &self.rotation else {
             return Ok(());
         };
@@ -491,7 +455,7 @@ impl Recording {
 
     /// Begins a file for a packet whose time `time` gives, where the one before was completed for
     /// its age.
-    pub(super) fn begin_if_due(&mut self, time: impl FnOnce() -> Option<Timestamp>) -> Result<()> {
+    pub(crate) fn begin_if_due(&mut self, time: impl FnOnce() -> Option<Timestamp>) -> Result<()> {
         match (&self.state, self.ended) {
             (State::Between, false) => self.begin_next(time().unwrap_or_default()),
             _ => Ok(()),
@@ -570,7 +534,7 @@ impl Recording {
     }
 
     /// Tells the counters of a live capture as they are by now.
-    pub(crate) fn count(&mut self, counters: Counters) {
+    pub fn count(&mut self, counters: Counters) {
         self.counted = counters;
     }
 
@@ -611,7 +575,7 @@ impl Recording {
     ///
     /// # Errors
     /// The output has failed; a pcap file has no link type.
-    pub(crate) fn finish(mut self) -> Result<Totals> {
+    pub fn finish(mut self) -> Result<Totals> {
         if let State::Waiting(opened) = self.state {
             return empty(opened, &self.path, self.options.format, &self.section);
         }

@@ -9,7 +9,7 @@ use ringtap_savefile::{WriteError, WriteErrorKind};
 /// A recording that could not begin, or has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(crate) enum RecordError {
+pub enum RecordError {
     /// The file could not be created.
     #[error("cannot create {}: {source}", path.display())]
     Create {
@@ -62,7 +62,7 @@ pub(crate) enum RecordError {
 impl RecordError {
     /// Returns the number of packets that are in the files all the same, if the output is what failed.
     #[must_use]
-    pub(crate) fn intact_packets(&self) -> Option<u64> {
+    pub fn intact_packets(&self) -> Option<u64> {
         match self {
             Self::Create { earlier, .. } => Some(*earlier),
             Self::Write {
@@ -84,4 +84,4 @@ fn name_of(path: &Path) -> Cow<'_, str> {
 }
 
 /// What the calls of a recording return.
-pub(crate) type Result<T> = std::result::Result<T, RecordError>;
+pub type Result<T> = std::result::Result<T, RecordError>;

@@ -29,8 +29,9 @@ use std::time::Duration;
 
 use ringtap_sys::disk::ALIGNMENT;
 
-pub(crate) use memory::automatic as automatic_memory;
-pub(crate) use queue::{Alarm, Failure, Gauge, Queue, QueueSettings, Whole};
+pub use memory::automatic as automatic_memory;
+pub use queue::{Alarm, Gauge};
+pub(crate) use queue::{Failure, Queue, QueueSettings, Whole};
 
 /// Memory of a chunk before compression.
 const ROOM: usize = buffer::LARGE_PAGE;

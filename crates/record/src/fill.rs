@@ -2,20 +2,20 @@
 
 use ringtap_savefile::{Options, Packet, PacketRun, PcapBatch, PcapngBatch, WriteError};
 
-use super::failure::RecordError;
-use super::recording::{Recording, State};
-use super::writer::Target;
+use crate::error::RecordError;
+use crate::recording::{Recording, State};
+use crate::writer::Target;
 
 /// Where a batch has to end.
-pub(super) struct Stops {
+pub(crate) struct Stops {
     /// A packet that begins here or behind is for the next file, in bytes of the file.
-    pub(super) file: u64,
+    pub(crate) file: u64,
     /// The chunk is long enough, in bytes of the file.
-    pub(super) chunk: u64,
+    pub(crate) chunk: u64,
     /// Bytes by which it may be longer.
-    pub(super) slack: u64,
+    pub(crate) slack: u64,
     /// A packet of this second or later is for the next file.
-    pub(super) until: i64,
+    pub(crate) until: i64,
 }
 
 impl Stops {
@@ -37,7 +37,7 @@ impl Stops {
 }
 
 /// A file's format, as far as filling needs it.
-pub(super) trait Form {
+pub(crate) trait Form {
     type Batch<'w, 'd>: Batch<'d>;
 
     /// Begins a batch; nothing where no file of the format is being written.
@@ -45,16 +45,16 @@ pub(super) trait Form {
 }
 
 /// What the batches of both formats have in common.
-pub(super) trait Batch<'d> {
+pub(crate) trait Batch<'d> {
     fn position(&self) -> u64;
     fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError>;
     fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError>;
     fn commit(self) -> Result<(), WriteError>;
 }
 
-pub(super) enum Pcap {}
+pub(crate) enum Pcap {}
 
-pub(super) enum Pcapng {}
+pub(crate) enum Pcapng {}
 
 impl Form for Pcap {
     type Batch<'w, 'd> = PcapBatch<'w, 'd, Target>;
@@ -119,7 +119,7 @@ impl<'d> Batch<'d> for PcapngBatch<'_, 'd, Target> {
 }
 
 /// Whole runs; where a file or a chunk ends within one, it is split.
-pub(super) fn runs<'d, F: Form>(
+pub(crate) fn runs<'d, F: Form>(
     file: &mut Recording,
     mut runs: impl Iterator<Item = PacketRun<'d>>,
     mut written: impl FnMut(&PacketRun<'d>),
@@ -167,7 +167,7 @@ pub(super) fn runs<'d, F: Form>(
 }
 
 /// Packet by packet; returns the one for which there is no file any more.
-pub(super) fn packets<'d, F: Form, E: From<RecordError>>(
+pub(crate) fn packets<'d, F: Form, E: From<RecordError>>(
     file: &mut Recording,
     mut packets: impl Iterator<Item = Result<(Packet<'d>, Options<'d>), E>>,
 ) -> Result<Option<Packet<'d>>, E> {

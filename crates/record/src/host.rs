@@ -11,7 +11,7 @@ use ringtap_sys::output::{Access, Output};
 ///
 /// It is called by the threads that write. [`Access`] is the plain form: files are opened with the rights of
 /// the process, and nothing else is done with them.
-pub(crate) trait Host: Send + Sync {
+pub trait Host: Send + Sync {
     /// Opens the file of that name for writing, or creates it; `-` is standard output.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Host for Access {
 /// Something that the user of a recording should know, in words by its `Display`.
 #[derive(Debug)]
 #[non_exhaustive]
-pub(crate) enum Note {
+pub enum Note {
     /// There are as many files as were asked for.
     AllWritten {
         /// How many.

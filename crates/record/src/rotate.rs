@@ -10,16 +10,16 @@ use ringtap_savefile::Timestamp;
 
 /// What the options say of rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RotationPlan {
+pub struct RotationPlan {
     /// The name of `-w`.
-    pub(crate) name: PathBuf,
+    pub name: PathBuf,
     /// A file ends before a packet when it is larger than this, in bytes.
-    pub(crate) size: Option<u64>,
+    pub size: Option<u64>,
     /// A file ends so many seconds after it began.
-    pub(crate) seconds: Option<u32>,
+    pub seconds: Option<u32>,
     /// With a size, so many files, which are written in turns; with seconds alone, the end of the
     /// capture after so many.
-    pub(crate) count: Option<u32>,
+    pub count: Option<u32>,
 }
 
 /// Where a rotation is.
@@ -40,7 +40,7 @@ pub(crate) struct Rotation {
 impl RotationPlan {
     /// Returns whether a file that exists is one of those that will be written, as far as their names are
     /// known: those of times are not. `is_same` says whether a name leads to the file.
-    pub(crate) fn will_write(&self, path: &Path, is_same: impl Fn(&Path) -> bool) -> bool {
+    pub fn will_write(&self, path: &Path, is_same: impl Fn(&Path) -> bool) -> bool {
         if self.seconds.is_some() || self.size.is_none() {
             return false;
         }
@@ -181,13 +181,13 @@ impl Rotation {
 /// A name that can't be completed with a time.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct NameError(jiff::Error);
+pub struct NameError(jiff::Error);
 
 /// Checks that a name can be completed with a time, as [`RotationPlan::seconds`] asks for it.
 ///
 /// # Errors
 /// It has a conversion that strftime(3) does not have.
-pub(crate) fn check_name(name: &Path) -> Result<(), NameError> {
+pub fn check_name(name: &Path) -> Result<(), NameError> {
     match name.to_str() {
         Some(text) => strftime(text, 0, &TimeZone::UTC).map(drop),
         None => Ok(()),

@@ -15,7 +15,7 @@ use ringtap_sys::disk::{self, ALIGNMENT};
 use super::buffer::Buffer;
 use super::direct_write::DirectWrite;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
-use crate::dump::host::Host;
+use crate::host::Host;
 
 /// Free chunks whose memory is kept in pauses.
 const KEPT: usize = 16;
@@ -66,7 +66,7 @@ pub(crate) struct Failure {
 
 /// What goes on, for who watches.
 #[derive(Debug, Default)]
-pub(crate) struct Gauge {
+pub struct Gauge {
     /// Bytes that came in.
     pub(super) filled: AtomicU64,
     /// Bytes that the files took.
@@ -81,18 +81,21 @@ pub(crate) struct Gauge {
 
 impl Gauge {
     /// Bytes that came in, and that the files took.
-    pub(crate) fn bytes(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn bytes(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.filled), load(&self.written))
     }
 
     /// Whether the output has failed: to go on makes no sense.
-    pub(crate) fn has_failed(&self) -> bool {
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
     /// Chunks that wait, and for how many there is room.
-    pub(crate) fn depth(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn depth(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.waiting), load(&self.room))
     }
@@ -181,7 +184,7 @@ pub(super) struct Shared {
 }
 
 /// Wakes whoever has to know.
-pub(crate) type Alarm = Box<dyn Fn() + Send + Sync>;
+pub type Alarm = Box<dyn Fn() + Send + Sync>;
 
 /// The chunk that grows.
 pub(super) struct Current {

@@ -18,7 +18,7 @@ use super::buffer::Buffer;
 use super::disk::Disk;
 use super::queue::{Chunk, Failure, Item, Packed, Shared, State};
 use super::{CHUNK, FLUSH};
-use crate::dump::host::Note;
+use crate::host::Note;
 
 /// How often the writer looks for a chunk that has waited too long.
 const LOOK: Duration = Duration::from_millis(200);

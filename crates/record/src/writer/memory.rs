@@ -14,7 +14,7 @@ const MOST: u64 = 512 << 20;
 const SHARE: u64 = 8;
 
 /// An eighth of the memory that is available to the process, but at least 64 MiB and at most 512.
-pub(crate) fn automatic() -> u64 {
+pub fn automatic() -> u64 {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let system = available(&text("/proc/meminfo")).unwrap_or(0);
     let group = group(&text("/proc/self/cgroup")).map_or(u64::MAX, |group| {

@@ -1,0 +1,17 @@
+//! Writes captured packets to files.
+#![forbid(unsafe_code)]
+
+mod error;
+mod fill;
+mod host;
+mod options;
+mod recording;
+mod rotate;
+mod writer;
+
+pub use error::{RecordError, Result};
+pub use host::{Host, Note};
+pub use options::{Counters, RecordOptions};
+pub use recording::Recording;
+pub use rotate::{NameError, RotationPlan, check_name};
+pub use writer::{Alarm, Gauge, automatic_memory};
