@@ -1,5 +1,7 @@
 //! The packet as every source delivers it: a borrowed view, never an owned copy.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// A point in time: seconds and nanoseconds since 1970-01-01T00:00:00Z.
 ///
 /// It has two fields, like records of pcap and of the kernel's rings: reading and writing them
@@ -98,7 +100,16 @@ impl Timestamp {
         self.secs as i128 * NANOS_PER_SEC as i128 + self.nanos as i128
     }
 
-    /// Returns a time from nanoseconds since the epoch.
+    /// Returns the time by the wall clock; the epoch if the clock is set to an earlier time.
+    #[must_use]
+    pub fn now() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        let secs = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        Self::new(secs, since.subsec_nanos())
+    }
+
+    /// A time from nanoseconds since the epoch.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {

@@ -1,6 +1,6 @@
 //! Frames of a template made in this process, for back-ends that take frames.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use ringtap_packet::Timestamp;
 
 use crate::Template;
 
@@ -62,7 +62,5 @@ impl Frames {
 
 /// Nanoseconds since the epoch.
 pub(crate) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let nanos = now.unwrap_or_default().as_nanos();
-    u64::try_from(nanos).unwrap_or(u64::MAX)
+    u64::try_from(Timestamp::now().as_nanos()).unwrap_or(u64::MAX)
 }

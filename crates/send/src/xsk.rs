@@ -1,7 +1,7 @@
 //! Back-end `xsk`: an AF_XDP socket on the first queue.
 
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ringtap_capture::hook::HookDevice;
 use ringtap_sys::eventfd::Waker;
@@ -9,6 +9,7 @@ use ringtap_sys::netlink::Netlink;
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::xsk::{Binding, QueueOptions, Sender};
 
+use crate::frames::now;
 use crate::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template, route_over};
 
 /// Frames of memory.
@@ -126,8 +127,7 @@ impl BackEnd for XskBackEnd {
         let Some(template) = &self.template else {
             return Ok(0);
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let nanos = u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+        let nanos = now();
         let mut taken = 0;
         for number in (first..).take(count.min(BATCH)) {
             if !self

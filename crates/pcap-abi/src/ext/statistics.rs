@@ -1,12 +1,13 @@
 //! Statistics mode: packets and bytes, counted in the kernel and delivered once per interval.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ringtap_capture::Filter;
 use ringtap_capture::stat::{StatOptions, Statistics};
 use ringtap_filter::Program;
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program as Classic};
+use ringtap_packet::Timestamp;
 
 use crate::handle::lock;
 use crate::inject::plain_name;
@@ -65,12 +66,10 @@ impl Counting {
         let (packets, bytes) = self.record.split_at_mut(RECORD / 2);
         packets.copy_from_slice(&count.packets.to_ne_bytes());
         bytes.copy_from_slice(&count.bytes.to_ne_bytes());
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = Timestamp::now();
         let mut header = PacketHeader::zero();
-        header.ts.tv_sec = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-        header.ts.tv_usec = now.subsec_micros().into();
+        header.ts.tv_sec = now.secs();
+        header.ts.tv_usec = (now.subsec_nanos() / 1000).into();
         header.caplen = 16;
         header.len = 16;
         header

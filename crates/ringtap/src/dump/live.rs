@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, devices, open,
-    open_fanout,
+    CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, Timestamp,
+    devices, open, open_fanout,
 };
 use ringtap_record::{Gauge, Recording};
 use ringtap_sys::privileges::Capability;
@@ -18,7 +18,7 @@ use super::error::{DumpError, UsageError};
 use super::placement::receive_by_threads;
 use super::plan::Plan;
 use super::progress::Line;
-use super::sink::{Sink, now};
+use super::sink::Sink;
 use super::summary::Summary;
 use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
@@ -304,7 +304,7 @@ impl DumpRun<'_> {
                 if sink.is_done() {
                     return Ok(());
                 }
-                sink.end_at(now());
+                sink.end_at(Timestamp::now());
                 ending = Some(Ending::asked(&source.stats()?, self.options.timeout));
             }
             if ending.is_some_and(|ending| ending.is_over(delivered)) {

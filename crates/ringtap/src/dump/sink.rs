@@ -1,7 +1,5 @@
 //! Where the packets of a run go: selection, then the file, then the printed lines.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use ringtap_capture::{Block, Interface, Item, Packet, Stats, Timestamp};
 use ringtap_record::{Counters, Recording};
 use ringtap_savefile::{Format, Options, PacketRun, Totals};
@@ -9,12 +7,6 @@ use ringtap_savefile::{Format, Options, PacketRun, Totals};
 use super::error::DumpError;
 use super::printed::Printed;
 use super::select::{Selector, Verdict};
-
-/// The time by the wall clock.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    Timestamp::from_nanos(i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX))
-}
 
 /// The outputs of a run, shared by its sources.
 pub(crate) struct Sink {
