@@ -1,4 +1,4 @@
-//! Writes captured packets to files.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod error;

@@ -20,9 +20,10 @@ pub struct RecordOptions {
     pub snaplen: Option<u32>,
     /// How files are compressed.
     pub codec: Option<Codec>,
-    /// Threads that compress.
+    /// Threads that compress; there is one at least.
     pub workers: usize,
-    /// Memory for what waits to be compressed and written, in bytes.
+    /// Memory for what waits to be compressed and written, in bytes ([`crate::automatic_memory`]); a few
+    /// chunks of 2 MiB are taken at least.
     pub memory: u64,
     /// Processors of the threads that compress and write; empty for those of the thread that begins.
     pub cpus: Vec<usize>,

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_savefile::{
     ByteOrder, Format, Interface, InterfaceStatistics, Item, Options, Packet, PacketRun,
@@ -69,11 +68,11 @@ impl Recording {
     /// The file can't be opened, is one that the program reads, or is no regular file though others are to
     /// follow it.
     pub fn create(path: &Path, options: RecordOptions, host: Arc<dyn Host>) -> Result<Self> {
-        let began = now();
+        let began = Timestamp::now();
         let mut recording = Self {
             path: path.to_owned(),
             state: State::Between,
-            rotation: options.rotation.clone().map(Rotation::new),
+            rotation: options.rotation.map(|plan| Rotation::new(path, plan)),
             options,
             host,
             queue: None,
@@ -352,7 +351,7 @@ impl Recording {
         let timed = self.rotation.as_ref().filter(|rotation| rotation.by_time());
         let early = |rotation: &Rotation| {
             let end = rotation.window_end();
-            self.options.live && end.is_some_and(|end| now().secs() < end)
+            self.options.live && end.is_some_and(|end| Timestamp::now().secs() < end)
         };
         self.first_interface == 0 && timed.is_none_or(early)
     }
@@ -509,7 +508,7 @@ impl Recording {
     }
 
     fn complete_file(&mut self) -> Result<()> {
-        self.write_statistics(now())?;
+        self.write_statistics(Timestamp::now())?;
         let result = match std::mem::replace(&mut self.state, State::Failed) {
             State::Pcap(writer) => writer.finish(),
             State::Pcapng(writer) => writer.finish(),
@@ -602,7 +601,7 @@ impl Recording {
         if begun || self.known.is_empty() {
             return Ok(());
         }
-        self.begin_next(now())
+        self.begin_next(Timestamp::now())
     }
 
     /// Opens the present file, which is one of several or not.
@@ -704,15 +703,4 @@ fn own_section() -> Section {
     section.hardware = Some(std::env::consts::ARCH.to_owned());
     section.application = Some(concat!("ringtap ", env!("CARGO_PKG_VERSION")).to_owned());
     section
-}
-
-/// The time by the wall clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    Timestamp::new(
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        since.subsec_nanos(),
-    )
 }

@@ -1,5 +1,4 @@
-//! When one file ends and the next begins, and what it is called: `-C`, `-G`, `-W` as tcpdump has
-//! them.
+//! When one file ends and the next begins, and what it is called: as with `-C`, `-G` and `-W` of tcpdump.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,12 +7,13 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use ringtap_savefile::Timestamp;
 
-/// What the options say of rotation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// When one file of a recording ends and another begins.
+///
+/// With a time, the name of a recording is completed by strftime(3); with a size, a number follows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RotationPlan {
-    /// The name of `-w`.
-    pub name: PathBuf,
-    /// A file ends before a packet when it is larger than this, in bytes.
+    /// A file ends before a packet when it is larger than this, in bytes before compression.
     pub size: Option<u64>,
     /// A file ends so many seconds after it began.
     pub seconds: Option<u32>,
@@ -25,6 +25,7 @@ pub struct RotationPlan {
 /// Where a rotation is.
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
+    name: PathBuf,
     plan: RotationPlan,
     zone: TimeZone,
     /// Number of the present file among those of one window, as its name has it.
@@ -38,14 +39,14 @@ pub(crate) struct Rotation {
 }
 
 impl RotationPlan {
-    /// Returns whether a file that exists is one of those that will be written, as far as their names are
-    /// known: those of times are not. `is_same` says whether a name leads to the file.
-    pub fn will_write(&self, path: &Path, is_same: impl Fn(&Path) -> bool) -> bool {
+    /// Returns whether a file that exists is one of those that a recording called `name` will write, as far
+    /// as their names are known: those of times are not. `is_same` says whether a name leads to the file.
+    pub fn will_write(&self, name: &Path, path: &Path, is_same: impl Fn(&Path) -> bool) -> bool {
         if self.seconds.is_some() || self.size.is_none() {
             return false;
         }
-        let mut rotation = Rotation::new(self.clone());
-        let whole = self.name.file_name().unwrap_or_default();
+        let mut rotation = Rotation::new(name, *self);
+        let whole = name.file_name().unwrap_or_default();
         let names = path.file_name().into_iter();
         let mut numbers = names.filter_map(|name| {
             let digits = name.as_bytes().strip_prefix(whole.as_bytes())?;
@@ -74,8 +75,9 @@ pub(crate) enum Following {
 }
 
 impl Rotation {
-    pub(crate) fn new(plan: RotationPlan) -> Self {
+    pub(crate) fn new(name: &Path, plan: RotationPlan) -> Self {
         Self {
+            name: name.to_owned(),
             plan,
             zone: TimeZone::system(),
             number: 0,
@@ -155,7 +157,7 @@ impl Rotation {
     fn name(&self) -> PathBuf {
         let mut name: OsString = match (self.plan.seconds, self.began) {
             (Some(_), Some(began)) => self.at(began).into_os_string(),
-            _ => self.plan.name.clone().into_os_string(),
+            _ => self.name.clone().into_os_string(),
         };
         let digits = self.digits();
         if self.plan.size.is_some() && (self.number > 0 || digits > 0) {
@@ -172,9 +174,9 @@ impl Rotation {
     }
 
     fn at(&self, secs: i64) -> PathBuf {
-        let text = self.plan.name.to_str();
+        let text = self.name.to_str();
         let named = text.and_then(|text| strftime(text, secs, &self.zone).ok());
-        named.map_or_else(|| self.plan.name.clone(), PathBuf::from)
+        named.map_or_else(|| self.name.clone(), PathBuf::from)
     }
 }
 
@@ -206,12 +208,12 @@ mod tests {
 
     fn rotation(size: Option<u64>, seconds: Option<u32>, count: Option<u32>) -> Rotation {
         let name = if seconds.is_some() { "f-%s" } else { "f" };
-        Rotation::new(RotationPlan {
-            name: name.into(),
+        let plan = RotationPlan {
             size,
             seconds,
             count,
-        })
+        };
+        Rotation::new(Path::new(name), plan)
     }
 
     fn at(secs: i64) -> Timestamp {

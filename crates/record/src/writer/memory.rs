@@ -13,7 +13,7 @@ const MOST: u64 = 512 << 20;
 /// The share of the free memory.
 const SHARE: u64 = 8;
 
-/// An eighth of the memory that is available to the process, but at least 64 MiB and at most 512.
+/// Returns an eighth of the memory that is available to the process, but at least 64 MiB and at most 512.
 pub fn automatic() -> u64 {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let system = available(&text("/proc/meminfo")).unwrap_or(0);

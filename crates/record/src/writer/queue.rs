@@ -64,7 +64,7 @@ pub(crate) struct Failure {
     pub(crate) earlier: u64,
 }
 
-/// What goes on, for who watches.
+/// Counts what the queue does, for a program that shows it.
 #[derive(Debug, Default)]
 pub struct Gauge {
     /// Bytes that came in.
@@ -80,20 +80,20 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// Bytes that came in, and that the files took.
+    /// Returns the bytes that came in, and those that the files took.
     #[must_use]
     pub fn bytes(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.filled), load(&self.written))
     }
 
-    /// Whether the output has failed: to go on makes no sense.
+    /// Returns whether the output has failed, so that the recording should end.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Chunks that wait, and for how many there is room.
+    /// Returns the number of chunks that wait, and of those for which there is memory.
     #[must_use]
     pub fn depth(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -183,7 +183,7 @@ pub(super) struct Shared {
     alarm: OnceLock<Alarm>,
 }
 
-/// Wakes whoever has to know.
+/// Is called when the output fails.
 pub type Alarm = Box<dyn Fn() + Send + Sync>;
 
 /// The chunk that grows.

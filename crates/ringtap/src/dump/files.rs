@@ -140,10 +140,10 @@ fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(
         return Ok(());
     };
     let index = args.range.index.then(|| path_for(output));
-    let rotation = plan.output.writing.rotation.as_ref();
+    let rotation = plan.output.writing.rotation;
     let written = |path: &&PathBuf| {
         if let Some(rotation) = rotation {
-            return rotation.will_write(path, |name| is_same_file(path, name));
+            return rotation.will_write(output, path, |name| is_same_file(path, name));
         }
         is_same_file(path, output) || index.as_ref().is_some_and(|i| is_same_file(path, i))
     };

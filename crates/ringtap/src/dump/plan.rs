@@ -206,11 +206,12 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
     options.memory = memory.unwrap_or_else(automatic_memory);
     options.cpus = cpus;
     options.immediate = args.capture.immediate || given.packet_buffered;
-    options.rotation = rotates.then(|| RotationPlan {
-        name: path.to_owned(),
-        size: given.file_size,
-        seconds: given.rotate_seconds,
-        count: given.file_count,
+    options.rotation = rotates.then(|| {
+        let mut rotation = RotationPlan::default();
+        rotation.size = given.file_size;
+        rotation.seconds = given.rotate_seconds;
+        rotation.count = given.file_count;
+        rotation
     });
     Ok(options)
 }
