@@ -15,7 +15,7 @@ use crate::error::{RecordError, Result};
 use crate::fill::{self, Stops};
 use crate::host::{Host, Note};
 use crate::options::{Counters, RecordOptions};
-use crate::rotate::{Following, Rotation};
+use crate::rotate::Rotation;
 use crate::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 
 /// A capture file that grows, or several that follow one another.
@@ -158,14 +158,11 @@ impl Recording {
         if self.options.format == Format::Pcap {
             return Ok(());
         }
-        let before = std::mem::replace(&mut self.section, section.clone());
-        if matches!(self.state, State::Waiting(_)) {
-            // Not before there is an interface, for which there may be no filter.
-            if !std::mem::replace(&mut self.has_section, true) {
-                return Ok(());
-            }
-            self.begin_pcapng(&before)?;
+        // Not before there is an interface, for which there may be no filter.
+        if std::mem::replace(&mut self.has_section, true) {
+            self.begin()?;
         }
+        self.section = section.clone();
         if let State::Pcapng(writer) = &mut self.state {
             let result = writer.start_section(section);
             return self.checked(result);
@@ -193,12 +190,6 @@ impl Recording {
     }
 
     fn add(&mut self, interface: &Interface) -> Result<()> {
-        if matches!(self.state, State::Waiting(_)) {
-            match self.options.format {
-                Format::Pcap => self.begin_pcap(interface)?,
-                Format::Pcapng => self.begin_pcapng(&self.section.clone())?,
-            }
-        }
         let mut interface = interface.clone();
         if let (Some(snaplen), Format::Pcapng) = (self.options.snaplen, self.options.format) {
             interface.snaplen = match interface.snaplen {
@@ -206,55 +197,36 @@ impl Recording {
                 stated => stated.min(snaplen),
             };
         }
+        self.known.push(interface.clone());
         let result = match &mut self.state {
+            State::Waiting(_) => return self.begin(),
             State::Pcap(writer) => {
                 writer.add_interface(&interface);
                 Ok(())
             }
             State::Pcapng(writer) => writer.add_interface(&interface).map(drop),
-            State::Waiting(_) | State::Between | State::Failed => Ok(()),
+            State::Between | State::Failed => Ok(()),
         };
-        self.known.push(interface);
         self.checked(result)
     }
 
-    fn begin_pcap(&mut self, interface: &Interface) -> Result<()> {
-        let options = self.pcap_options(interface);
-        self.begin(|target| PcapWriter::new(target, &options).map(State::Pcap))
-    }
-
-    fn pcap_options(&self, interface: &Interface) -> PcapOptions {
-        let mut options = PcapOptions::for_interface(interface);
-        let of_input = options.nanos && !self.options.live;
-        options.nanos = self.options.nano.unwrap_or(of_input);
-        options.snaplen = self.options.snaplen.unwrap_or(interface.snaplen);
-        options
-    }
-
-    fn begin_pcapng(&mut self, section: &Section) -> Result<()> {
-        self.begin(|target| PcapngWriter::new(target, section).map(State::Pcapng))
-    }
-
-    /// Empties the file that waits, and has its header written.
-    fn begin(
-        &mut self,
-        header: impl FnOnce(Target) -> std::result::Result<State, WriteError>,
-    ) -> Result<()> {
-        if let State::Waiting(opened) = std::mem::replace(&mut self.state, State::Failed) {
-            let regular = opened.is_file();
-            let file = opened
-                .emptied()
-                .map_err(|source| self.not_created(source))?;
-            let target = self.target(file, regular)?;
-            let begun = header(target);
-            self.state = begun.map_err(|source| self.failed(source))?;
+    /// Empties the file, if it waits, and writes its header.
+    fn begin(&mut self) -> Result<()> {
+        if matches!(self.state, State::Waiting(_))
+            && let State::Waiting(opened) = std::mem::replace(&mut self.state, State::Failed)
+        {
+            let target = self.target(opened)?;
+            return self.write_header(target);
         }
         Ok(())
     }
 
     /// The way to the file: compression needs a queue, and a live capture has one so that no disk
     /// makes it wait; what is to be seen at once goes straight to the file.
-    fn target(&mut self, file: std::fs::File, regular: bool) -> Result<Target> {
+    fn target(&mut self, opened: Output) -> Result<Target> {
+        let regular = opened.is_file();
+        let file = opened.emptied();
+        let file = file.map_err(|source| self.not_created(source))?;
         let options = &self.options;
         let waits = options.live && regular && !options.immediate;
         if options.codec.is_none() && !waits {
@@ -288,8 +260,8 @@ impl Recording {
         if let Item::Section(section) = item {
             return self.section(section);
         }
-        if matches!(self.state, State::Waiting(_)) && self.options.format == Format::Pcapng {
-            self.begin_pcapng(&self.section.clone())?;
+        if self.options.format == Format::Pcapng {
+            self.begin()?;
         }
         let (first, complete) = (self.first_interface, self.is_complete);
         let State::Pcapng(writer) = &mut self.state else {
@@ -462,8 +434,11 @@ impl Recording {
     }
 
     fn begin_next(&mut self, time: Timestamp) -> Result<()> {
-        let following = self.rotation.as_mut().map(|rotation| rotation.next(time));
-        let Some(Following::File(path)) = following else {
+        let following = self
+            .rotation
+            .as_mut()
+            .and_then(|rotation| rotation.next(time));
+        let Some(path) = following else {
             self.end();
             return Ok(());
         };
@@ -477,34 +452,37 @@ impl Recording {
                 Target::Queued(Arc::clone(queue))
             }
             None => {
-                let opened = self.open()?.emptied();
-                let file = opened.map_err(|source| self.not_created(source))?;
-                self.target(file, true)?
+                let opened = self.open()?;
+                self.target(opened)?
             }
         };
-        let result = self.write_header(target);
-        self.checked(result)
+        self.write_header(target)
     }
 
-    /// The header of another file of the same capture.
-    fn write_header(&mut self, target: Target) -> std::result::Result<(), WriteError> {
-        match (self.options.format, self.known.first()) {
-            (Format::Pcap, Some(interface)) => {
-                let mut writer = PcapWriter::new(target, &self.pcap_options(interface))?;
-                for interface in &self.known {
-                    writer.add_interface(interface);
-                }
-                self.state = State::Pcap(writer);
-            }
-            _ => {
-                let mut writer = PcapngWriter::new(target, &self.section)?;
-                for interface in &self.known {
-                    writer.add_interface(interface)?;
-                }
-                self.state = State::Pcapng(writer);
-            }
-        }
+    fn write_header(&mut self, target: Target) -> Result<()> {
+        let state = self.header(target);
+        self.state = state.map_err(|source| self.failed(source))?;
         Ok(())
+    }
+
+    /// Writes the header of a file, with all interfaces that are known.
+    fn header(&self, target: Target) -> std::result::Result<State, WriteError> {
+        if let (Format::Pcap, Some(first)) = (self.options.format, self.known.first()) {
+            let mut options = PcapOptions::for_interface(first);
+            let of_input = options.nanos && !self.options.live;
+            options.nanos = self.options.nano.unwrap_or(of_input);
+            options.snaplen = self.options.snaplen.unwrap_or(first.snaplen);
+            let mut writer = PcapWriter::new(target, &options)?;
+            for interface in &self.known {
+                writer.add_interface(interface);
+            }
+            return Ok(State::Pcap(writer));
+        }
+        let mut writer = PcapngWriter::new(target, &self.section)?;
+        for interface in &self.known {
+            writer.add_interface(interface)?;
+        }
+        Ok(State::Pcapng(writer))
     }
 
     fn complete_file(&mut self) -> Result<()> {
@@ -575,9 +553,10 @@ impl Recording {
     /// # Errors
     /// The output has failed; a pcap file has no link type.
     pub fn finish(mut self) -> Result<Totals> {
-        if let State::Waiting(opened) = self.state {
-            return empty(opened, &self.path, self.options.format, &self.section);
+        if matches!(self.state, State::Waiting(_)) && self.options.format == Format::Pcap {
+            return Err(RecordError::NoLinkType { path: self.path });
         }
+        self.begin()?;
         self.begin_if_none()?;
         let result = self.complete_file();
         let packets = self.earlier.altered_times;
@@ -673,28 +652,6 @@ impl From<Failure> for RecordError {
             earlier,
         }
     }
-}
-
-/// A source that told of no interface makes a pcapng file without any; pcap has no such form.
-fn empty(opened: Output, path: &Path, format: Format, section: &Section) -> Result<Totals> {
-    let owned = || path.to_owned();
-    if format == Format::Pcap {
-        // A file that was made for it goes.
-        drop(opened);
-        return Err(RecordError::NoLinkType { path: owned() });
-    }
-    let file = opened.emptied().map_err(|source| RecordError::Create {
-        path: owned(),
-        source,
-        earlier: 0,
-    })?;
-    let written = PcapngWriter::new(file, section).and_then(PcapngWriter::finish);
-    let totals = written.map(|(_, totals)| totals);
-    totals.map_err(|source| RecordError::Write {
-        path: owned(),
-        source,
-        earlier: 0,
-    })
 }
 
 fn own_section() -> Section {

@@ -65,15 +65,6 @@ impl RotationPlan {
     }
 }
 
-/// What follows the file that was completed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Following {
-    /// A file of that name.
-    File(PathBuf),
-    /// Nothing: there are as many as were asked for.
-    Nothing,
-}
-
 impl Rotation {
     pub(crate) fn new(name: &Path, plan: RotationPlan) -> Self {
         Self {
@@ -124,11 +115,11 @@ impl Rotation {
         self.began.is_some()
     }
 
-    /// What follows a file that has ended before a packet of that time; the first file where there
-    /// is none.
-    pub(crate) fn next(&mut self, time: Timestamp) -> Following {
+    /// The file that follows one that has ended before a packet of that time; the first file where there
+    /// is none. `None` if there are as many files as were asked for.
+    pub(crate) fn next(&mut self, time: Timestamp) -> Option<PathBuf> {
         if !self.has_begun() {
-            return Following::File(self.first(time));
+            return Some(self.first(time));
         }
         let end = self.window_end();
         let in_time = end.is_none_or(|end| time.secs() < end);
@@ -138,15 +129,15 @@ impl Rotation {
             self.number = 0;
             self.began = end.map(|end| time.secs().max(end));
             if self.plan.size.is_none() && self.plan.count == Some(self.windows) {
-                return Following::Nothing;
+                return None;
             }
-            return Following::File(self.name());
+            return Some(self.name());
         }
         self.number = self.number.wrapping_add(1);
         if self.plan.count.is_some_and(|count| self.number >= count) {
             self.number = 0;
         }
-        Following::File(self.name())
+        Some(self.name())
     }
 
     /// Whether a window that has ended was the last.
@@ -223,10 +214,8 @@ mod tests {
     fn names(rotation: &mut Rotation, times: &[i64]) -> Vec<String> {
         let mut names = vec![rotation.first(at(100)).display().to_string()];
         for &time in times {
-            names.push(match rotation.next(at(time)) {
-                Following::File(name) => name.display().to_string(),
-                Following::Nothing => "-".into(),
-            });
+            let next = rotation.next(at(time));
+            names.push(next.map_or("-".into(), |name| name.display().to_string()));
         }
         names
     }

@@ -90,6 +90,20 @@ pub(crate) enum Refused {
     Failed(Error),
 }
 
+/// Bytes of the shortest frame: an Ethernet header.
+const SHORTEST: usize = 14;
+
+impl Refused {
+    /// Refuses a frame whose length the interface never takes, in bytes.
+    pub(crate) fn check(len: usize, longest: usize) -> std::result::Result<(), Self> {
+        match len {
+            _ if len > longest => Err(Self::Rejected(Rejection::TooLong)),
+            _ if len < SHORTEST => Err(Self::Rejected(Rejection::Invalid)),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The ways to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

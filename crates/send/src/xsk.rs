@@ -10,7 +10,7 @@ use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::xsk::{Binding, QueueOptions, Sender};
 
 use crate::frames::now;
-use crate::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template, route_over};
+use crate::{BackEnd, BackEndKind, Refused, Result, SendError, Template, route_over};
 
 /// Frames of memory.
 const FRAMES: u32 = 2048;
@@ -18,7 +18,6 @@ const FRAMES: u32 = 2048;
 const BATCH: usize = 32;
 /// An Ethernet header with a tag.
 const HEADER: u32 = 18;
-const SHORTEST: usize = 14;
 /// How often what was taken is asked after.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -61,16 +60,6 @@ impl XskBackEnd {
         })
     }
 
-    fn check(&self, len: usize) -> std::result::Result<(), Refused> {
-        if len > self.longest {
-            return Err(Refused::Rejected(Rejection::TooLong));
-        }
-        if len < SHORTEST {
-            return Err(Refused::Rejected(Rejection::Invalid));
-        }
-        Ok(())
-    }
-
     /// Makes room where there is little; an error where there is none.
     fn room(&mut self) -> std::result::Result<(), Refused> {
         if self.socket.reclaim() >= BATCH {
@@ -97,11 +86,11 @@ impl BackEnd for XskBackEnd {
         let Some(first) = frames.first() else {
             return Ok(0);
         };
-        self.check(first.len())?;
+        Refused::check(first.len(), self.longest)?;
         self.room()?;
         let mut taken = 0;
         for frame in frames {
-            let fits = self.check(frame.len()).is_ok();
+            let fits = Refused::check(frame.len(), self.longest).is_ok();
             let copy = |place: &mut [u8]| {
                 place[..frame.len()].copy_from_slice(frame);
                 frame.len()
@@ -122,7 +111,7 @@ impl BackEnd for XskBackEnd {
 
     fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused> {
         let longest = self.template.as_ref().map_or(0, Template::longest);
-        self.check(longest)?;
+        Refused::check(longest, self.longest)?;
         self.room()?;
         let Some(template) = &self.template else {
             return Ok(0);

@@ -64,6 +64,21 @@ pub(crate) struct Failure {
     pub(crate) earlier: u64,
 }
 
+impl Failure {
+    /// One of a file of which nothing is known to be intact.
+    pub(super) fn new(path: PathBuf, source: io::Error) -> Self {
+        Self {
+            path,
+            source,
+            creating: false,
+            written: 0,
+            intact: 0,
+            packets: 0,
+            earlier: 0,
+        }
+    }
+}
+
 /// Counts what the queue does, for a program that shows it.
 #[derive(Debug, Default)]
 pub struct Gauge {
@@ -604,15 +619,7 @@ impl Shared {
     /// Ends the work of all threads, of which one can't go on.
     pub(super) fn broken(&self, source: io::Error) {
         let path = self.state().path.clone();
-        self.fail(Failure {
-            path,
-            source,
-            creating: false,
-            written: 0,
-            intact: 0,
-            packets: 0,
-            earlier: 0,
-        });
+        self.fail(Failure::new(path, source));
     }
 
     /// Ends the work of all threads.

@@ -263,13 +263,9 @@ impl Writer<'_> {
             Ok(disk) => disk,
             Err(source) => {
                 return Err(Failure {
-                    path,
-                    source,
                     creating: true,
-                    written: 0,
-                    intact: 0,
-                    packets: 0,
                     earlier: self.earlier,
+                    ..Failure::new(path, source)
                 });
             }
         };
@@ -405,14 +401,13 @@ impl Writer<'_> {
 
     fn failure(&self, source: io::Error) -> Failure {
         let file = self.file.as_ref();
+        let path = file.map(|file| file.path.clone()).unwrap_or_default();
         Failure {
-            path: file.map(|file| file.path.clone()).unwrap_or_default(),
-            source,
-            creating: false,
             written: file.map_or(0, |file| file.disk.size()),
             intact: file.map_or(0, |file| file.intact),
             packets: file.map_or(0, |file| file.packets),
             earlier: self.earlier,
+            ..Failure::new(path, source)
         }
     }
 
@@ -502,13 +497,11 @@ impl Writer<'_> {
         let size = file.disk.size();
         if let Err(source) = file.disk.finish() {
             return Err(Failure {
-                path: file.path,
-                source,
-                creating: false,
                 written: size,
                 intact: size,
                 packets: file.packets,
                 earlier: self.earlier,
+                ..Failure::new(file.path, source)
             });
         }
         self.earlier += file.packets;

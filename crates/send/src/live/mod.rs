@@ -22,7 +22,7 @@ use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::tap::WallClock;
 
-use super::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, Template};
+use super::{BackEnd, BackEndKind, Refused, Result, SendError, Template};
 
 /// Frames that one system call makes at most: some 10 ms of work.
 const CALL: usize = 1 << 16;
@@ -32,7 +32,6 @@ const BATCH: u32 = 64;
 pub(crate) const LONGEST: usize = 3_400;
 /// An Ethernet header with a tag.
 const HEADER: usize = 18;
-const SHORTEST: usize = 14;
 /// Error number of a call that a signal ended.
 const EINTR: i32 = 4;
 
@@ -108,16 +107,6 @@ impl LiveBackEnd {
             generating: None,
             template: None,
         })
-    }
-
-    fn check(&self, len: usize) -> std::result::Result<(), Refused> {
-        if len > self.longest {
-            return Err(Refused::Rejected(Rejection::TooLong));
-        }
-        if len < SHORTEST {
-            return Err(Refused::Rejected(Rejection::Invalid));
-        }
-        Ok(())
     }
 }
 
@@ -234,7 +223,7 @@ impl BackEnd for LiveBackEnd {
         let Some(first) = frames.first() else {
             return Ok(0);
         };
-        self.check(first.len())?;
+        Refused::check(first.len(), self.longest)?;
         let same = frames
             .iter()
             .take_while(|frame| std::ptr::eq(**frame, *first));
@@ -260,7 +249,7 @@ impl BackEnd for LiveBackEnd {
 
     fn generate(&mut self, _first: u64, count: usize) -> std::result::Result<usize, Refused> {
         let longest = self.template.as_ref().map_or(0, Template::longest);
-        self.check(longest)?;
+        Refused::check(longest, self.longest)?;
         match (&mut self.generating, &self.template) {
             (Some(loaded), Some(template)) => loaded.run(&template.frame, count),
             _ => Ok(0),
