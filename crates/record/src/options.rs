@@ -4,7 +4,7 @@ use ringtap_savefile::{Codec, Format};
 
 use crate::RotationPlan;
 
-/// Options of a [`Recording`].
+/// Options of a [`crate::Recording`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordOptions {

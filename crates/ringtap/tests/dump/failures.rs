@@ -113,7 +113,8 @@ fn run_time_errors() {
     );
 }
 
-/// A pcapng file of a section only: there is no link type for the header of a pcap file.
+/// A pcapng file of a section only: there is no link type for the header of a pcap file. In pcapng it is
+/// written as all others are.
 fn no_interface() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let input = folder.path().join("section.pcapng");
@@ -128,6 +129,10 @@ fn no_interface() {
     std::fs::write(&output, "what was there").expect("a file");
     assert_fails(read(&input).arg("-w").arg(&output), 1, &["interface"]);
     assert_eq!(bytes(&output), b"what was there");
+    let packed = folder.path().join("output.pcapng.lz4");
+    assert_fails(read(&input).arg("-w").arg(&packed), 1, &["interface"]);
+    let lz4 = 0x184d_2204_u32.to_le_bytes();
+    assert!(bytes(&packed).starts_with(&lz4), "it is compressed");
     let (_folder, good) = capture_file(1);
     std::fs::write(&output, vec![0; 100_000]).expect("a file");
     succeeded(finished(read(&good).arg("-w").arg(&output)));
