@@ -13,7 +13,7 @@ use super::plan;
 use super::talkers::Talkers;
 use crate::cli::{FlowArgs, Protocol, RecordArgs};
 use crate::notice::notice;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// The headers of IPv6 and UDP, which a message shares its datagram with, in bytes.
 const HEADERS: u16 = 48;
@@ -122,7 +122,7 @@ fn open_files(args: &RecordArgs, has_tables: bool) -> Result<Vec<Output>, FlowEr
             path: path.clone(),
             other: other.to_path_buf(),
         };
-        let output = Output::open(path, args.files.access());
+        let output = output::open(path, args.files.access());
         let output = output.map_err(|source| OutputError::File {
             path: path.clone(),
             source,
