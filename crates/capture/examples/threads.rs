@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Error, Next, open_fanout};
+use ringtap_capture::{CaptureOptions, Error, Fanout, Next, open_readers};
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
@@ -15,9 +15,10 @@ fn main() -> Result<(), Error> {
         .unwrap_or(2);
     let options = CaptureOptions {
         timeout: Duration::from_millis(100),
+        fanout: Some(Fanout::default()),
         ..CaptureOptions::default()
     };
-    let sources = open_fanout(&device, &options, None, threads)?;
+    let sources = open_readers(&device, &options, None, threads)?.sources;
     let end = Instant::now() + Duration::from_secs(5);
     let threads: Vec<_> = sources
         .into_iter()

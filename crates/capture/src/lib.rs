@@ -13,6 +13,7 @@ pub mod index;
 mod lookup;
 mod native;
 mod options;
+mod readers;
 mod source;
 pub mod stat;
 mod stats;
@@ -21,8 +22,8 @@ pub use block::{Block, Packets};
 pub use capture::{Capture, CaptureBuilder};
 pub use describe::{Clock, Description, FilterPlace, KernelClock, Memory, Note, UserSpaceReason};
 pub use engines::{
-    Device, ENGINES, Engine, FileSource, Host, MAP_FILE, Processors, open, open_fanout, open_file,
-    open_on, open_stream,
+    Device, ENGINES, Engine, FileSource, Host, MAP_FILE, Processors, open, open_file, open_on,
+    open_readers, open_stream,
 };
 pub use error::{Error, Result};
 pub use filter::{Filter, Matcher};
@@ -30,6 +31,7 @@ pub use options::{
     CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, Precision,
     SampleMode, Stage, TimestampSource,
 };
+pub use readers::Readers;
 pub use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 pub use ringtap_savefile::{
     BarePackets, Interface, Item, MapFile, Mapped, ReadError, ReadOptions, Visitor,

@@ -102,23 +102,6 @@ pub trait Source: Send {
         Err(crate::Error::FixedAtOpening { what })
     }
 
-    /// Splits the source into `readers` readers at most, each for a thread of its own. Each reader gets some
-    /// of the rings; a tap has one ring per processor. Returns no readers if the engine cannot be split or
-    /// has one ring only; then the source stays as it was.
-    ///
-    /// Else this source hands out no more packets. [`Source::next`] is to be called on and on all the
-    /// same: it wakes the readers, and tells what befalls the interface. [`Source::stats`] is that of all.
-    /// Each reader has what was captured by some of the processors, in order in time, and waits for it
-    /// `wait` at most; filter and buffer stay as they are.
-    ///
-    /// # Errors
-    ///
-    /// No memory or descriptor is left.
-    fn split_readers(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
-        let _ = (readers, wait);
-        Ok(Vec::new())
-    }
-
     /// What can be asked of the source while a block is borrowed, and by other threads; nothing where
     /// the engine has no such thing.
     fn companion(&self) -> Option<Arc<dyn Companion>> {

@@ -21,6 +21,7 @@ use ringtap_sys::sched::online_cpus;
 use ringtap_sys::tap::WallClock;
 
 use crate::options::CaptureOptions;
+use crate::readers::Readers;
 use crate::{Error, Filter, Result, Source};
 use trial::Trial;
 pub(crate) use trial::verifier_log;
@@ -32,9 +33,8 @@ pub(crate) use file::check_first_interfaces;
 pub use file::{FileSource, open_file, open_stream};
 pub use mapped::MAP_FILE;
 
-type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>) -> Result<Box<dyn Source>>;
-type OpenFanout =
-    fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<Vec<Box<dyn Source>>>;
+/// Opens a device for so many readers, one at least.
+type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<Readers>;
 
 /// A way to capture live.
 #[derive(Debug)]
@@ -52,7 +52,6 @@ pub struct Engine {
     /// How to find out whether the kernel takes its program, where it has one.
     trial: Option<Trial>,
     open: Open,
-    fanout: OpenFanout,
 }
 
 /// The features that the taps' programs use.
@@ -82,7 +81,6 @@ pub static ENGINES: [Engine; 4] = [
         makes_headers: true,
         trial: None,
         open: packet::open,
-        fanout: packet::open_fanout,
     },
     Engine {
         name: "tcx",
@@ -95,7 +93,6 @@ pub static ENGINES: [Engine; 4] = [
             features: &TAP,
         }),
         open: tap::open_tcx,
-        fanout: tap::refuse_fanout,
     },
     Engine {
         name: "xdp",
@@ -108,7 +105,6 @@ pub static ENGINES: [Engine; 4] = [
             features: &TAP_AT_XDP,
         }),
         open: tap::open_xdp,
-        fanout: tap::refuse_fanout,
     },
     Engine {
         name: "xsk",
@@ -126,7 +122,6 @@ pub static ENGINES: [Engine; 4] = [
             features: &[Feature::Bpf, Feature::Xdp],
         }),
         open: xsk::open,
-        fanout: tap::refuse_fanout,
     },
 ];
 
@@ -184,6 +179,8 @@ pub struct Device<'a> {
     pub name: &'a str,
     /// Where it is, if not here.
     host: Option<&'a Host>,
+    /// Why an engine was chosen for it, where it names none.
+    choice: Option<&'a str>,
 }
 
 impl<'a> Device<'a> {
@@ -211,6 +208,7 @@ impl<'a> Device<'a> {
             engine,
             name,
             host: None,
+            choice: None,
         })
     }
 
@@ -218,8 +216,8 @@ impl<'a> Device<'a> {
         self.host.cloned().unwrap_or_default()
     }
 
-    fn engine(&self) -> &'static Engine {
-        self.engine.unwrap_or(&ENGINES[0])
+    pub(crate) fn choice(&self) -> Option<String> {
+        self.choice.map(str::to_owned)
     }
 
     /// An unknown device whose text could be an unknown engine's.
@@ -263,39 +261,47 @@ pub fn open_on(
     options: &CaptureOptions,
     filter: Option<&Filter>,
 ) -> Result<Box<dyn Source>> {
+    let mut readers = open_with(host, device, options, filter, 1)?;
+    Ok(readers.sources.swap_remove(0))
+}
+
+/// Opens `device` for `count` threads at most, each with a reader of its own, among which every engine
+/// shares the packets in its way: an AF_PACKET capture has a socket for each, to which the kernel gives
+/// packets by flow, or as [`CaptureOptions::fanout`] says. A tap gives each reader some of its rings, of
+/// which it has one per processor. What cannot be shared has one reader: `tcx:any`, a tap with one ring,
+/// AF_XDP sockets.
+///
+/// Each reader hands out its packets in order in time. [`CaptureOptions::buffer`] is the memory of all
+/// together. A reader that was without packets for [`CaptureOptions::wait`] has handed out all from before.
+///
+/// # Errors
+///
+/// As [`open`]; [`crate::OptionError::SharedTap`] if an engine without fanout groups is asked for one.
+pub fn open_readers(
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    count: usize,
+) -> Result<Readers> {
+    open_with(&Host::default(), device, options, filter, count)
+}
+
+fn open_with(
+    host: &Host,
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    count: usize,
+) -> Result<Readers> {
     options.validate()?;
     let mut device = Device::parse(device)?;
     device.host = Some(host);
     let filter = filter.map(|filter| filter.on_device(device.name));
     let filter = filter.as_ref();
     let opened = match device.engine {
-        Some(engine) => (engine.open)(&device, options, filter)
+        Some(engine) => (engine.open)(&device, options, filter, count)
             .map_err(|error| trial::explain(error, engine, &host.kernel, device.given)),
-        None => choice::open(&device, options, filter),
-    };
-    opened.map_err(|error| device.blame_engine(error))
-}
-
-/// Opens `count` captures that share the packets of `device`, each packet going to one of them, for
-/// as many threads. [`CaptureOptions::fanout`] tells how they are shared, by flow if it does not.
-/// [`CaptureOptions::buffer`] is that of each.
-///
-/// # Errors
-///
-/// As [`open`].
-pub fn open_fanout(
-    device: &str,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Vec<Box<dyn Source>>> {
-    options.validate()?;
-    let device = Device::parse(device)?;
-    let filter = filter.map(|filter| filter.on_device(device.name));
-    let filter = filter.as_ref();
-    let opened = match device.engine {
-        Some(engine) => (engine.fanout)(&device, options, filter, count),
-        None => choice::fanout(&device, options, filter, count),
+        None => choice::open(&device, options, filter, count),
     };
     opened.map_err(|error| device.blame_engine(error))
 }
@@ -336,7 +342,7 @@ mod tests {
         };
         assert!(matches!(open("", &options, None), Err(Error::Option(_))));
         assert!(matches!(
-            open_fanout("", &options, None, 2),
+            open_readers("", &options, None, 2),
             Err(Error::Option(_))
         ));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use ringtap_capture::{CaptureOptions, Fanout, FanoutMode, Filter, Next, Source, open_fanout};
+use ringtap_capture::{CaptureOptions, Fanout, FanoutMode, Filter, Next, Source, open_readers};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{injector, ip_frame, patience, prompt};
@@ -46,9 +46,10 @@ pub(crate) fn shares_packets_between_threads() {
         });
         let options = CaptureOptions { fanout, ..prompt() };
         let filter = Filter::new("udp");
-        let sources = pair
+        let opened = pair
             .right
-            .run(|| open_fanout(&pair.right.device, &options, Some(&filter), 2).unwrap());
+            .run(|| open_readers(&pair.right.device, &options, Some(&filter), 2).unwrap());
+        let sources = opened.sources;
         let groups: Vec<_> = sources
             .iter()
             .map(|source| source.describe().fanout_group)

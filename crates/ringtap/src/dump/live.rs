@@ -1,6 +1,5 @@
 //! A live capture to the outputs.
 
-use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
     CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, Timestamp,
-    devices, open, open_fanout,
+    devices, open_readers,
 };
 use ringtap_record::{Gauge, Recording};
 use ringtap_sys::privileges::Capability;
@@ -174,12 +173,14 @@ fn open_sources(
             &chosen
         }
     };
-    match NonZeroUsize::new(request.threads.into()) {
-        Some(threads) if threads.get() > 1 => {
-            Ok(open_fanout(device, request.options, filter, threads.get())?)
-        }
-        _ => Ok(vec![open(device, request.options, filter)?]),
-    }
+    let (threads, options) = (usize::from(request.threads), request.options);
+    let options = CaptureOptions {
+        // Of each thread.
+        buffer: options.buffer.saturating_mul(threads as u64),
+        wait: options.wait.max(Some(options.timeout)),
+        ..options.clone()
+    };
+    Ok(open_readers(device, &options, filter, threads)?.sources)
 }
 
 /// Tells the printer what the interfaces are called, where packets only hold their numbers.

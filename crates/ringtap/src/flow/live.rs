@@ -9,7 +9,7 @@ use ringtap_capture::{
 use super::error::FlowError;
 use super::plan;
 use super::probe::Probe;
-use super::readers::Sources;
+use super::readers;
 use super::summary::Summary;
 use crate::cli::FlowArgs;
 use crate::ending::Ending;
@@ -29,13 +29,13 @@ pub(crate) fn run(
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied for a device that cannot be captured on.
-    let opened = Sources::open(args, device, &options, filter);
-    let mut sources = opened.inspect_err(|error| {
-        if let (true, FlowError::Capture(error)) = (args.report.explain_capture, error) {
+    let opened = readers::open(args, device, &options, filter);
+    let mut readers = opened.inspect_err(|error| {
+        if args.report.explain_capture {
             explain_refusal(error);
         }
     })?;
-    let description = sources.first().describe();
+    let description = readers.first().describe();
     let engine = description.engine;
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture thread", source))?;
@@ -43,20 +43,20 @@ pub(crate) fn run(
         network: !args.records.export.is_empty(),
         ..Needs::of_devices()
     };
-    rights.relinquish(&sources.required_capabilities(), needs)?;
+    rights.relinquish(&readers.required_capabilities(), needs)?;
     if args.report.explain_capture {
         raw(&description);
         raw(rights.explain());
     }
-    let mut probe = Probe::new(args, sources.readers.len())?;
+    let mut probe = Probe::new(args, readers.sources.len())?;
     let name = device.split_once(':').map_or(device, |(_, name)| name);
     let known = devices::by_name(name).or_else(|_| devices::by_name(device));
     // On "any", packets tell their interfaces themselves.
     probe.on_device(Some(known.map_or(0, |known| known.index)));
-    probe.interfaces(sources.first().interfaces());
+    probe.interfaces(readers.first().interfaces());
     let requests = Requests::default();
     let awake = Waker::new().map_err(|source| setup("make an eventfd", source))?;
-    let mut wakers = sources.wakers();
+    let mut wakers = readers.wakers();
     wakers.push(awake.clone());
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
@@ -77,14 +77,12 @@ pub(crate) fn run(
         awake,
         options,
     };
-    let result = match &mut sources {
-        Sources { tap: None, readers } if readers.len() == 1 => {
-            run.alone(&mut *readers[0], &mut probe, &summary)
-        }
-        sources => run.shared(sources, &mut probe, &summary),
+    let result = match &mut readers.sources[..] {
+        [source] if readers.tap.is_none() => run.alone(&mut **source, &mut probe, &summary),
+        _ => run.shared(&mut readers, &mut probe, &summary),
     };
     let finished = probe.finish();
-    let stats = sources.stats().unwrap_or_default();
+    let stats = readers.stats().unwrap_or_default();
     probe.summarise(summary(stats));
     result.and(finished)
 }

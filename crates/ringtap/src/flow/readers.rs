@@ -10,10 +10,9 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ringtap_capture::{
-    CaptureOptions, Companion, Device, Filter, Source, Stats, Waker, open, open_fanout,
+    CaptureOptions, Companion, Error, Filter, Readers, Source, Stats, open_readers,
 };
 use ringtap_sys::poll::{self, Interest};
-use ringtap_sys::privileges::Capability;
 
 use super::error::FlowError;
 use super::live::{Came, FlowRun, at, now};
@@ -28,89 +27,19 @@ const SHORT_WAIT: Duration = Duration::from_millis(10);
 /// How long a program may take from a packet's stamp until the packet is in the ring, as a rule: who
 /// finds a ring empty knows of all packets from before.
 const LATENESS: Duration = Duration::from_millis(2);
-/// The engine whose sockets share packets.
-const PACKET: &str = "packet";
-
-/// Who has the packets.
-pub(super) struct Sources {
-    /// The tap that the readers have their rings of.
-    pub(super) tap: Option<Box<dyn Source>>,
-    /// At least one.
-    pub(super) readers: Vec<Box<dyn Source>>,
-}
-
-impl Sources {
-    /// Opens a device for as many readers as there are threads and it has rings.
-    pub(super) fn open(
-        args: &FlowArgs,
-        device: &str,
-        options: &CaptureOptions,
-        filter: Option<&Filter>,
-    ) -> Result<Self, FlowError> {
-        let threads = usize::from(args.meter.threads);
-        let mut source = open(device, options, filter)?;
-        if threads > 1 {
-            let readers = source.split_readers(threads, wait(options))?;
-            if !readers.is_empty() {
-                let tap = Some(source);
-                return Ok(Self { tap, readers });
-            }
-            if source.describe().engine == PACKET {
-                drop(source);
-                return Self::open_sockets(device, options, filter, threads);
-            }
-        }
-        let readers = vec![source];
-        Ok(Self { tap: None, readers })
-    }
-
-    /// Opens packet sockets among which the kernel shares packets out by flow.
-    fn open_sockets(
-        device: &str,
-        options: &CaptureOptions,
-        filter: Option<&Filter>,
-        count: usize,
-    ) -> Result<Self, FlowError> {
-        let device = format!("{PACKET}:{}", Device::parse(device)?.name);
-        let options = CaptureOptions {
-            buffer: options.buffer / count as u64,
-            timeout: wait(options),
-            ..options.clone()
-        };
-        let readers = open_fanout(&device, &options, filter, count)?;
-        Ok(Self { tap: None, readers })
-    }
-
-    /// The one that knows of the device.
-    pub(super) fn first(&self) -> &dyn Source {
-        match &self.tap {
-            Some(tap) => &**tap,
-            None => &*self.readers[0],
-        }
-    }
-
-    pub(super) fn wakers(&self) -> Vec<Waker> {
-        let all = self.tap.iter().chain(&self.readers);
-        all.map(|source| source.waker()).collect()
-    }
-
-    /// What has to be kept so that all is as before at the end.
-    pub(super) fn required_capabilities(&self) -> Vec<Capability> {
-        let all = self.tap.iter().chain(&self.readers);
-        all.flat_map(|source| source.required_capabilities())
-            .copied()
-            .collect()
-    }
-
-    /// The counters of all.
-    pub(super) fn stats(&mut self) -> ringtap_capture::Result<Stats> {
-        if let Some(tap) = &mut self.tap {
-            return tap.stats();
-        }
-        let all: ringtap_capture::Result<Vec<_>> =
-            self.readers.iter_mut().map(|one| one.stats()).collect();
-        Ok(Stats::of_all(all?))
-    }
+/// Opens a device for as many readers as there are threads and it has rings.
+pub(super) fn open(
+    args: &FlowArgs,
+    device: &str,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<Readers, Error> {
+    let threads = usize::from(args.meter.threads);
+    let options = CaptureOptions {
+        wait: (threads > 1).then(|| wait(options)),
+        ..options.clone()
+    };
+    open_readers(device, &options, filter, threads)
 }
 
 /// How long readers wait for packets.
@@ -126,23 +55,23 @@ impl FlowRun {
     /// Meters the packets of several readers, each on a thread of its own.
     pub(super) fn shared(
         &self,
-        sources: &mut Sources,
+        sources: &mut Readers,
         probe: &mut Probe,
         summary: &dyn Fn(Stats) -> Summary,
     ) -> Result<(), FlowError> {
-        let Sources { tap, readers } = sources;
+        let Readers { tap, sources } = sources;
         // A packet socket has packets that the reader is not told of until a block is full, or old.
         let lateness = match tap {
             Some(_) => LATENESS,
             None => LATENESS + wait(&self.options),
         };
-        let companions = readers.iter().filter_map(|reader| reader.companion());
+        let companions = sources.iter().filter_map(|source| source.companion());
         let companions: Vec<Arc<dyn Companion>> = companions.collect();
         thread::scope(|scope| {
             let mut threads = Vec::new();
             let mut result = Ok(());
             let feeds = probe.take_feeds();
-            for (number, (source, feed)) in readers.iter_mut().zip(feeds).enumerate() {
+            for (number, (source, feed)) in sources.iter_mut().zip(feeds).enumerate() {
                 let thread = thread::Builder::new().name(format!("reader {number}"));
                 let work = move || self.read(&mut **source, feed, number, lateness);
                 match thread.spawn_scoped(scope, work) {

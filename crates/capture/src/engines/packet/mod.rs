@@ -42,7 +42,7 @@ use crate::{
     Block, Description, Dropped, Error, Filter, LinkType, Next, Result, Source, Stats, Waker,
 };
 use open::SocketFilter;
-pub(crate) use open::{explain, open, open_fanout};
+pub(crate) use open::{explain, open};
 use state::State;
 
 /// The kernel counts in 32 bits until it is asked; a block cannot hold 2^24 packets.
@@ -53,6 +53,8 @@ const BLOCKS_BETWEEN_COUNTS: u32 = 64;
 struct PacketSource {
     ring: Ring,
     waker: Waker,
+    /// Why this engine was chosen, where the device names none.
+    choice: Option<String>,
     options: CaptureOptions,
     scope: Scope,
     link: (LinkType, LinkLayer),

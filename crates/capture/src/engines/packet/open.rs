@@ -20,6 +20,7 @@ use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Scope, Target};
 use crate::filter::{FilterTable, lower};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, OptionError};
+use crate::readers::Readers;
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
 /// The least time-out of a ring, for immediate mode, where it means nothing.
@@ -43,37 +44,35 @@ mod errno {
     pub(super) const ENETDOWN: i32 = 100;
 }
 
-/// Opens a capture.
+/// Opens a capture, for several readers with a socket for each.
 pub(crate) fn open(
     device: &Device<'_>,
     options: &CaptureOptions,
     filter: Option<&Filter>,
-) -> Result<Box<dyn Source>> {
-    let mut opening = Opening::new(device, options, filter)?;
-    opening.bind(options.fanout)?;
-    Ok(Box::new(opening.start()?))
-}
-
-/// Opens `count` captures that share the device's packets.
-pub(crate) fn open_fanout(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
     count: usize,
-) -> Result<Vec<Box<dyn Source>>> {
-    let mut fanout = options.fanout.unwrap_or_default();
+) -> Result<Readers> {
+    let mut options = options.clone();
+    if count > 1 {
+        options.fanout.get_or_insert_default();
+        options.buffer /= count as u64;
+        // A block that is not full yet is older then than the wait.
+        options.timeout = options.timeout.min(options.wait.unwrap_or(options.timeout));
+    }
     let mut bound = Vec::new();
-    for _ in 0..count {
-        let mut opening = Opening::new(device, options, filter)?;
-        opening.bind(Some(fanout))?;
-        fanout.group = opening.ring.fanout_group();
+    for _ in 0..count.max(1) {
+        let mut opening = Opening::new(device, &options, filter)?;
+        opening.bind(options.fanout)?;
+        if let Some(fanout) = &mut options.fanout {
+            fanout.group = opening.ring.fanout_group();
+        }
         bound.push(opening);
     }
     // Until all have joined, each would get the share of the missing ones too.
-    bound
+    let started = bound
         .into_iter()
-        .map(|opening| Ok(Box::new(opening.start()?) as Box<dyn Source>))
-        .collect()
+        .map(|opening| Ok(Box::new(opening.start()?) as Box<dyn Source>));
+    let sources = started.collect::<Result<_>>()?;
+    Ok(Readers { sources, tap: None })
 }
 
 /// The filter as a packet socket gets it: the instructions that the kernel runs, and what is left to do here.
@@ -175,6 +174,7 @@ struct Opening {
     netlink: Netlink,
     target: Target,
     given: String,
+    choice: Option<String>,
     options: CaptureOptions,
     plan: SocketFilter,
     interface: Interface,
@@ -221,6 +221,7 @@ impl Opening {
             netlink,
             target,
             given,
+            choice: device.choice(),
             options,
             plan,
             interface,
@@ -246,6 +247,7 @@ impl Opening {
             waker,
             netlink,
             target,
+            choice,
             interface,
             options,
             plan,
@@ -259,6 +261,7 @@ impl Opening {
         Ok(PacketSource {
             ring,
             waker,
+            choice,
             scope: target.scope(),
             link: (interface.link_type, layer),
             retire_timeout: Duration::from_millis(retire_timeout_ms(&options).into()),
@@ -435,7 +438,7 @@ pub(super) fn describe(source: &PacketSource) -> Description {
     }
     Description {
         engine: "packet",
-        choice: None,
+        choice: source.choice.clone(),
         device: source.ring.device().to_owned(),
         link_types: vec![source.link.0],
         hook: "AF_PACKET (after ingress XDP, before tc ingress; after tc egress)",

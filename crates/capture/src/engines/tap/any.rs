@@ -161,6 +161,7 @@ pub(super) fn open(
     let history = WaitHistory::new(rings.rings.len());
     let mut source = TapSource {
         engine: "tcx",
+        choice: device.choice(),
         bound: Bound::ANY,
         device: DEVICE.to_owned(),
         kernel: kernel.clone(),

@@ -21,7 +21,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
     let count = u32::try_from(rings.rings.len()).unwrap_or(u32::MAX);
     Description {
         engine: source.engine,
-        choice: None,
+        choice: source.choice.clone(),
         device: source.device.clone(),
         link_types,
         hook: hook_name(hooks, stolen),

@@ -61,7 +61,7 @@ use crate::source::Delivery;
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
 use chain::ChainWatch;
-pub(crate) use open::{open_stealing, open_tcx, open_xdp, refuse_fanout};
+pub(crate) use open::{open_stealing, open_tcx, open_xdp};
 use plan::{Bound, Form, Programs};
 use polls::Polls;
 use program::Maps;
@@ -99,6 +99,8 @@ impl Polled {
 /// A capture by this engine.
 struct TapSource {
     engine: &'static str,
+    /// Why this engine was chosen, where the device names none.
+    choice: Option<String>,
     device: String,
     bound: Bound,
     kernel: Kernel,
@@ -450,10 +452,6 @@ impl Source for TapSource {
             return &[Capability::NET_ADMIN];
         }
         self.attached.required_capabilities()
-    }
-
-    fn split_readers(&mut self, readers: usize, wait: Duration) -> Result<Vec<Box<dyn Source>>> {
-        self.give_away(readers, wait)
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {

@@ -29,6 +29,7 @@ use crate::hook::{
     StampReader, Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
+use crate::readers::Readers;
 use crate::{Error, Filter, Result, Source};
 
 /// `IFF_UP` (netdevice(7)).
@@ -39,8 +40,9 @@ pub(crate) fn open_tcx(
     device: &Device<'_>,
     options: &CaptureOptions,
     filter: Option<&Filter>,
-) -> Result<Box<dyn Source>> {
-    open("tcx", HookChoice::Tcx, device, options, filter)
+    count: usize,
+) -> Result<Readers> {
+    open(("tcx", HookChoice::Tcx), device, options, filter, count)
 }
 
 /// Opens a tap at XDP.
@@ -48,11 +50,12 @@ pub(crate) fn open_xdp(
     device: &Device<'_>,
     options: &CaptureOptions,
     filter: Option<&Filter>,
-) -> Result<Box<dyn Source>> {
+    count: usize,
+) -> Result<Readers> {
     if options.direction == Direction::Out {
         return Err(OptionError::SentAtXdp.into());
     }
-    open("xdp", HookChoice::Xdp, device, options, filter)
+    open(("xdp", HookChoice::Xdp), device, options, filter, count)
 }
 
 /// Opens a tap where packets can be stolen best.
@@ -60,32 +63,48 @@ pub(crate) fn open_stealing(
     device: &Device<'_>,
     options: &CaptureOptions,
     filter: Option<&Filter>,
-) -> Result<Box<dyn Source>> {
-    open("xdp", HookChoice::Automatic, device, options, filter)
-}
-
-/// A tap has one reader.
-pub(crate) fn refuse_fanout(
-    device: &Device<'_>,
-    _: &CaptureOptions,
-    _: Option<&Filter>,
-    _: usize,
-) -> Result<Vec<Box<dyn Source>>> {
-    let engine = device.engine().name;
-    Err(OptionError::SharedTap { engine }.into())
+    count: usize,
+) -> Result<Readers> {
+    let where_it_can = ("xdp", HookChoice::Automatic);
+    open(where_it_can, device, options, filter, count)
 }
 
 fn open(
-    engine: &'static str,
-    choice: HookChoice,
+    way: (&'static str, HookChoice),
     device: &Device<'_>,
     options: &CaptureOptions,
     filter: Option<&Filter>,
-) -> Result<Box<dyn Source>> {
+    count: usize,
+) -> Result<Readers> {
+    if count < 2 {
+        return Ok(Readers::of_one(open_one(way, device, options, filter)?));
+    }
+    let own = CaptureOptions {
+        wait: None,
+        ..options.clone()
+    };
+    let mut tap = open_one(way, device, &own, filter)?;
+    let sources = tap.give_away(count, options.wait.unwrap_or(options.timeout))?;
+    if sources.is_empty() {
+        return Ok(Readers::of_one(tap));
+    }
+    let tap: Option<Box<dyn Source>> = Some(Box::new(tap));
+    Ok(Readers { sources, tap })
+}
+
+fn open_one(
+    (engine, choice): (&'static str, HookChoice),
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+) -> Result<TapSource> {
     options.validate()?;
+    if options.fanout.is_some() {
+        return Err(OptionError::SharedTap { engine }.into());
+    }
     if device.name == "any" {
         return match choice {
-            HookChoice::Tcx => Ok(Box::new(super::any::open(device, options, filter)?)),
+            HookChoice::Tcx => super::any::open(device, options, filter),
             _ => Err(OptionError::AnyAtTap { engine }.into()),
         };
     }
@@ -108,7 +127,7 @@ fn open(
         let asked = AdapterClock::ask(device, &opening.device, choice)?;
         opening.adapter_clock = Some(asked);
     }
-    Ok(Box::new(opening.attach(choice, options, filter)?))
+    opening.attach(choice, options, filter)
 }
 
 /// The device with what programs at that hook take.
@@ -171,6 +190,7 @@ fn named(error: Error, device: &Device<'_>) -> Error {
 /// A tap on the way.
 struct Opening {
     engine: &'static str,
+    choice: Option<String>,
     kernel: Kernel,
     device: HookDevice,
     target: Target,
@@ -223,6 +243,7 @@ impl Opening {
             .transpose()?;
         Ok(Self {
             engine,
+            choice: device.choice(),
             kernel,
             target,
             netlink,
@@ -288,6 +309,7 @@ impl Opening {
         let may_be_robbed = may_be_robbed(&attached);
         Ok(TapSource {
             engine: engine_of(&attached, self.engine),
+            choice: self.choice,
             bound,
             home: self.device.home,
             receive_stamps: switched_on,

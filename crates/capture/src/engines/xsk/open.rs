@@ -19,16 +19,18 @@ use crate::engines::interface::Target;
 use crate::engines::{Device, Host};
 use crate::hook::{self, HookChoice, HookDevice, StealHazard, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
-use crate::{Description, Error, Filter, Result, Source};
+use crate::readers::Readers;
+use crate::{Description, Error, Filter, Result};
 
 const ENGINE: &str = "xsk";
 
-/// Opens a capture.
+/// Opens a capture, which has one reader.
 pub(crate) fn open(
     device: &Device<'_>,
     options: &CaptureOptions,
     filter: Option<&Filter>,
-) -> Result<Box<dyn Source>> {
+    _: usize,
+) -> Result<Readers> {
     options.validate()?;
     check(device, options)?;
     let found = find(device)?;
@@ -58,7 +60,7 @@ pub(crate) fn open(
     let mut interface = target.description(found.link_type, options.snaplen);
     interface.filter = filter.map(Filter::for_file);
     let clock = Clock::watch(&host.wall)?;
-    Ok(Box::new(SocketSource {
+    Ok(Readers::of_one(SocketSource {
         notes: notes(&members, &hazards, is_aggregate),
         offset: offset_of(opener.clock, &clock),
         naps: Naps::new(fewest_frames(&members), options),

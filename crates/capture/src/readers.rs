@@ -1,0 +1,63 @@
+//! A capture that several threads read.
+
+use ringtap_sys::privileges::Capability;
+
+use crate::{Result, Source, Stats, Waker};
+
+/// A capture that several threads read; [`crate::open_readers`] opens it.
+pub struct Readers {
+    /// One source for each thread, at least one.
+    pub sources: Vec<Box<dyn Source>>,
+    /// The tap that the sources have their rings of, where they have; it hands out no packets itself. One
+    /// thread calls its [`Source::next`] on and on: that wakes the readers, and reports what befalls the
+    /// interface.
+    pub tap: Option<Box<dyn Source>>,
+}
+
+impl Readers {
+    pub(crate) fn of_one(source: impl Source + 'static) -> Self {
+        Self {
+            sources: vec![Box::new(source)],
+            tap: None,
+        }
+    }
+
+    /// Returns the source that describes the capture.
+    #[must_use]
+    pub fn first(&self) -> &dyn Source {
+        match &self.tap {
+            Some(tap) => &**tap,
+            None => &*self.sources[0],
+        }
+    }
+
+    /// Returns what ends the waits of all.
+    #[must_use]
+    pub fn wakers(&self) -> Vec<Waker> {
+        self.all().map(|source| source.waker()).collect()
+    }
+
+    /// Returns the capabilities that the process must keep for all, as [`Source::required_capabilities`].
+    #[must_use]
+    pub fn required_capabilities(&self) -> Vec<Capability> {
+        let all = self.all().flat_map(|source| source.required_capabilities());
+        all.copied().collect()
+    }
+
+    /// Returns the counters of all together.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::stats`].
+    pub fn stats(&mut self) -> Result<Stats> {
+        if let Some(tap) = &mut self.tap {
+            return tap.stats();
+        }
+        let all: Result<Vec<_>> = self.sources.iter_mut().map(|one| one.stats()).collect();
+        Ok(Stats::of_all(all?))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Box<dyn Source>> {
+        self.tap.iter().chain(&self.sources)
+    }
+}
