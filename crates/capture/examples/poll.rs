@@ -16,7 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut fds: Vec<RawFd> = Vec::new();
     for device in &devices {
         let mut source = open(device, &CaptureOptions::default(), None)?;
-        fds.push(source.poll_fd()?.ok_or("the engine has no descriptor")?);
+        let polling = source.polling().ok_or("the engine has no descriptor")?;
+        fds.push(polling.fd()?);
         sources.push(source);
     }
     let end = Instant::now() + Duration::from_secs(5);

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Delivery, Error, Next, open};
+use ringtap_capture::{CaptureOptions, Change, Delivery, Error, Next, open};
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
@@ -24,7 +24,7 @@ fn main() -> Result<(), Error> {
         timeout: Duration::from_millis(20),
         immediate: false,
     };
-    if let Err(error) = source.set_delivery(sooner) {
+    if let Err(error) = source.change(Change::Delivery(sooner)) {
         eprintln!("{error}");
     }
     let (mut blocks, mut packets, mut bytes) = (0_u64, 0_u64, 0_u64);

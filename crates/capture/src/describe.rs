@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ringtap_packet::LinkType;
+use ringtap_sys::privileges::Capability;
 
 use crate::options::{Direction, TimestampSource};
 
@@ -41,6 +42,9 @@ pub struct Description {
     pub filter: FilterPlace,
     /// The fanout group that packets are shared in.
     pub fanout_group: Option<u16>,
+    /// The capabilities that the process must keep, so that the source can remove at the end what the kernel
+    /// does not remove with the process (see [`crate::hook`]). Most sources need none.
+    pub required_capabilities: &'static [Capability],
     /// What differs from what was asked for, and other things worth knowing.
     pub notes: Vec<Note>,
     /// What the source cannot see.

@@ -36,7 +36,9 @@ pub use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 pub use ringtap_savefile::{
     BarePackets, Interface, Item, MapFile, Mapped, ReadError, ReadOptions, Visitor,
 };
-pub use source::{Companion, Delivery, Next, PROGRAM_PARTS, ProgramPart, Source, Waker};
+pub use source::{
+    Change, Companion, Delivery, Next, PROGRAM_PARTS, Polling, ProgramPart, Source, Waker,
+};
 pub use stats::{Dropped, Stats};
 
 /// Reads a list of processors in the kernel's form, such as `0-3,5`.

@@ -136,7 +136,7 @@ pub struct CaptureOptions {
     pub cpus: Vec<usize>,
     /// Ask about once a second whether another program was put before the capture's at a tcx chain, and
     /// report it ([`crate::Error::Overtaken`]). The kernel tells it to the device's network namespace and
-    /// those with `CAP_NET_ADMIN` only, which [`crate::Source::required_capabilities`] then has among the rights to keep.
+    /// those with `CAP_NET_ADMIN` only, which [`crate::Description::required_capabilities`] then has among the rights to keep.
     pub watch_chain: bool,
     /// The capture is studied, not used: its programs in the kernel go as far as this only, at the taps
     /// and in packet sockets, and [`crate::Source::programs`] tells the parts of the taps'.

@@ -37,10 +37,11 @@ impl Readers {
         self.all().map(|source| source.waker()).collect()
     }
 
-    /// Returns the capabilities that the process must keep for all, as [`Source::required_capabilities`].
+    /// Returns the capabilities that the process must keep for all, as [`crate::Description::required_capabilities`].
     #[must_use]
     pub fn required_capabilities(&self) -> Vec<Capability> {
-        let all = self.all().flat_map(|source| source.required_capabilities());
+        let all = self.all().map(|source| source.describe());
+        let all = all.flat_map(|description| description.required_capabilities);
         all.copied().collect()
     }
 

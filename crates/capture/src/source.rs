@@ -7,9 +7,8 @@ use std::time::Duration;
 use ringtap_savefile::{Interface, Item};
 use ringtap_sys::bpf::Program;
 pub use ringtap_sys::eventfd::Waker;
-use ringtap_sys::privileges::Capability;
 
-use crate::{Block, Description, Direction, Filter, LinkType, Result, Stats};
+use crate::{Block, Description, Direction, Error, Filter, LinkType, Result, Stats};
 
 /// A source of packets: a live capture or a file.
 pub trait Source: Send {
@@ -55,51 +54,13 @@ pub trait Source: Send {
     /// The filter cannot be compiled for the source's link type; the old one then stays.
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()>;
 
-    /// Changes when packets are handed over, while the source runs.
+    /// Changes something else while the source runs.
     ///
     /// # Errors
     ///
-    /// A value that cannot be; [`crate::Error::FixedAtOpening`] where the engine cannot change it.
-    fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
-        let _ = delivery;
-        let what = "when packets are handed over";
-        Err(crate::Error::FixedAtOpening { what })
-    }
-
-    /// Changes the memory for packets that wait to be read, in bytes, while the source runs. Packets
-    /// that wait already stay, and come first.
-    ///
-    /// # Errors
-    ///
-    /// There is no memory, or the right to make it was given up;
-    /// [`crate::Error::FixedAtOpening`] where the engine cannot change it.
-    fn set_buffer(&mut self, bytes: u64) -> Result<()> {
-        let _ = bytes;
-        let what = "the buffer";
-        Err(crate::Error::FixedAtOpening { what })
-    }
-
-    /// Changes which way packets must go, while the source runs.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::FixedAtOpening`] where the engine cannot change it.
-    fn set_direction(&mut self, direction: Direction) -> Result<()> {
-        let _ = direction;
-        let what = "the direction";
-        Err(crate::Error::FixedAtOpening { what })
-    }
-
-    /// Changes what packets begin with, where there is a choice, while the source runs: the versions
-    /// of Linux cooked headers. The filter stays.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::FixedAtOpening`] where there is no such choice.
-    fn set_link_type(&mut self, link_type: LinkType) -> Result<()> {
-        let _ = link_type;
-        let what = "the link type";
-        Err(crate::Error::FixedAtOpening { what })
+    /// An invalid value, or no memory; [`crate::Error::FixedAtOpening`] if the engine cannot change it.
+    fn change(&mut self, change: Change) -> Result<()> {
+        Err(change.refused())
     }
 
     /// What can be asked of the source while a block is borrowed, and by other threads; nothing where
@@ -108,34 +69,8 @@ pub trait Source: Send {
         None
     }
 
-    /// Returns a descriptor that poll(2) finds readable when [`Source::try_next`] has packets, as long as
-    /// it is called until it has none; `None` if the engine has no such descriptor. The source owns it.
-    ///
-    /// # Errors
-    ///
-    /// The descriptor could not be made ready.
-    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
-        Ok(None)
-    }
-
-    /// Makes the descriptor of [`Source::poll_fd`] unreadable where no packets are left, as another
-    /// [`Source::try_next`] would: to be called when every packet that was handed out has been read, and
-    /// its block was dropped. `has_more` where the caller has packets of its own left, for which the
-    /// descriptor is to be readable; an engine whose blocks can be kept ([`crate::Block::keep`]) need not
-    /// look at it.
-    fn settle(&mut self, has_more: bool) {
-        let _ = has_more;
-    }
-
-    /// Returns the capabilities that the process must keep, so that the source can remove at the end what
-    /// the kernel does not remove with the process (see [`crate::hook`]). Most sources need none.
-    fn required_capabilities(&self) -> &'static [Capability] {
-        &[]
-    }
-
-    /// Returns how often to call [`Source::try_next`] even if the descriptor of [`Source::poll_fd`] is not
-    /// readable: some changes raise no event, such as an interface that goes away. `None` if all do.
-    fn poll_interval(&self) -> Option<Duration> {
+    /// Returns what poll(2) needs to wait for packets; `None` if the engine has no descriptor for that.
+    fn polling(&mut self) -> Option<&mut dyn Polling> {
         None
     }
 
@@ -192,6 +127,29 @@ impl ProgramPart {
     }
 }
 
+/// The side of a source that is waited for by poll(2).
+pub trait Polling {
+    /// Returns a descriptor that poll(2) finds readable when [`Source::try_next`] has packets, as long as
+    /// it is called until it has none. The source owns it.
+    ///
+    /// # Errors
+    ///
+    /// The descriptor could not be made ready.
+    fn fd(&mut self) -> Result<RawFd>;
+
+    /// Makes the descriptor unreadable where no packets are left, as another [`Source::try_next`] would: to
+    /// be called when every packet that was handed out has been read, and its block was dropped. `has_more`
+    /// where the caller has packets of its own left, for which the descriptor is to be readable; an engine
+    /// whose blocks can be kept ([`crate::Block::keep`]) need not look at it.
+    fn settle(&mut self, has_more: bool) {
+        let _ = has_more;
+    }
+
+    /// Returns how often to call [`Source::try_next`] even if the descriptor is not readable: some changes
+    /// raise no event, such as an interface that goes away. `None` if all do.
+    fn interval(&self) -> Option<Duration>;
+}
+
 /// The side of a source that needs no exclusive access to it.
 pub trait Companion: Send + Sync {
     /// As [`Source::stats`].
@@ -208,6 +166,34 @@ pub trait Companion: Send + Sync {
     ///
     /// The system refuses.
     fn send(&self, frame: &[u8]) -> Result<usize>;
+}
+
+/// What can be changed while a source runs, beside its filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// When packets are handed over.
+    Delivery(Delivery),
+    /// The memory for packets that wait to be read, in bytes. Packets that wait already stay, and come first.
+    Buffer(u64),
+    /// Which way packets must go. Packets that wait were captured with the direction before.
+    Direction(Direction),
+    /// What packets begin with, where there is a choice: the versions of Linux cooked headers. The filter
+    /// stays.
+    LinkType(LinkType),
+}
+
+impl Change {
+    /// Returns the error of an engine that cannot make the change.
+    pub(crate) const fn refused(self) -> Error {
+        let what = match self {
+            Self::Delivery(_) => "when packets are handed over",
+            Self::Buffer(_) => "the buffer",
+            Self::Direction(_) => "the direction",
+            Self::LinkType(_) => "the link type",
+        };
+        Error::FixedAtOpening { what }
+    }
 }
 
 /// When packets are handed over; as the fields of [`crate::CaptureOptions`] with these names.

@@ -148,6 +148,15 @@ impl BorrowedBlock {
         // SAFETY: this value owns the source, and nothing borrows it any more.
         unsafe { self.source.as_mut() }
     }
+
+    /// Gives the block back, and settles what poll(2) finds of the source ([`Polling::settle`]).
+    ///
+    /// [`Polling::settle`]: ringtap_capture::Polling::settle
+    pub(crate) fn settle(&mut self, has_more: bool) {
+        if let Some(polling) = self.source().polling() {
+            polling.settle(has_more);
+        }
+    }
 }
 
 impl Drop for BorrowedBlock {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use ringtap_capture::devices;
 use ringtap_capture::{
-    CaptureOptions, Companion, Direction, Error, LinkType, Precision, Source, Stats,
-    TimestampSource,
+    CaptureOptions, Change, Companion, Direction, Error, LinkType, Polling, Precision, Source,
+    Stats, TimestampSource,
 };
 use ringtap_send::Sender;
 
@@ -70,11 +70,13 @@ impl Live {
         {
             reading.set_aside();
             let source = reading.borrowed.source();
-            let made = source.poll_fd().ok().flatten();
-            if !reading.backlog.is_empty() {
-                source.settle(true);
+            if let Some(polling) = source.polling() {
+                let made = polling.fd().unwrap_or(-1);
+                if !reading.backlog.is_empty() {
+                    polling.settle(true);
+                }
+                self.selectable.store(made, Ordering::Release);
             }
-            self.selectable.store(made.unwrap_or(-1), Ordering::Release);
         }
         self.selectable()
     }
@@ -188,14 +190,13 @@ fn start(
         COOKED_V2 => vec![COOKED_V1, COOKED_V2],
         _ => Vec::new(),
     };
-    if dlt == COOKED_V2 && source.set_link_type(LinkType::LINUX_SLL).is_ok() {
+    if dlt == COOKED_V2 && source.change(Change::LinkType(LinkType::LINUX_SLL)).is_ok() {
         dlt = COOKED_V1;
     }
     // A tap that is polled rings for every packet; it is only asked for what a program asks for.
-    let poll_fd = match description.engine {
-        "packet" => source.poll_fd().map_err(|error| refusal(&error))?,
-        _ => None,
-    };
+    let polling = source.polling().filter(|_| description.engine == "packet");
+    let poll_fd = polling.map(Polling::fd).transpose();
+    let poll_fd = poll_fd.map_err(|error| refusal(&error))?;
     let memory = description.memory;
     let timeout = options.wait.unwrap_or(options.timeout).min(options.timeout);
     let live = Live {
@@ -294,7 +295,7 @@ pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> 
     let Some(reading) = &mut *guard else {
         return Ok(());
     };
-    let changed = reading.borrowed.source().set_link_type(wanted);
+    let changed = reading.borrowed.source().change(Change::LinkType(wanted));
     changed.map_err(|error| error.to_string())?;
     // The copied packets have the former header, too.
     reading.backlog.clear();
@@ -310,7 +311,8 @@ fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
     };
     // Waiting packets may have any direction.
     reading.set_aside();
-    match reading.borrowed.source().set_direction(direction) {
+    let change = Change::Direction(direction);
+    match reading.borrowed.source().change(change) {
         Ok(()) => reading.direction = None,
         Err(Error::FixedAtOpening { .. }) => reading.direction = Some(direction),
         Err(error) => return handle.fail(error),

@@ -81,7 +81,7 @@ impl Reading {
     fn settle(&mut self) {
         if self.borrowed.is_spent() {
             let has_more = !self.backlog.is_empty();
-            self.borrowed.source().settle(has_more);
+            self.borrowed.settle(has_more);
         }
     }
 
@@ -410,7 +410,11 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
         // A source without a descriptor has waited already; but a cancelled thread must end here.
         descriptors: [live.selectable(), waker],
         limit: match live.selectable() {
-            0.. => reading.borrowed.source().poll_interval(),
+            0.. => reading
+                .borrowed
+                .source()
+                .polling()
+                .and_then(|it| it.interval()),
             _ => Some(Duration::ZERO),
         },
     }))

@@ -128,7 +128,7 @@ impl Reading {
         while let Some(packet) = self.borrowed.next() {
             self.backlog.push(&packet);
         }
-        self.borrowed.source().settle(!self.backlog.is_empty());
+        self.borrowed.settle(!self.backlog.is_empty());
     }
 
     /// Drops the copied packets that the program rejects.

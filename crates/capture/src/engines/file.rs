@@ -311,6 +311,7 @@ impl Source for FileSource {
             delivery_bound: None,
             filter,
             fanout_group: None,
+            required_capabilities: &[],
             notes: Vec::new(),
             blind: Vec::new(),
         }

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use ringtap_capture::{
-    CaptureOptions, Filter, FilterPlace, LinkType, ReadOptions, Source, open_file,
+    CaptureOptions, Change, Filter, FilterPlace, LinkType, ReadOptions, Source, open_file,
 };
 use ringtap_testkit::netns::VethPair;
 
@@ -133,7 +133,8 @@ pub(crate) fn any_filters_as_a_file_would() {
         let mut source = open_in(&pair.right.namespace, "any", &prompt(), None);
         // The tap at all interfaces has one header only.
         if source.interfaces()[0].link_type != link_type {
-            source.set_link_type(link_type).expect("another header");
+            let change = source.change(Change::LinkType(link_type));
+            change.expect("another header");
         }
         let filter = filter.map(Filter::new);
         source.set_filter(filter.as_ref()).expect("a filter");

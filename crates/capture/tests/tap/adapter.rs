@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Clock, Error, Filter, Host, KernelClock, Mode, Note, Source, TimestampSource,
-    open_on,
+    CaptureOptions, Change, Clock, Error, Filter, Host, KernelClock, Mode, Note, Source,
+    TimestampSource, open_on,
 };
 use ringtap_sys::bpf::{Kernel, Program, ProgramKind, ProgramRun};
 use ringtap_sys::receive_stamps::Stamper;
@@ -167,7 +167,7 @@ pub(crate) fn reloads_from_another_namespace() {
         tagged
     };
     source.set_filter(Some(&Filter::new("vlan 5"))).unwrap();
-    source.set_buffer(1 << 20).unwrap();
+    source.change(Change::Buffer(1 << 20)).unwrap();
     for i in 0..10 {
         injector.send(&frame(i, 60)).unwrap();
         injector.send(&tagged(i)).unwrap();

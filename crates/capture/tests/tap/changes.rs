@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Delivery, Filter, Next};
+use ringtap_capture::{CaptureOptions, Change, Delivery, Filter, Next};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{drain, frame, injector, number, numbers, patience, prompt, tap};
@@ -75,7 +75,9 @@ pub(crate) fn the_buffer_in_a_flood() {
     let mut seen = Vec::new();
     let begin = Instant::now();
     for round in 0..20 {
-        source.set_buffer((16 << 20) << (round % 3)).unwrap();
+        source
+            .change(Change::Buffer((16 << 20) << (round % 3)))
+            .unwrap();
         for _ in 0..5 {
             if let Next::Block(block) = source.next().unwrap() {
                 seen.extend(block.packets().map(|packet| number(packet.data)));
@@ -101,7 +103,7 @@ pub(crate) fn delivery() {
         timeout: Duration::from_millis(400),
         immediate: false,
     };
-    source.set_delivery(long).unwrap();
+    source.change(Change::Delivery(long)).unwrap();
     injector.send(&frame(1, 60)).unwrap();
     let begin = Instant::now();
     assert!(matches!(source.next().unwrap(), Next::Block(_)));
@@ -111,7 +113,7 @@ pub(crate) fn delivery() {
         immediate: true,
         ..long
     };
-    source.set_delivery(at_once).unwrap();
+    source.change(Change::Delivery(at_once)).unwrap();
     injector.send(&frame(2, 60)).unwrap();
     let begin = Instant::now();
     assert!(matches!(source.next().unwrap(), Next::Block(_)));
@@ -120,5 +122,5 @@ pub(crate) fn delivery() {
         timeout: Duration::ZERO,
         ..long
     };
-    assert!(source.set_delivery(wrong).is_err());
+    assert!(source.change(Change::Delivery(wrong)).is_err());
 }

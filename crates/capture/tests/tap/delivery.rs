@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Error, Host, Next, Precision, Source, open_on};
+use ringtap_capture::{CaptureOptions, Change, Error, Host, Next, Precision, Source, open_on};
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::sched::{online_cpus, set_affinity};
 use ringtap_testkit::alloc;
@@ -137,7 +137,7 @@ fn share_the_buffer(host: &Host) {
         let device = format!("{engine}:{}", pair.right.device);
         let mut source = pair.right.run(|| {
             let mut source = open_on(host, &device, &options, None).unwrap();
-            source.set_buffer(options.buffer).unwrap();
+            source.change(Change::Buffer(options.buffer)).unwrap();
             source
         });
         let sender = |(index, &cpu): (usize, &usize)| {
@@ -360,7 +360,7 @@ pub(crate) fn rings_who_polls() {
         ..CaptureOptions::default()
     };
     let mut source = tap("tcx", &pair.right, &options);
-    let fd = source.poll_fd().unwrap().unwrap();
+    let fd = source.polling().unwrap().fd().unwrap();
     let mut set = ReadSet::default();
     let mut is_readable = |patience| {
         let ready = set.wait_by_number(std::iter::once(fd), patience);

@@ -262,7 +262,10 @@ pub(crate) fn clsact_stands_in_for_tcx() {
             notes.clone().any(|note| note.contains("tcx")),
             "{description}"
         );
-        assert_eq!(source.required_capabilities(), [Capability::NET_ADMIN]);
+        assert_eq!(
+            source.describe().required_capabilities,
+            [Capability::NET_ADMIN]
+        );
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         injector(&pair.right).send(&frame(2, 60)).unwrap();
         let seen = drain(&mut *source, 2);
@@ -489,7 +492,10 @@ pub(crate) fn tells_of_a_cut_chain() {
         ..prompt()
     };
     let mut source = tap("tcx", &pair.right, &options);
-    assert_eq!(source.required_capabilities(), [Capability::NET_ADMIN]);
+    assert_eq!(
+        source.describe().required_capabilities,
+        [Capability::NET_ADMIN]
+    );
     for round in 0..2 {
         let cutter = cut_chain(&pair.right).unwrap();
         let told = pair.right.run(|| first_error(&mut *source, patience()));

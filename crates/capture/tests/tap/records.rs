@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Clock, KernelClock, Next, PacketFlags, Precision, SampleMode, Timestamp,
+    CaptureOptions, Change, Clock, KernelClock, Next, PacketFlags, Precision, SampleMode, Timestamp,
 };
 use ringtap_testkit::netns::{VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Target};
@@ -418,7 +418,9 @@ pub(crate) fn polls_have_a_stamp_each() {
         assert!((before..=after).contains(&packet.timestamp));
     }
     // So are not these; rings that were exchanged are left nevertheless.
-    pair.right.run(|| source.set_buffer(32 << 20)).unwrap();
+    pair.right
+        .run(|| source.change(Change::Buffer(32 << 20)))
+        .unwrap();
     let packets = 20_000;
     let frames = LiveFrames::new(&frame(1, 60), Target::OutOf(&pair.left)).unwrap();
     frames.send(packets).unwrap();

@@ -3,7 +3,7 @@
 
 use std::ffi::c_int;
 
-use ringtap_capture::Delivery;
+use ringtap_capture::{Change, Delivery};
 
 use crate::boundary::export;
 use crate::handle::{Pcap, lock};
@@ -43,7 +43,7 @@ fn set_buffer(handle: &Pcap, bytes: c_int) -> c_int {
     }
     change(handle, |source, live| {
         source
-            .set_buffer(wanted)
+            .change(Change::Buffer(wanted))
             .map_err(|error| error.to_string())?;
         lock(&live.options).buffer = wanted;
         Ok(())
@@ -66,7 +66,7 @@ fn set_min_to_copy(handle: &Pcap, bytes: c_int) -> c_int {
             immediate: options.immediate,
         };
         source
-            .set_delivery(delivery)
+            .change(Change::Delivery(delivery))
             .map_err(|error| error.to_string())?;
         options.min_to_copy = wanted;
         Ok(())

@@ -146,7 +146,7 @@ fn end(
 /// Gives up what the capture needs no more. What has threads of the kernel receive packets needs to find
 /// them at the end, and the right to put them back.
 fn relinquish(rights: &Rights, source: &dyn Source, receiving: bool) -> Result<(), DumpError> {
-    let mut keep = source.required_capabilities().to_vec();
+    let mut keep = source.describe().required_capabilities.to_vec();
     let mut needs = Needs::of_devices();
     if receiving {
         keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);

@@ -39,12 +39,12 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     let filter = Filter::new(EXPRESSION);
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut source = open(&args.interface, &options, Some(&filter))?;
-    rights.relinquish(source.required_capabilities(), Needs::of_devices())?;
+    let description = source.describe();
+    rights.relinquish(description.required_capabilities, Needs::of_devices())?;
     let requests = Requests::default();
     requests
         .watch(vec![source.waker()])
         .map_err(Failure::Signals)?;
-    let description = source.describe();
     notice(format_args!(
         "receiving on {} (engine {})",
         description.device, description.engine

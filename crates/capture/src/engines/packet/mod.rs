@@ -31,16 +31,13 @@ use std::time::{Duration, Instant};
 use ringtap_savefile::Interface;
 use ringtap_sys::packet::{Endpoint, LinkLayer, Ring};
 use ringtap_sys::poll::{self, Interest};
-use ringtap_sys::privileges::Capability;
 
 use crate::describe::FilterPlace;
 use crate::engines::interface::{InterfaceLosses, Scope};
 use crate::filter::FilterTable;
-use crate::options::{CaptureOptions, Direction};
-use crate::source::Companion;
-use crate::{
-    Block, Description, Dropped, Error, Filter, LinkType, Next, Result, Source, Stats, Waker,
-};
+use crate::options::CaptureOptions;
+use crate::source::{Change, Companion, Polling};
+use crate::{Block, Description, Dropped, Filter, LinkType, Next, Result, Source, Stats, Waker};
 use open::SocketFilter;
 pub(crate) use open::{explain, open};
 use state::State;
@@ -231,6 +228,24 @@ impl PacketSource {
         }
     }
 
+    /// Has packets begin with that link type, another version of the cooked header; returns whether they do.
+    fn set_cooked(&mut self, link_type: LinkType) -> bool {
+        if link_type == self.link.0 {
+            return true;
+        }
+        let layer = match link_type {
+            LinkType::LINUX_SLL => LinkLayer::CookedV1,
+            LinkType::LINUX_SLL2 => LinkLayer::CookedV2,
+            _ => return false,
+        };
+        let is_set = self.ring.set_cooked(layer);
+        if is_set {
+            self.link = (link_type, layer);
+            self.interfaces[0].link_type = link_type;
+        }
+        is_set
+    }
+
     /// Looks for a block without sleeping.
     fn spin(&self, duration: Duration) -> bool {
         const LOOKS_PER_CLOCK_READ: u32 = 64;
@@ -275,60 +290,44 @@ impl Source for PacketSource {
         self.waker.clone()
     }
 
-    fn required_capabilities(&self) -> &'static [Capability] {
-        if self.ring.must_undo() {
-            &[Capability::NET_ADMIN]
-        } else {
-            &[]
-        }
-    }
-
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
         let options = self.options.clone();
         self.attach(filter.cloned(), options)
     }
 
-    /// Packets that wait were captured with the direction before.
-    fn set_direction(&mut self, direction: Direction) -> Result<()> {
-        let options = CaptureOptions {
-            direction,
-            ..self.options.clone()
-        };
-        self.attach(self.wanted.clone(), options)
-    }
-
-    fn set_link_type(&mut self, link_type: LinkType) -> Result<()> {
-        let cooked = [LinkLayer::CookedV1, LinkLayer::CookedV2];
-        let layer = match link_type {
-            LinkType::LINUX_SLL => LinkLayer::CookedV1,
-            LinkType::LINUX_SLL2 => LinkLayer::CookedV2,
-            _ => self.link.1,
-        };
-        if link_type == self.link.0 {
-            return Ok(());
+    fn change(&mut self, change: Change) -> Result<()> {
+        match change {
+            Change::Direction(direction) => {
+                let options = CaptureOptions {
+                    direction,
+                    ..self.options.clone()
+                };
+                self.attach(self.wanted.clone(), options)
+            }
+            Change::LinkType(link_type) if self.set_cooked(link_type) => Ok(()),
+            other => Err(other.refused()),
         }
-        if !cooked.contains(&layer) || !self.ring.set_cooked(layer) {
-            let what = "the link type";
-            return Err(Error::FixedAtOpening { what });
-        }
-        self.link = (link_type, layer);
-        self.interfaces[0].link_type = link_type;
-        Ok(())
     }
 
     fn companion(&self) -> Option<Arc<dyn Companion>> {
         Some(Arc::clone(&self.companion) as _)
     }
 
-    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
-        Ok(Some(self.ring.as_fd().as_raw_fd()))
-    }
-
-    fn poll_interval(&self) -> Option<Duration> {
-        (self.state != State::Up).then(|| self.state.bound(Duration::MAX))
+    fn polling(&mut self) -> Option<&mut dyn Polling> {
+        Some(self)
     }
 
     fn describe(&self) -> Description {
         open::describe(self)
+    }
+}
+
+impl Polling for PacketSource {
+    fn fd(&mut self) -> Result<RawFd> {
+        Ok(self.ring.as_fd().as_raw_fd())
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        (self.state != State::Up).then(|| self.state.bound(Duration::MAX))
     }
 }

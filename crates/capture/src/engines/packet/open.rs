@@ -10,6 +10,7 @@ use ringtap_sys::packet::{
     Fanout, Geometry, GeometryError, GeometryRequest, Instruction, LinkLayer, Ring, RingOptions,
     TimestampSource, page_size,
 };
+use ringtap_sys::privileges::Capability;
 use ringtap_sys::{kernel, memory};
 
 use super::program::{accept, can_ignore_outgoing, cut_short, with_rules};
@@ -456,6 +457,11 @@ pub(super) fn describe(source: &PacketSource) -> Description {
         delivery_bound: Some(delivery_bound(&source.options, source.retire_timeout)),
         filter: source.filter.place.clone(),
         fanout_group: source.ring.fanout_group(),
+        required_capabilities: if source.ring.must_undo() {
+            &[Capability::NET_ADMIN]
+        } else {
+            &[]
+        },
         notes: source.notes.clone(),
         blind,
     }

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use ringtap_sys::bpf;
+use ringtap_sys::privileges::Capability;
+use ringtap_sys::receive_stamps::ReceiveStamps;
 
 use super::TapSource;
 use crate::describe::{self, Memory};
@@ -46,9 +48,18 @@ pub(super) fn describe(source: &TapSource) -> Description {
         }),
         filter: source.plan.place(),
         fanout_group: None,
+        required_capabilities: required_capabilities(source),
         notes: source.notes.clone(),
         blind: unseen(source, at_xdp),
     }
+}
+
+fn required_capabilities(source: &TapSource) -> &'static [Capability] {
+    let stamps = source.receive_stamps.as_ref();
+    if source.watches_chain() || stamps.is_some_and(ReceiveStamps::must_undo) {
+        return &[Capability::NET_ADMIN];
+    }
+    source.attached.required_capabilities()
 }
 
 fn direction(hooks: &[Hook]) -> Direction {

@@ -47,7 +47,6 @@ use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::poll::PollGroup;
-use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_sys::sched::wait_for_all_cpus;
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
@@ -57,7 +56,7 @@ use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::InterfaceLosses;
 use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
-use crate::source::Delivery;
+use crate::source::{Change, Delivery, Polling};
 use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
 use chain::ChainWatch;
@@ -133,7 +132,7 @@ struct TapSource {
     watch: LinkWatch,
     /// Whether an interface has changed that was not looked at since.
     changed: bool,
-    /// What somebody waits for by [`Source::poll_fd`]: the doorbell, and changes of interfaces and clock.
+    /// What somebody waits for by [`Polling::fd`]: the doorbell, and changes of interfaces and clock.
     polled: Option<Polled>,
     state: State,
     /// When a reader that does not sleep asked whether interfaces have changed.
@@ -309,6 +308,31 @@ impl TapSource {
     }
 }
 
+impl TapSource {
+    fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
+        let mut options = self.options.clone();
+        options.timeout = delivery.timeout;
+        options.min_to_copy = delivery.min_to_copy;
+        options.immediate = delivery.immediate;
+        options.validate()?;
+        self.options = options;
+        Ok(())
+    }
+
+    fn set_buffer(&mut self, bytes: u64) -> Result<()> {
+        self.refuse_while_shared("the buffer of a shared capture")?;
+        let record = program::largest_record(self.room);
+        let set = self.reader.current().again(&self.kernel, bytes, record);
+        let set = set.map_err(|source| HookError::of_bpf(&self.device, source))?;
+        let (geometry, maps) = (set.geometry(), self.maps(&set));
+        let plan = self.plan.clone();
+        self.replace_programs(&plan, geometry, maps)?;
+        self.options.buffer = bytes;
+        self.reader.succeed(set);
+        Ok(())
+    }
+}
+
 impl Source for TapSource {
     fn interfaces(&self) -> &[Interface] {
         &self.interfaces
@@ -387,40 +411,6 @@ impl Source for TapSource {
         Ok(self.deliver())
     }
 
-    /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
-    /// [`Source::try_next`] had none.
-    fn poll_fd(&mut self) -> Result<Option<RawFd>> {
-        let polled = match self.polled.take() {
-            Some(polled) => polled,
-            None => Polled::new([
-                self.doorbell.as_fd(),
-                self.watch.as_fd(),
-                self.clock.as_fd(),
-            ])?,
-        };
-        let fd = polled.group.as_fd().as_raw_fd();
-        self.polled = Some(polled);
-        if !self.reader.is_delivering() {
-            self.comes_while_armed();
-        }
-        Ok(Some(fd))
-    }
-
-    fn settle(&mut self, has_more: bool) {
-        let Some(polled) = &self.polled else {
-            return;
-        };
-        if has_more || self.reader.is_delivering() {
-            polled.has_more(true);
-        } else if self.reader.available() == 0 {
-            self.comes_while_armed();
-        }
-    }
-
-    fn poll_interval(&self) -> Option<Duration> {
-        self.polled.as_ref().map(|_| chain::ASK_EVERY)
-    }
-
     fn stats(&mut self) -> Result<Stats> {
         self.follow_clock()?;
         let counters = self.reader.counters();
@@ -446,14 +436,6 @@ impl Source for TapSource {
         self.waker.clone()
     }
 
-    fn required_capabilities(&self) -> &'static [Capability] {
-        let stamps = self.receive_stamps.as_ref();
-        if self.watches_chain() || stamps.is_some_and(ReceiveStamps::must_undo) {
-            return &[Capability::NET_ADMIN];
-        }
-        self.attached.required_capabilities()
-    }
-
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
         self.refuse_while_shared("the filter of a shared capture")?;
         let plan = self.plan_for(filter)?;
@@ -465,27 +447,16 @@ impl Source for TapSource {
         Ok(())
     }
 
-    fn set_delivery(&mut self, delivery: Delivery) -> Result<()> {
-        let mut options = self.options.clone();
-        options.timeout = delivery.timeout;
-        options.min_to_copy = delivery.min_to_copy;
-        options.immediate = delivery.immediate;
-        options.validate()?;
-        self.options = options;
-        Ok(())
+    fn change(&mut self, change: Change) -> Result<()> {
+        match change {
+            Change::Delivery(delivery) => self.set_delivery(delivery),
+            Change::Buffer(bytes) => self.set_buffer(bytes),
+            other => Err(other.refused()),
+        }
     }
 
-    fn set_buffer(&mut self, bytes: u64) -> Result<()> {
-        self.refuse_while_shared("the buffer of a shared capture")?;
-        let record = program::largest_record(self.room);
-        let set = self.reader.current().again(&self.kernel, bytes, record);
-        let set = set.map_err(|source| HookError::of_bpf(&self.device, source))?;
-        let (geometry, maps) = (set.geometry(), self.maps(&set));
-        let plan = self.plan.clone();
-        self.replace_programs(&plan, geometry, maps)?;
-        self.options.buffer = bytes;
-        self.reader.succeed(set);
-        Ok(())
+    fn polling(&mut self) -> Option<&mut dyn Polling> {
+        Some(self)
     }
 
     fn programs(&self) -> Result<Vec<Program>> {
@@ -494,5 +465,41 @@ impl Source for TapSource {
 
     fn describe(&self) -> Description {
         description::describe(self)
+    }
+}
+
+impl Polling for TapSource {
+    /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
+    /// [`Source::try_next`] had none.
+    fn fd(&mut self) -> Result<RawFd> {
+        let polled = match self.polled.take() {
+            Some(polled) => polled,
+            None => Polled::new([
+                self.doorbell.as_fd(),
+                self.watch.as_fd(),
+                self.clock.as_fd(),
+            ])?,
+        };
+        let fd = polled.group.as_fd().as_raw_fd();
+        self.polled = Some(polled);
+        if !self.reader.is_delivering() {
+            self.comes_while_armed();
+        }
+        Ok(fd)
+    }
+
+    fn settle(&mut self, has_more: bool) {
+        let Some(polled) = &self.polled else {
+            return;
+        };
+        if has_more || self.reader.is_delivering() {
+            polled.has_more(true);
+        } else if self.reader.available() == 0 {
+            self.comes_while_armed();
+        }
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        self.polled.as_ref().map(|_| chain::ASK_EVERY)
     }
 }

@@ -298,6 +298,7 @@ pub(super) fn describe(source: &SocketSource) -> Description {
         delivery_bound: Some(Duration::from_millis(1)),
         filter: source.plan.place(),
         fanout_group: None,
+        required_capabilities: &[],
         notes,
         blind: vec!["packets that the host sends"],
     }
