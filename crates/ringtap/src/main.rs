@@ -13,6 +13,7 @@ mod flow;
 mod generate;
 mod hint;
 mod input;
+mod live;
 mod losses;
 mod notice;
 mod output;

@@ -1,14 +1,13 @@
 //! A live capture to the outputs.
 
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::iter::repeat_with;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Error, Filter, Interface, Item, LinkType, Next, Source, Stats, Timestamp,
-    devices, open_readers,
+    Block, CaptureOptions, Error, Filter, Interface, LinkType, Readers, Source, Stats, Timestamp,
+    devices,
 };
 use ringtap_record::{Gauge, Recording};
 use ringtap_sys::privileges::Capability;
@@ -21,8 +20,8 @@ use super::sink::Sink;
 use super::summary::Summary;
 use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
-use crate::ending::Ending;
-use crate::notice::{announce, explain_refusal, interrupted, notice, raw};
+use crate::live::{self, LiveRun, Receiver};
+use crate::notice::{announce, interrupted, notice, raw};
 use crate::rights::{Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
@@ -49,32 +48,25 @@ pub(crate) fn run(
     filter: Option<&Filter>,
     rights: &mut Rights,
 ) -> Result<(), DumpError> {
-    let opened = open_sources(request, filter);
-    let mut sources = opened.inspect_err(|error| {
-        if let (true, DumpError::Capture(error)) = (args.report.explain_capture, error) {
-            explain_refusal(error);
-        }
-    })?;
-    let description = sources[0].describe();
-    let engine = description.engine;
-    let interfaces = sources[0].interfaces().to_vec();
+    let mut readers = open_readers(request, filter, args.report.explain_capture)?;
+    let description = readers.first().describe();
+    let interfaces = readers.first().interfaces().to_vec();
     // While the process may still ask for a priority; its threads inherit both.
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
     // Dropped before the sources: what they were opened with stands until then.
     let receiving = receive_by_threads(&args.capture, &description.device)?;
-    relinquish(rights, &*sources[0], receiving.is_some())?;
+    relinquish(rights, readers.required_capabilities(), receiving.is_some())?;
     if args.report.explain_capture {
-        explain(args, &*sources[0]);
+        explain(args, readers.first());
         raw(rights.explain());
     }
     let (mut sink, after) = open_outputs(args, plan, true, rights)?;
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
-    let wakers = sources.iter().map(|source| source.waker()).collect();
     let requests = Requests::default();
-    let watched = requests.watch(wakers);
+    let watched = requests.watch(readers.wakers());
     watched.map_err(|source| setup("watch for signals", source))?;
     // Whoever reads it may send a signal now.
     if !args.report.explain_capture {
@@ -82,35 +74,28 @@ pub(crate) fn run(
     }
     warn_of_small_buffer(args);
     let gauge = sink.file.as_ref().and_then(Recording::gauge);
-    let begun = Instant::now();
-    let (count, ticks) = (sources.len(), plan.output.writing.rotation.is_some());
+    let ticked = plan.output.writing.rotation.is_some().then(Instant::now);
     let run = DumpRun {
         sink: Mutex::new(sink),
-        requests,
-        options: request.options,
+        live: LiveRun::new(&readers, requests, request.options),
         args,
-        begun,
+        engine: description.engine,
+        begun: Instant::now(),
         delivered: Arc::default(),
         interruptions: AtomicU64::new(0),
-        counted: Mutex::new(vec![Stats::default(); count]),
-        reports: AtomicUsize::new(0),
-        answers: Mutex::new(Answers::new(count)),
-        ticks,
+        ticked: ticked.map(Mutex::new),
         gauge,
     };
     if let Some(file) = &run.sink().file {
-        let requests = run.requests.clone();
+        let requests = run.live.requests.clone();
         file.on_failure(Box::new(move || requests.wake()));
     }
     let shown = run.gauge.clone().filter(|_| !plan.output.print);
     let line = shown.and_then(|gauge| Line::show(Arc::clone(&run.delivered), gauge));
-    let result = run.pump_all(&mut sources);
+    let result = run.read(&mut readers.sources);
     drop((line, receiving));
-    let all = sources
-        .iter_mut()
-        .map(|source| source.stats().unwrap_or_default());
-    let stats = run.until_the_end(Stats::of_all(all));
-    let summary = run.summary(engine, stats);
+    let stats = run.until_the_end(readers.stats().unwrap_or_default());
+    let summary = run.summary(stats);
     let sink = run.sink.into_inner();
     let sink = sink.unwrap_or_else(PoisonError::into_inner);
     end(args, sink, stats, summary, result, &after)
@@ -145,8 +130,11 @@ fn end(
 
 /// Gives up what the capture needs no more. What has threads of the kernel receive packets needs to find
 /// them at the end, and the right to put them back.
-fn relinquish(rights: &Rights, source: &dyn Source, receiving: bool) -> Result<(), DumpError> {
-    let mut keep = source.describe().required_capabilities.to_vec();
+fn relinquish(
+    rights: &Rights,
+    mut keep: Vec<Capability>,
+    receiving: bool,
+) -> Result<(), DumpError> {
     let mut needs = Needs::of_devices();
     if receiving {
         keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
@@ -155,10 +143,11 @@ fn relinquish(rights: &Rights, source: &dyn Source, receiving: bool) -> Result<(
     Ok(rights.relinquish(&keep, needs)?)
 }
 
-fn open_sources(
+fn open_readers(
     request: &Request<'_>,
     filter: Option<&Filter>,
-) -> Result<Vec<Box<dyn Source>>, DumpError> {
+    is_explained: bool,
+) -> Result<Readers, DumpError> {
     let chosen;
     let device = match request.device {
         Some(device) => {
@@ -174,13 +163,14 @@ fn open_sources(
         }
     };
     let (threads, options) = (usize::from(request.threads), request.options);
-    let options = CaptureOptions {
+    let mut options = options.clone();
+    if threads > 1 {
         // Of each thread.
-        buffer: options.buffer.saturating_mul(threads as u64),
-        wait: options.wait.max(Some(options.timeout)),
-        ..options.clone()
-    };
-    Ok(open_readers(device, &options, filter, threads)?.sources)
+        options.buffer = options.buffer.saturating_mul(threads as u64);
+        options.wait = options.wait.max(Some(options.timeout));
+    }
+    let opened = live::open(device, &options, filter, (threads, is_explained));
+    opened.map_err(DumpError::Capture)
 }
 
 /// Tells the printer what the interfaces are called, where packets only hold their numbers.
@@ -201,206 +191,116 @@ fn name_interfaces(sink: &mut Sink, interfaces: &[Interface]) -> Result<(), Dump
 /// What the threads of a capture share.
 struct DumpRun<'a> {
     sink: Mutex<Sink>,
-    requests: Requests,
-    options: &'a CaptureOptions,
+    live: LiveRun<'a>,
     args: &'a DumpArgs,
+    engine: &'static str,
     /// When the capture began.
     begun: Instant,
     /// Packets that the sources have handed out.
     delivered: Arc<AtomicU64>,
     /// Interruptions of the capture that were told of.
     interruptions: AtomicU64,
-    /// The counters of each source, as last told.
-    counted: Mutex<Vec<Stats>>,
-    /// Reports that were asked for so far, each of which every thread has a part in.
-    reports: AtomicUsize,
-    answers: Mutex<Answers>,
-    /// Whether files end by size or time.
-    ticks: bool,
+    /// When counters were last read, where files end by size or time.
+    ticked: Option<Mutex<Instant>>,
     /// What the way to the file does, where it leads through a queue.
     gauge: Option<Arc<Gauge>>,
 }
 
-/// What the sources have counted for a report.
-struct Answers {
-    report: usize,
-    sources: Vec<Option<Stats>>,
+/// A thread of a capture.
+struct DumpReader<'a> {
+    run: &'a DumpRun<'a>,
+    /// The interruptions that it has met.
+    interruptions: u64,
 }
 
-impl Answers {
-    fn new(sources: usize) -> Self {
-        Self {
-            report: 0,
-            sources: vec![None; sources],
+impl Receiver for DumpReader<'_> {
+    type Error = DumpError;
+
+    fn look(&mut self, source: &mut dyn Source) -> Result<bool, DumpError> {
+        let run = self.run;
+        if run.gauge.as_ref().is_some_and(|gauge| gauge.has_failed()) {
+            // Another thread may have told.
+            return run.sink().check().map(|()| true);
         }
+        if run.live.requests.take_report() {
+            let summary = run.summary(run.live.stats(Some(source))?);
+            report(&summary, run.args.report.json_stats);
+        }
+        if run.is_time_to_tick() {
+            return run.tick(run.live.stats(Some(source))?);
+        }
+        Ok(false)
     }
 
-    /// Takes a source's counters; gives all together where these were the last that the report lacked.
-    fn of(&mut self, report: usize, number: usize, stats: Stats) -> Option<Stats> {
-        if report < self.report {
-            // Another thread has seen that it was asked again; this one is about to.
-            return None;
+    fn block(&mut self, block: &Block<'_>) -> Result<bool, DumpError> {
+        let packets = block.len() as u64;
+        self.run.delivered.fetch_add(packets, Ordering::Relaxed);
+        let mut sink = self.run.sink();
+        sink.block(block)?;
+        Ok(sink.is_done())
+    }
+
+    fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), DumpError> {
+        self.run.sink().interfaces(interfaces)
+    }
+
+    fn end(&mut self) -> bool {
+        let mut sink = self.run.sink();
+        let is_done = sink.is_done();
+        if !is_done {
+            sink.end_at(Timestamp::now());
         }
-        if report > self.report {
-            self.report = report;
-            self.sources.fill(None);
+        is_done
+    }
+
+    /// Reports an interruption once for all sources, since each meets it.
+    fn interrupted(&mut self, error: &Error) {
+        self.interruptions += 1;
+        let told = &self.run.interruptions;
+        if told.fetch_max(self.interruptions, Ordering::Relaxed) < self.interruptions {
+            interrupted(error);
         }
-        *self.sources.get_mut(number)? = Some(stats);
-        let all: Option<Vec<Stats>> = self.sources.iter().copied().collect();
-        all.map(Stats::of_all)
     }
 }
 
 impl DumpRun<'_> {
-    fn pump_all(&self, sources: &mut [Box<dyn Source>]) -> Result<(), DumpError> {
-        if let [source] = sources {
-            return self.pump(&mut **source, 0);
-        }
-        thread::scope(|scope| {
-            let mut spawned = Vec::new();
-            for (number, source) in sources.iter_mut().enumerate() {
-                spawned.push(scope.spawn(move || {
-                    self.pin(number)?;
-                    self.pump(&mut **source, number)
-                }));
-            }
-            let mut result = Ok(());
-            for thread in spawned {
-                let ended = thread.join();
-                result = result.and(ended.unwrap_or_else(|panic| resume_unwind(panic)));
-            }
-            result
-        })
-    }
-
-    /// Gives each of several threads a processor of its own, as far as there are enough.
-    fn pin(&self, number: usize) -> Result<(), DumpError> {
-        let cpus = &self.options.cpus;
-        let Some(index) = number.checked_rem(cpus.len()) else {
-            return Ok(());
+    /// Reads all sources until the end.
+    fn read(&self, sources: &mut [Box<dyn Source>]) -> Result<(), DumpError> {
+        let reader = || DumpReader {
+            run: self,
+            interruptions: 0,
         };
-        let pinned = ringtap_sys::sched::set_affinity(&cpus[index..=index]);
-        pinned.map_err(|source| setup("bind a capture thread to its processor", source).into())
-    }
-
-    /// Reads one source until the end; when it is the first to end, the others follow.
-    fn pump(&self, source: &mut dyn Source, number: usize) -> Result<(), DumpError> {
-        let result = self.pump_blocks(source, number);
-        self.requests.ask_stop();
-        result
-    }
-
-    fn pump_blocks(&self, source: &mut dyn Source, number: usize) -> Result<(), DumpError> {
-        let mut ending: Option<Ending> = None;
-        let (mut delivered, mut answered) = (0, 0);
-        let mut interruptions = 0;
-        let mut ticked = Instant::now();
-        loop {
-            if self.gauge.as_ref().is_some_and(|gauge| gauge.has_failed()) {
-                // Another thread may have told.
-                return self.sink().check();
-            }
-            if self.requests.stop() && ending.is_none() {
-                let mut sink = self.sink();
-                if sink.is_done() {
-                    return Ok(());
-                }
-                sink.end_at(Timestamp::now());
-                ending = Some(Ending::asked(&source.stats()?, self.options.timeout));
-            }
-            if ending.is_some_and(|ending| ending.is_over(delivered)) {
-                return Ok(());
-            }
-            self.answer_report(source, number, &mut answered)?;
-            if self.ticks && ticked.elapsed() >= TICK {
-                ticked = Instant::now();
-                if self.tick(number, source.stats()?)? {
-                    return Ok(());
-                }
-            }
-            let mut has_grown = false;
-            match source.next() {
-                Ok(Next::Block(block)) => {
-                    let packets = block.len() as u64;
-                    delivered += packets;
-                    self.delivered.fetch_add(packets, Ordering::Relaxed);
-                    let mut sink = self.sink();
-                    sink.block(&block)?;
-                    if sink.is_done() {
-                        return Ok(());
-                    }
-                }
-                Ok(Next::End) => return Ok(()),
-                Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => {
-                    return Ok(());
-                }
-                Ok(Next::Meta(Item::Interface(_))) => has_grown = true,
-                Ok(_) => {}
-                Err(error) if error.is_transient() => {
-                    interruptions += 1;
-                    self.interrupted(interruptions, &error);
-                }
-                Err(error) => return Err(error.into()),
-            }
-            if has_grown {
-                self.sink().interfaces(source.interfaces())?;
-            }
+        match sources {
+            [source] => self.live.read(&mut **source, &mut reader()),
+            _ => self.live.read_all(sources, repeat_with(reader), || Ok(())),
         }
     }
 
-    /// Where a report was asked for after the one that the thread has `answered`, adds its source's
-    /// counters; the last of the threads prints.
-    fn answer_report(
-        &self,
-        source: &mut dyn Source,
-        number: usize,
-        answered: &mut usize,
-    ) -> Result<(), DumpError> {
-        if self.requests.take_report() {
-            self.reports.fetch_add(1, Ordering::Relaxed);
-        }
-        let asked = self.reports.load(Ordering::Relaxed);
-        if asked == *answered {
-            return Ok(());
-        }
-        *answered = asked;
-        let stats = source.stats()?;
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = answers.of(asked, number, stats);
-        drop(answers);
-        if let Some(total) = total {
-            let engine = source.describe().engine;
-            report(&self.summary(engine, total), self.args.report.json_stats);
-        }
-        Ok(())
-    }
-
-    /// Tells the file what a source has counted and what the time is; gives whether that was the end
-    /// of the last file.
-    fn tick(&self, number: usize, stats: Stats) -> Result<bool, DumpError> {
-        let total = {
-            let mut all = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(one) = all.get_mut(number) {
-                *one = stats;
-            }
-            Stats::of_all(all.iter().copied())
+    /// Whether files are to be told the time, by the thread that asks.
+    fn is_time_to_tick(&self) -> bool {
+        let Some(ticked) = &self.ticked else {
+            return false;
         };
+        let mut ticked = ticked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = ticked.elapsed() >= TICK;
+        if is_time {
+            *ticked = Instant::now();
+        }
+        is_time
+    }
+
+    /// Tells the file what was counted and what the time is; returns whether that was the end of the last
+    /// file.
+    fn tick(&self, total: Stats) -> Result<bool, DumpError> {
         let mut sink = self.sink();
         sink.count(&total);
         // What was captured before the end of a window may be on its way.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = since
             .unwrap_or_default()
-            .saturating_sub(self.options.timeout + GRACE);
+            .saturating_sub(self.live.options.timeout + GRACE);
         sink.tick(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))?;
         Ok(sink.is_done())
-    }
-
-    /// Tells of a source's interruption, its so manieth; once for all sources, since each meets it.
-    fn interrupted(&self, number: u64, error: &Error) {
-        if self.interruptions.fetch_max(number, Ordering::Relaxed) < number {
-            interrupted(error);
-        }
     }
 
     /// The counters as they were when the run was asked to end: what came while it ended, and was
@@ -417,35 +317,15 @@ impl DumpRun<'_> {
         self.sink.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn summary(&self, engine: &'static str, stats: Stats) -> Summary {
+    fn summary(&self, stats: Stats) -> Summary {
         let sink = self.sink();
         Summary {
-            engine,
+            engine: self.engine,
             elapsed: self.begun.elapsed(),
             captured: sink.selector.taken(),
             bytes: sink.selector.taken_bytes(),
             sampled_out: sink.selector.sampled_out(),
             stats,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_answers_late_does_not_spoil_the_next_report() {
-        let counted = |packets| Stats {
-            received: Some(packets),
-            ..Stats::default()
-        };
-        let received = |total: Option<Stats>| total.map(|total| total.received);
-        let mut answers = Answers::new(2);
-        assert_eq!(received(answers.of(1, 0, counted(3))), None);
-        // It was asked again before the other thread had answered.
-        assert_eq!(received(answers.of(2, 0, counted(4))), None);
-        assert_eq!(received(answers.of(1, 1, counted(10))), None);
-        assert_eq!(received(answers.of(2, 1, counted(20))), Some(Some(24)));
     }
 }

@@ -2,18 +2,16 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{
-    Block, CaptureOptions, Filter, Next, Source, Stats, Timestamp, Waker, devices,
-};
+use ringtap_capture::{Block, CaptureOptions, Filter, Source, Stats, Timestamp, Waker, devices};
 
 use super::error::FlowError;
 use super::plan;
 use super::probe::Probe;
-use super::readers;
+use super::readers::wait;
 use super::summary::Summary;
 use crate::cli::FlowArgs;
-use crate::ending::Ending;
-use crate::notice::{announce, explain_refusal, interrupted, raw};
+use crate::live::{self, LiveRun, Receiver};
+use crate::notice::{announce, raw};
 use crate::rights::{Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
@@ -29,12 +27,13 @@ pub(crate) fn run(
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied for a device that cannot be captured on.
-    let opened = readers::open(args, device, &options, filter);
-    let mut readers = opened.inspect_err(|error| {
-        if args.report.explain_capture {
-            explain_refusal(error);
-        }
-    })?;
+    let threads = usize::from(args.meter.threads);
+    let options = CaptureOptions {
+        wait: (threads > 1).then(|| wait(&options)),
+        ..options
+    };
+    let is_explained = args.report.explain_capture;
+    let mut readers = live::open(device, &options, filter, (threads, is_explained))?;
     let description = readers.first().describe();
     let engine = description.engine;
     let placed = options.place_thread();
@@ -72,13 +71,18 @@ pub(crate) fn run(
         readers: Vec::new(),
         stats,
     };
-    let run = FlowRun {
-        requests,
-        awake,
-        options,
-    };
+    let live = LiveRun::new(&readers, requests, &options);
+    let run = FlowRun { live, awake };
     let result = match &mut readers.sources[..] {
-        [source] if readers.tap.is_none() => run.alone(&mut **source, &mut probe, &summary),
+        [source] if readers.tap.is_none() => {
+            let (requests, probe) = (&run.live.requests, &mut probe);
+            let mut alone = Alone {
+                requests,
+                probe,
+                summary: &summary,
+            };
+            run.live.read(&mut **source, &mut alone)
+        }
         _ => run.shared(&mut readers, &mut probe, &summary),
     };
     let finished = probe.finish();
@@ -88,75 +92,35 @@ pub(crate) fn run(
 }
 
 /// A live run.
-pub(super) struct FlowRun {
-    pub(super) requests: Requests,
+pub(super) struct FlowRun<'a> {
+    pub(super) live: LiveRun<'a>,
     /// Ends a wait of the thread that looks after the others.
     pub(super) awake: Waker,
-    pub(super) options: CaptureOptions,
 }
 
-/// What a source has for the one who pumps it.
-pub(super) enum Came<'a, 'b> {
-    Block(&'a Block<'b>),
-    /// No packet for the time of a wait.
-    Nothing,
-    /// Somebody asks for the counters, which are these.
-    Asked(Stats),
+/// The reader of a capture that has one, which meters itself.
+struct Alone<'a> {
+    requests: &'a Requests,
+    probe: &'a mut Probe,
+    summary: &'a dyn Fn(Stats) -> Summary,
 }
 
-impl FlowRun {
-    /// Meters the packets of one source on this thread.
-    fn alone(
-        &self,
-        source: &mut dyn Source,
-        probe: &mut Probe,
-        summary: &dyn Fn(Stats) -> Summary,
-    ) -> Result<(), FlowError> {
-        self.pump(source, true, &mut |came| match came {
-            Came::Block(block) => probe.block(block),
-            Came::Nothing => probe.advance(now()),
-            Came::Asked(stats) => {
-                probe.summarise(summary(stats));
-                Ok(())
-            }
-        })
+impl Receiver for Alone<'_> {
+    type Error = FlowError;
+
+    fn look(&mut self, source: &mut dyn Source) -> Result<bool, FlowError> {
+        if self.requests.take_report() {
+            self.probe.summarise((self.summary)(source.stats()?));
+        }
+        Ok(false)
     }
 
-    /// Takes packets until the end, and then what had been captured before it. One of several readers
-    /// is the first, which speaks for all.
-    pub(super) fn pump(
-        &self,
-        source: &mut dyn Source,
-        is_first: bool,
-        take: &mut dyn FnMut(Came<'_, '_>) -> Result<(), FlowError>,
-    ) -> Result<(), FlowError> {
-        let mut delivered = 0;
-        let mut ending: Option<Ending> = None;
-        loop {
-            if self.requests.stop() && ending.is_none() {
-                ending = Some(Ending::asked(&source.stats()?, self.options.timeout));
-            }
-            if ending.is_some_and(|ending| ending.is_over(delivered)) {
-                return Ok(());
-            }
-            if is_first && self.requests.take_report() {
-                take(Came::Asked(source.stats()?))?;
-            }
-            match source.next() {
-                Ok(Next::Block(block)) => {
-                    delivered += block.len() as u64;
-                    take(Came::Block(&block))?;
-                }
-                Ok(Next::End) => return Ok(()),
-                Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => {
-                    return Ok(());
-                }
-                Ok(_) => take(Came::Nothing)?,
-                Err(error) if error.is_transient() && is_first => interrupted(&error),
-                Err(error) if error.is_transient() => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+    fn block(&mut self, block: &Block<'_>) -> Result<bool, FlowError> {
+        self.probe.block(block).map(|()| false)
+    }
+
+    fn nothing(&mut self) -> Result<(), FlowError> {
+        self.probe.advance(now())
     }
 }
 

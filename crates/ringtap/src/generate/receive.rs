@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Direction, Filter, Next, Source, open};
+use ringtap_capture::{Block, CaptureOptions, Direction, Filter, Source, open_readers};
 use ringtap_send::read_mark;
 use serde_json::json;
 
 use super::tally::Tally;
 use crate::cli::GenArgs;
-use crate::ending::Ending;
+use crate::live::{LiveRun, Receiver};
 use crate::notice::{counted, notice, raw};
 use crate::rights::{NamedFiles, Needs, Rights};
 use crate::send::Failure;
@@ -38,13 +38,11 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     };
     let filter = Filter::new(EXPRESSION);
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
-    let mut source = open(&args.interface, &options, Some(&filter))?;
-    let description = source.describe();
+    let mut readers = open_readers(&args.interface, &options, Some(&filter), 1)?;
+    let description = readers.first().describe();
     rights.relinquish(description.required_capabilities, Needs::of_devices())?;
     let requests = Requests::default();
-    requests
-        .watch(vec![source.waker()])
-        .map_err(Failure::Signals)?;
+    requests.watch(readers.wakers()).map_err(Failure::Signals)?;
     notice(format_args!(
         "receiving on {} (engine {})",
         description.device, description.engine
@@ -53,53 +51,50 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
         raw(&description);
         raw(rights.explain());
     }
-    let mut tally = Tally::default();
-    let result = count(args, &mut *source, &requests, &mut tally);
-    report(args, &mut *source, &tally);
+    let mut count = Count {
+        args,
+        requests: requests.clone(),
+        end: args.duration.map(|duration| Instant::now() + duration),
+        tally: Tally::default(),
+    };
+    let live = LiveRun::new(&readers, requests, &options);
+    let source = &mut *readers.sources[0];
+    let result = live.read(source, &mut count);
+    report(args, source, &count.tally);
     result
 }
 
-fn count(
-    args: &GenArgs,
-    source: &mut dyn Source,
-    requests: &Requests,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
-    let begin = Instant::now();
-    let is_over = || {
-        args.duration
-            .is_some_and(|duration| begin.elapsed() >= duration)
-    };
-    let has_enough = |tally: &Tally| {
-        let count = args.common.count;
-        count.is_some_and(|count| tally.received() >= count)
-    };
-    let mut ending: Option<Ending> = None;
-    let mut delivered = 0;
-    while !has_enough(tally) && !ending.is_some_and(|ending| ending.is_over(delivered)) {
-        if ending.is_none() && (requests.stop() || is_over()) {
-            ending = Some(Ending::asked(&source.stats()?, TIMEOUT));
-            continue;
+/// What is counted, and until when.
+struct Count<'a> {
+    args: &'a GenArgs,
+    requests: Requests,
+    end: Option<Instant>,
+    tally: Tally,
+}
+
+impl Receiver for Count<'_> {
+    type Error = Failure;
+
+    fn look(&mut self, _: &mut dyn Source) -> Result<bool, Failure> {
+        if self.requests.take_report() {
+            raw(text(&self.tally));
         }
-        match source.next() {
-            Ok(Next::Block(block)) => {
-                delivered += block.len() as u64;
-                for packet in block.packets() {
-                    if let Some(mark) = read_mark(packet.data) {
-                        tally.count(mark, packet.timestamp.as_nanos(), packet.len);
-                    }
-                }
-            }
-            Ok(Next::TimedOut) if ending.is_some_and(|end| end.is_over_at_a_time_out()) => break,
-            Ok(_) => {}
-            Err(error) if error.is_transient() => {}
-            Err(error) => return Err(error.into()),
+        if self.end.is_some_and(|end| Instant::now() >= end) && !self.requests.stop() {
+            self.requests.ask_stop();
         }
-        if requests.take_report() {
-            raw(text(tally));
-        }
+        Ok(false)
     }
-    Ok(())
+
+    fn block(&mut self, block: &Block<'_>) -> Result<bool, Failure> {
+        for packet in block.packets() {
+            if let Some(mark) = read_mark(packet.data) {
+                let time = packet.timestamp.as_nanos();
+                self.tally.count(mark, time, packet.len);
+            }
+        }
+        let count = self.args.common.count;
+        Ok(count.is_some_and(|count| self.tally.received() >= count))
+    }
 }
 
 fn report(args: &GenArgs, source: &mut dyn Source, tally: &Tally) {
