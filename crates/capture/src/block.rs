@@ -1,7 +1,7 @@
 //! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
 
 use ringtap_packet::{Packet, PacketFlags, Timestamp};
-use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, PacketRun};
+use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, PacketRun, Visitor};
 use ringtap_sys::packet::{Frame, Frames, RingBlock};
 
 use crate::engines::{SocketPackets, SocketRecords, TapRecords};
@@ -117,6 +117,15 @@ impl<'a> Block<'a> {
             _ => return None,
         };
         Some(run.into_iter().chain(filtered.into_iter().flatten()))
+    }
+
+    /// Hands each packet to a visitor, without its flags; as [`Block::packets`], but faster for who does
+    /// little with each.
+    pub fn drain(&self, visitor: &mut impl Visitor) {
+        match self.runs() {
+            Some(runs) => runs.for_each(|run| run.drain(visitor)),
+            None => self.packets().for_each(|packet| visitor.packet(&packet)),
+        }
     }
 
     /// Leaves the packets from `position` on, which is that of an iterator over this block, with the

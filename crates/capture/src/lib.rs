@@ -33,9 +33,7 @@ pub use options::{
 };
 pub use readers::Readers;
 pub use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
-pub use ringtap_savefile::{
-    BarePackets, Interface, Item, MapFile, Mapped, ReadError, ReadOptions, Visitor,
-};
+pub use ringtap_savefile::{Interface, Item, MapFile, Mapped, ReadError, ReadOptions, Visitor};
 pub use source::{
     Change, Companion, Delivery, Next, PROGRAM_PARTS, Polling, ProgramPart, Source, Waker,
 };

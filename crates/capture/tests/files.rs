@@ -260,7 +260,7 @@ impl Reading {
 
     /// Reads a piece, packet by packet; false where that may not be.
     fn visits(&mut self) -> bool {
-        let visited = self.source.visit(&mut Seen(&mut self.seen));
+        let visited = self.source.drain(&mut Seen(&mut self.seen));
         self.visited += visited;
         visited > 0
     }

@@ -20,7 +20,6 @@ pub use codec::{Codec, CodecError, Compression, Compressor};
 pub use filtered::{Filtered, FilteredPackets, PacketFilter, Records};
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
-pub use pcap::UsualRecords;
 pub use pcapng::{
     InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, RawBlock, RawOption,
     RawOptions, Section, Statistics,
@@ -31,10 +30,7 @@ pub use read::{
 };
 pub use resolution::Resolution;
 pub use ringtap_packet::{LinkType, MAX_SNAPLEN, Packet, PacketFlags, Timestamp};
-pub use run::{
-    BareBlocks, BarePackets, Encoding, LengthOrder, PacketRun, Packets, PcapEncoding,
-    PcapngEncoding, RunTotals,
-};
+pub use run::{Encoding, LengthOrder, PacketRun, Packets, PcapEncoding, PcapngEncoding, RunTotals};
 pub use write::{
     PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
     WriteErrorKind, whole_blocks, whole_records,

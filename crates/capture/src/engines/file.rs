@@ -193,10 +193,10 @@ impl FileSource {
         *is_native = true;
     }
 
-    /// Hands over the packets that come next, one by one, of a file that is mapped and not filtered: how
-    /// many. Where it is none, what comes next is [`Source::next`]'s; see [`Reader::visit`].
+    /// Hands the packets that come next to a visitor, as [`Block::drain`], one by one while a file that is
+    /// mapped and not filtered is checked; returns how many. If none, [`Source::next`] returns what comes next.
     #[inline]
-    pub fn visit(&mut self, visitor: &mut impl Visitor) -> usize {
+    pub fn drain(&mut self, visitor: &mut impl Visitor) -> usize {
         if self.filter.is_some() || self.waker.is_pending() {
             return 0;
         }

@@ -78,7 +78,7 @@ pub(crate) fn run(
 fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Result<(), FlowError> {
     probe.interfaces(source.interfaces());
     while !requests.stop() {
-        if probe.has_started() && probe.visit(source)? {
+        if probe.has_started() && probe.drain(source)? {
             continue;
         }
         let described = match source.next() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{BarePackets, Block, FileSource, Interface, Packet, Timestamp, Visitor};
+use ringtap_capture::{Block, FileSource, Interface, Packet, Timestamp, Visitor};
 use ringtap_flow::{LinkType, Meter, Packet as MeteredPacket};
 use ringtap_sys::memory;
 
@@ -120,12 +120,12 @@ impl Probe {
         match &mut self.work {
             Work::Alone(alone) => {
                 let Alone { meter, outlets } = &mut **alone;
-                each(block, &mut ToMeter(places, meter, outlets));
+                block.drain(&mut ToMeter(places, meter, outlets));
                 alone.advance_outputs()?;
             }
             Work::Threads(threads) => {
                 if let Some(feeder) = threads.feeder() {
-                    each(block, &mut ToFeeder(places, feeder));
+                    block.drain(&mut ToFeeder(places, feeder));
                 }
                 threads.settle_if_due();
                 if threads.has_failed() {
@@ -138,12 +138,12 @@ impl Probe {
 
     /// Meters packets of a file that hands them over one by one; false where that is not so, or only
     /// [`ringtap_capture::Source::next`] tells what comes next.
-    pub(crate) fn visit(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
+    pub(crate) fn drain(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
         let Work::Alone(alone) = &mut self.work else {
             return Ok(false);
         };
         let Alone { meter, outlets } = &mut **alone;
-        if source.visit(&mut ToMeter(&self.places, meter, outlets)) == 0 {
+        if source.drain(&mut ToMeter(&self.places, meter, outlets)) == 0 {
             return Ok(false);
         }
         alone.advance_outputs()?;
@@ -249,7 +249,7 @@ pub(crate) struct Feed {
 impl Feed {
     /// Meters a block of packets.
     pub(crate) fn block(&mut self, block: &Block<'_>) {
-        each(block, &mut ToFeeder(&self.places, &mut self.feeder));
+        block.drain(&mut ToFeeder(&self.places, &mut self.feeder));
         self.feeder.settle_if_due();
     }
 
@@ -301,20 +301,6 @@ impl Visitor for ToFeeder<'_> {
     fn packet(&mut self, packet: &Packet<'_>) {
         let Self(places, feeder) = self;
         feeder.push(&metered(places, packet));
-    }
-}
-
-/// Gives each packet of a block.
-fn each(block: &Block<'_>, visitor: &mut impl Visitor) {
-    let Some(runs) = block.runs() else {
-        return block.packets().for_each(|packet| visitor.packet(&packet));
-    };
-    for run in runs {
-        match run.bare_packets() {
-            BarePackets::Usual(records) => records.for_each(|packet| visitor.packet(&packet)),
-            BarePackets::Blocks(blocks) => blocks.for_each(|packet| visitor.packet(&packet)),
-            BarePackets::Others(packets) => packets.for_each(|packet| visitor.packet(&packet)),
-        }
     }
 }
 

@@ -217,7 +217,7 @@ impl<'a> Iterator for PcapRecords<'a> {
 /// Iterator over validated packet records with the encoding of most files: least significant byte
 /// first, microseconds.
 #[derive(Clone, Debug)]
-pub struct UsualRecords<'a> {
+pub(crate) struct UsualRecords<'a> {
     rest: &'a [u8],
     snaplen: u32,
 }
