@@ -15,15 +15,13 @@
 //! Source: `kernel/bpf/offload.c`, `bpf_prog_realloc` and `bpf_jit_blind_constants` of `kernel/bpf/core.c`.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::error::{Error, Hint, Result};
-use super::kernel::Kernel;
 use super::mapping::page_size;
-use super::program::{Program, ProgramKind};
 
-const INSTRUCTION: usize = 8;
-/// The most instructions that the verifier makes of one, and additionally of a program.
+pub(super) const INSTRUCTION: usize = 8;
+/// Instructions that the verifier may make of one, and of a program besides.
 const GROWTH: usize = 5;
 const GROWTH_BESIDES: usize = 512;
 /// Bytes of a page reserved for `struct bpf_prog`, some 80 bytes, before its instructions: whatever
@@ -72,12 +70,12 @@ impl Roomy {
     /// Compares the kernel's memory for the program with the size at load.
     ///
     /// # Errors
-    /// The program has moved; the caller must drop it at once.
-    pub(super) fn has_stayed(&self, program: &Program) -> Result<()> {
-        // If the kernel does not report the memory, trust the room.
-        let moved = memory_of(program.as_fd()).is_some_and(|memory| memory > self.memory());
+    /// A program that has moved; the caller is to let go of it at once.
+    pub(super) fn has_stayed(&self, program: BorrowedFd<'_>, name: &str) -> Result<()> {
+        // Where it does not say, the room is what there is.
+        let moved = memory_of(program).is_some_and(|memory| memory > self.memory());
         if moved {
-            return Err(moves(program.name()));
+            return Err(moves(name));
         }
         Ok(())
     }
@@ -93,21 +91,7 @@ pub(super) fn memory_of(program: BorrowedFd<'_>) -> Option<usize> {
     value.trim().parse().ok()
 }
 
-/// Returns whether programs for one device can be loaded safely: whether constants are not hidden.
-/// A program of two instructions shows this.
-///
-/// # Errors
-/// That program cannot be loaded, so the result is unknown. Most often the privileges for all
-/// programs are missing.
-pub fn programs_stay(kernel: &Kernel) -> Result<bool> {
-    let kind = ProgramKind::Xdp { frags: false };
-    let ends = instruction(0x95, 0, 0);
-    let code = [instruction(0xb7, 0, 0x0055_5555), ends];
-    let info = Program::load(kernel, "ringtap_probe", kind, &code)?.info()?;
-    Ok(info.translated_bytes as usize == code.len() * INSTRUCTION)
-}
-
-/// Returns the error for a program that would move.
+/// The error of a program that would not stay.
 pub(super) fn moves(name: &str) -> Error {
     let source = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     Error::Call {
@@ -126,8 +110,8 @@ fn skip(count: usize) -> u64 {
     instruction(0x15, i16::try_from(count).unwrap_or(i16::MAX), 0)
 }
 
-/// Encodes a `struct bpf_insn` with R0 as its registers.
-fn instruction(code: u8, offset: i16, constant: i32) -> u64 {
+/// A `struct bpf_insn` with R0 for its registers.
+pub(super) fn instruction(code: u8, offset: i16, constant: i32) -> u64 {
     let [low, high] = offset.to_ne_bytes();
     let [a, b, c, d] = constant.to_ne_bytes();
     u64::from_ne_bytes([code, 0, low, high, a, b, c, d])

@@ -6,9 +6,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::abi;
+use super::attribute::{address_mut, fd_number, get_info, size, u32_at};
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
-use super::program::{Program, address_mut, fd_number, get_info, size, u32_at};
+use super::program::Program;
 
 const TCX: Needs = Needs {
     what: "tcx",

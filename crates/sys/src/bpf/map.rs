@@ -3,9 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::abi;
+use super::attribute::{address, address_mut, fd_number};
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
-use super::program::{address, address_mut, fd_number};
 
 /// The kinds of map that ringtap creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

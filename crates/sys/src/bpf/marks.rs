@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use super::abi;
+use super::attribute::{address, address_mut, fd_number, size, u32_at, u64_at};
 use super::error::{Error, Result};
 use super::kernel::{Kernel, Request};
-use super::program::{address, address_mut, fd_number, size, u32_at, u64_at};
 
 const MAGIC: u16 = 0xeb9f;
 const VERSION: u8 = 1;

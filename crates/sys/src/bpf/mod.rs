@@ -12,6 +12,7 @@
 //! Before 5.8, `CAP_SYS_ADMIN`.
 
 mod abi;
+mod attribute;
 mod bound;
 mod btf;
 mod error;
@@ -26,7 +27,6 @@ mod program;
 mod statistics;
 mod verifier;
 
-pub use bound::programs_stay;
 pub use btf::{KernelTypes, kernel_function};
 pub use error::{Error, Hint, Needs, Result};
 pub use features::{ALL_FEATURES, Feature, Features};
@@ -37,6 +37,8 @@ pub use link::{
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use mapping::{Mapping, page_size};
 pub use marks::NativePart;
-pub use program::{LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, ProgramRun};
+pub use program::{
+    LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, ProgramRun, programs_stay,
+};
 pub use statistics::{Statistics, Tracepoint};
 pub use verifier::Rejection;

@@ -1,10 +1,11 @@
 //! Loads programs through the verifier and runs them on test data.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::abi;
+use super::attribute::{address, address_mut, fd_number, get_info, size, u32_at, u64_at};
 use super::bound::{self, Roomy};
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
@@ -202,7 +203,7 @@ impl Program {
         if options.device.is_none() && !options.stays {
             return Self::load_marked(kernel, name, kind, instructions, options);
         }
-        if !bound::programs_stay(kernel)? {
+        if !programs_stay(kernel)? {
             return Err(bound::moves(name));
         }
         let roomy = Roomy::new(instructions, options.marks);
@@ -211,7 +212,7 @@ impl Program {
             ..*options
         };
         let program = Self::load_marked(kernel, name, kind, &roomy.instructions, &options)?;
-        roomy.has_stayed(&program)?;
+        roomy.has_stayed(program.fd.as_fd(), name)?;
         Ok(program)
     }
 
@@ -520,63 +521,16 @@ impl Load<'_> {
     }
 }
 
-/// Returns the object's information; fields that the kernel does not know are zero.
-pub(super) fn get_info<const SIZE: usize>(
-    kernel: &Kernel,
-    fd: BorrowedFd<'_>,
-    context: &str,
-) -> Result<[u8; SIZE]> {
-    let mut buffer = [0_u8; SIZE];
-    let mut attribute = abi::Info {
-        fd: fd_number(&fd),
-        info_size: size(SIZE),
-        info: address_mut(&mut buffer),
-    };
-    // SAFETY: the kernel writes at most `info_size` bytes to the buffer. It follows pointers in the
-    // buffer only if their length is not 0; the buffer is all zeros.
-    let answer = unsafe { kernel.call(abi::OBJ_GET_INFO_BY_FD, &Request::Info, &mut attribute) };
-    answer.map_err(|source| Error::call("bpf(BPF_OBJ_GET_INFO_BY_FD)", context, source, None))?;
-    Ok(buffer)
-}
-
-/// Converts an fd for attributes; fds are never negative.
-pub(super) fn fd_number(fd: &impl AsRawFd) -> u32 {
-    fd.as_raw_fd().unsigned_abs()
-}
-
-/// Converts a slice's length for attributes; the kernel rejects one that does not fit.
-pub(super) fn size(len: usize) -> u32 {
-    u32::try_from(len).unwrap_or(u32::MAX)
-}
-
-/// Returns a slice's address for attributes; 0 for an empty one.
-pub(super) fn address<T>(slice: &[T]) -> u64 {
-    if slice.is_empty() {
-        0
-    } else {
-        slice.as_ptr() as u64
-    }
-}
-
-/// As [`address`], for memory that the kernel writes to.
-pub(super) fn address_mut<T>(slice: &mut [T]) -> u64 {
-    if slice.is_empty() {
-        0
-    } else {
-        slice.as_mut_ptr() as u64
-    }
-}
-
-/// Reads the 32-bit number at an offset of a buffer that is long enough, in host order.
-pub(super) fn u32_at(buffer: &[u8], at: usize) -> u32 {
-    let mut bytes = [0; 4];
-    bytes.copy_from_slice(&buffer[at..at + 4]);
-    u32::from_ne_bytes(bytes)
-}
-
-/// Reads the 64-bit number at an offset, as [`u32_at`].
-pub(super) fn u64_at(buffer: &[u8], at: usize) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&buffer[at..at + 8]);
-    u64::from_ne_bytes(bytes)
+/// Whether programs for one device can be loaded without danger to the kernel: constants are not hidden,
+/// as a program of two instructions shows.
+///
+/// # Errors
+/// That program cannot be loaded: nothing is known, and most often no program can be, for want of
+/// privileges.
+pub fn programs_stay(kernel: &Kernel) -> Result<bool> {
+    let kind = ProgramKind::Xdp { frags: false };
+    let ends = bound::instruction(0x95, 0, 0);
+    let code = [bound::instruction(0xb7, 0, 0x0055_5555), ends];
+    let info = Program::load(kernel, "ringtap_probe", kind, &code)?.info()?;
+    Ok(info.translated_bytes as usize == code.len() * bound::INSTRUCTION)
 }

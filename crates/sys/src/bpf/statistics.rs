@@ -4,9 +4,10 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 use super::abi;
+use super::attribute::fd_number;
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
-use super::program::{Program, fd_number};
+use super::program::Program;
 
 /// While a value of this type lives, the kernel measures the number of runs and the run time of
 /// every program of the system ([`super::ProgramInfo::run_time_ns`]). This costs each run two
