@@ -1,20 +1,10 @@
-//! Advice from a profile in plain words, and trials of settings that measure their effect.
-//!
-//! A piece of advice names the most expensive component and a remedy. A setting of the capture can
-//! be tried: runs with and without it take turns, and the effect is reported with its spread, or
-//! that the spread exceeds it. Settings of the host's interface are changed only if the plan allows
-//! it, and are restored afterwards; a wire of ringtap's own is created again instead.
+//! What a profile says to do, in plain words: what dominates and what would help. Where that is a setting,
+//! it can be tried ([`crate::trials`]).
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use ringtap_capture::Precision;
 use ringtap_capture::devices::{DeviceInfo, Effect as Offload};
-use serde::{Deserialize, Serialize};
 
-use crate::interface::Changed;
-use crate::report::{Figure, Processor, Report, ratio, spread, to_f64};
-use crate::{COMPONENTS, Component, Plan, Result};
+use crate::report::{Advice, Processor, Report, ratio, to_f64};
+use crate::{COMPONENTS, Component, Trial};
 
 /// A component with a smaller share is not worth advice.
 const WORTH: f64 = 0.05;
@@ -22,166 +12,12 @@ const WORTH: f64 = 0.05;
 const MANY_WAKE_UPS: f64 = 0.05;
 /// A processor busier than this is full.
 const FULL: f64 = 0.9;
-/// The pairs of runs of a trial. With this many runs each, ranges differ by chance in 3 of 100
-/// cases.
-const PAIRS: usize = 4;
-/// The longest duration of a run.
-const LONGEST: Duration = Duration::from_secs(1);
-/// How long a busy reader polls for packets before it sleeps, in microseconds.
+/// How long a busy reader looks for packets before it sleeps, in microseconds.
 const BUSY: u32 = 200;
 /// Enough of a packet for its headers, as in `ringtap flow`.
 const HEADERS: u32 = 96;
 
-/// A setting that can be tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "setting", content = "value")]
-pub enum Trial {
-    /// Time stamps from the kernel's last tick.
-    CoarseClock,
-    /// This snaplen in bytes.
-    Snaplen(u32),
-    /// Delivery after this many bytes.
-    MinToCopy(u32),
-    /// A ring of this many bytes.
-    Buffer(u64),
-    /// This many microseconds of polling before each sleep.
-    BusyPoll(u32),
-    /// The reader on this processor.
-    Cpu(usize),
-    /// Received packets are handled on these processors, a bit for each (RPS).
-    Rps(u64),
-    /// Received packets are not joined.
-    NoGro,
-}
-
-impl Trial {
-    /// Returns the option of `ringtap dump` for it, or the command for the interface of that name.
-    #[must_use]
-    pub fn option(self, device: &str) -> String {
-        match self {
-            Self::CoarseClock => "-j host_lowprec".to_owned(),
-            Self::Snaplen(bytes) => format!("-s {bytes}"),
-            Self::MinToCopy(bytes) => format!("--min-to-copy {}", size(bytes.into())),
-            Self::Buffer(bytes) => format!("-B {}", size(bytes)),
-            Self::BusyPoll(_) => "--busy-poll".to_owned(),
-            Self::Cpu(cpu) => format!("--cpu {cpu}"),
-            Self::Rps(mask) => {
-                // One file for each queue: tee writes them all.
-                format!("echo {mask:x} | tee /sys/class/net/{device}/queues/rx-*/rps_cpus")
-            }
-            Self::NoGro => format!("ethtool -K {device} gro off"),
-        }
-    }
-
-    /// Returns the component that it should make cheaper.
-    #[must_use]
-    pub fn component(self) -> Component {
-        match self {
-            Self::CoarseClock => Component::Timestamp,
-            Self::Snaplen(_) => Component::Copy,
-            Self::MinToCopy(_) | Self::BusyPoll(_) => Component::Wake,
-            Self::Buffer(_) | Self::Cpu(_) => Component::Reader,
-            Self::Rps(_) | Self::NoGro => Component::Stack,
-        }
-    }
-
-    /// Applies the setting to the plan. Dropping the returned value restores settings of the host's
-    /// interface.
-    fn apply(self, plan: &mut Plan) -> Result<Option<Changed>> {
-        let options = &mut plan.options;
-        match self {
-            Self::CoarseClock => options.precision = Precision::Coarse,
-            Self::Snaplen(bytes) => options.snaplen = bytes,
-            Self::MinToCopy(bytes) => options.min_to_copy = bytes,
-            Self::Buffer(bytes) => options.buffer = bytes,
-            Self::BusyPoll(micros) => {
-                options.busy_poll = Some(Duration::from_micros(micros.into()));
-            }
-            Self::Cpu(cpu) => options.cpus = vec![cpu],
-            Self::Rps(mask) => match &plan.device {
-                Some(device) => return Changed::rps(device, mask).map(Some),
-                None => plan.traffic.receive_mask = Some(mask),
-            },
-            Self::NoGro => {
-                let device = plan.device.as_deref().unwrap_or_default();
-                return Changed::gro_off(device).map(Some);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether it is a setting of the interface.
-    const fn is_of_interface(self) -> bool {
-        matches!(self, Self::Rps(_) | Self::NoGro)
-    }
-}
-
-fn size(bytes: u64) -> String {
-    match bytes {
-        _ if bytes > 0 && bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
-        _ if bytes > 0 && bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
-        _ => bytes.to_string(),
-    }
-}
-
-/// The effect of a trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
-    /// The component's cost without the setting: median, lowest, highest of the runs.
-    pub before: Figure,
-    /// The component's cost with it.
-    pub after: Figure,
-    /// The total without.
-    pub total_before: Figure,
-    /// The total with it.
-    pub total_after: Figure,
-    /// Packets delivered per second without the setting: median, lowest, highest.
-    pub delivered_before: [f64; 3],
-    /// Packets delivered per second with it.
-    pub delivered_after: [f64; 3],
-    /// Pairs of runs.
-    pub pairs: usize,
-    /// Whether the component's ranges do not overlap; otherwise there is no conclusion.
-    pub concludes: bool,
-}
-
-/// A piece of advice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Advice {
-    /// The advice as text.
-    pub text: String,
-    /// The setting, if it can be tried.
-    pub trial: Option<Trial>,
-    /// How to set it: an option of `ringtap dump`, or a command.
-    #[serde(default)]
-    pub setting: Option<String>,
-    /// The effect of the setting, if it was tried.
-    pub effect: Option<Effect>,
-    /// The reason why it was not tried although it should have been.
-    #[serde(default)]
-    pub untried: Option<String>,
-}
-
-impl Advice {
-    fn words(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            trial: None,
-            setting: None,
-            effect: None,
-            untried: None,
-        }
-    }
-
-    fn setting(trial: Trial, text: impl Into<String>) -> Self {
-        Self {
-            trial: Some(trial),
-            ..Self::words(text)
-        }
-    }
-}
-
-/// Returns the advice for a report; `interface` is the host's interface, if it was profiled.
+/// What a report says to do; `interface` where it is one of the host's.
 #[must_use]
 pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let mut advice = Vec::new();
@@ -444,83 +280,4 @@ fn offloads(interface: &DeviceInfo) -> Vec<Advice> {
         }
     });
     advice.collect()
-}
-
-/// Tries every setting in the report's advice, with alternating runs with and without it. Settings
-/// of the host's interface are tried only if `may_change_interface`.
-///
-/// If a setting cannot be tried, the advice says why.
-pub fn try_all(plan: &Plan, report: &mut Report, may_change_interface: bool, stop: &AtomicBool) {
-    let engine = report.engine.clone();
-    for advice in &mut report.advice {
-        let Some(trial) = advice.trial else { continue };
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        if trial.is_of_interface() && plan.device.is_some() && !may_change_interface {
-            let reason = "it is a setting of the host's interface; --try-interface tries it";
-            advice.untried = Some(reason.to_owned());
-            continue;
-        }
-        match try_one(plan, &engine, trial, stop) {
-            Ok(effect) if effect.is_some() => advice.effect = effect,
-            Ok(_) => {
-                advice.untried =
-                    Some("no packets came in one of the runs, or it was ended".to_owned());
-            }
-            Err(error) => advice.untried = Some(error.to_string()),
-        }
-    }
-}
-
-fn try_one(plan: &Plan, engine: &str, trial: Trial, stop: &AtomicBool) -> Result<Option<Effect>> {
-    let without = Plan {
-        duration: plan.duration.min(LONGEST),
-        steps: false,
-        ..plan.clone()
-    };
-    let component = trial.component();
-    // Component, total and delivered packets a second, without and with.
-    let mut measured: [[Vec<f64>; 3]; 2] = Default::default();
-    let mut ticks_per_ns = 1.0;
-    for pair in 0..PAIRS {
-        for side in [pair % 2, (pair + 1) % 2] {
-            let mut plan = without.clone();
-            let changed = if side == 1 {
-                trial.apply(&mut plan)?
-            } else {
-                None
-            };
-            let report = crate::run(&plan, Some(engine), stop)?;
-            drop(changed);
-            ticks_per_ns = report.method.ticks_per_ns;
-            let (Some(ns), true) = (report.ns(component), report.packets.interface > 0) else {
-                return Ok(None);
-            };
-            let delivered = to_f64(report.packets.captured) / report.seconds.max(1e-9);
-            measured[side][0].push(ns);
-            measured[side][1].push(report.total.ns);
-            measured[side][2].push(delivered);
-        }
-    }
-    let mut spreads = measured.iter_mut().flatten().map(|values| spread(values));
-    let mut next = || spreads.next().flatten();
-    let (Some(before), Some(total_before), Some(rate_before)) = (next(), next(), next()) else {
-        return Ok(None);
-    };
-    let (Some(after), Some(total_after), Some(rate_after)) = (next(), next(), next()) else {
-        return Ok(None);
-    };
-    let figure = |(median, low, high)| Figure::new(median, low, high, ticks_per_ns);
-    let (before, after) = (figure(before), figure(after));
-    Ok(Some(Effect {
-        before,
-        after,
-        total_before: figure(total_before),
-        total_after: figure(total_after),
-        delivered_before: rate_before.into(),
-        delivered_after: rate_after.into(),
-        pairs: PAIRS,
-        concludes: before.low_ns > after.high_ns || after.low_ns > before.high_ns,
-    }))
 }

@@ -8,12 +8,12 @@ use ringtap_sys::perf::{Drained, Trigger};
 use ringtap_sys::sched::online_cpus;
 
 use crate::attribute::{Tally, Verdict};
+use crate::plan::{Moment, Profile};
 use crate::reader::Mark;
 use crate::report::{
     Figure, Method, Origin, Packets, Part, Processor, Rates, ReaderClock, Report, Sampled,
     Sampling, Settings, Step, Unexplained, VERSION, ratio, to_f64,
 };
-use crate::run::{Moment, Profile};
 use crate::traffic::Traffic;
 use crate::{COMPONENTS, Component, own_symbols};
 

@@ -73,13 +73,15 @@ pub enum Error {
         /// The place and the reason.
         r#source: serde_json::Error,
     },
-    /// An earlier profile has another version.
-    #[error("{} has format version {found}; {} is supported", path.display(), crate::report::VERSION)]
+    /// A profile of earlier is of another version.
+    #[error("{} has form {found}, {expected} was expected", path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
+        /// The version that can be read.
+        expected: u32,
     },
     /// The chart cannot be drawn.
     #[error("cannot draw the chart: {0}")]

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::attribute::Tally;
-use crate::{COMPONENTS, Component, Error, Result};
+use crate::{COMPONENTS, Component, Error, Result, Trial};
 
 /// The version of the JSON object.
 pub const VERSION: u32 = 1;
@@ -284,8 +284,8 @@ pub struct Report {
     pub steps: Vec<Step>,
     /// The reader's clock measurements.
     pub reader_clock: ReaderClock,
-    /// Advice.
-    pub advice: Vec<crate::advice::Advice>,
+    /// What to do about it.
+    pub advice: Vec<Advice>,
 }
 
 impl Report {
@@ -319,12 +319,70 @@ pub fn read(path: &Path) -> Result<Vec<Report>> {
         return Err(Error::Version {
             path: path(),
             found: other.version,
+            expected: VERSION,
         });
     }
     Ok(found)
 }
 
-/// Returns Wilson's interval of a share: `count` of `all`, at 95 %.
+/// What a trial brought.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The component's cost without the setting: median, lowest, highest of the runs.
+    pub before: Figure,
+    /// With it.
+    pub after: Figure,
+    /// The total without.
+    pub total_before: Figure,
+    /// The total with it.
+    pub total_after: Figure,
+    /// Packets a second that were delivered without: median, lowest, highest.
+    pub delivered_before: [f64; 3],
+    /// And with it.
+    pub delivered_after: [f64; 3],
+    /// Pairs of runs.
+    pub pairs: usize,
+    /// Whether the component's ranges lie apart; else nothing can be concluded.
+    pub concludes: bool,
+}
+
+/// A piece of advice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// In words.
+    pub text: String,
+    /// The setting, where it can be tried.
+    pub trial: Option<Trial>,
+    /// How it is set: an option of `ringtap dump`, or a command.
+    #[serde(default)]
+    pub setting: Option<String>,
+    /// What it brought, where it was tried.
+    pub effect: Option<Effect>,
+    /// Why it could not be tried, where it should have been.
+    #[serde(default)]
+    pub untried: Option<String>,
+}
+
+impl Advice {
+    pub(crate) fn words(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            trial: None,
+            setting: None,
+            effect: None,
+            untried: None,
+        }
+    }
+
+    pub(crate) fn setting(trial: Trial, text: impl Into<String>) -> Self {
+        Self {
+            trial: Some(trial),
+            ..Self::words(text)
+        }
+    }
+}
+
+/// Wilson's interval of a share: `count` of `all`, at 95 %.
 #[must_use]
 pub fn wilson(count: u64, all: u64) -> (f64, f64) {
     if all == 0 {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Direction, Filter, Source, Stage, open};
+use ringtap_capture::{CaptureOptions, Direction, Source, Stage, open};
 use ringtap_sys::bpf::{self, Kernel, NativePart};
 use ringtap_sys::cycles::{Rate, thread_id, thread_time};
 use ringtap_sys::ethtool::Ethtool;
@@ -16,10 +16,11 @@ use crate::attribute::{Attributor, Cast};
 use crate::build_report::{Gathered, Seen};
 use crate::counters::{ProcessorTime, interrupts, receive_softirqs};
 use crate::differential::Comparison;
+use crate::plan::{Moment, Plan, Profile};
 use crate::poll_counters::{self, Counting};
 use crate::reader::{self, Phase};
 use crate::report::{Report, Step};
-use crate::traffic::{Generator, Traffic, Wire};
+use crate::traffic::{Generator, Wire};
 use crate::{
     COMPONENTS, Component, Error, KernelSymbols, Result, Table, TapKind, build_report, overhead,
     own_symbols,
@@ -41,28 +42,8 @@ const UNNAMED: usize = 20;
 const FUNCTIONS: usize = 8;
 const NANOS: f64 = 1e9;
 
-/// The profile to make.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The interface, without an engine; `None` to generate packets in namespaces of their own.
-    pub device: Option<String>,
-    /// The options of the capture.
-    pub options: CaptureOptions,
-    /// The filter.
-    pub filter: Option<Filter>,
-    /// The duration of one profile.
-    pub duration: Duration,
-    /// Samples per second and processor.
-    pub rate: u32,
-    /// The packets to generate, if there is no interface.
-    pub traffic: Traffic,
-    /// Whether the capture is also cut short and measured step by step.
-    pub steps: bool,
-    /// Nanoseconds that the application works on each packet, by the processor's clock.
-    pub work: u32,
-}
-
-/// Profiles an engine, by its name; `None` for the default engine. `stop` ends it early.
+/// Makes a profile of an engine, by its name; nothing for the one that a capture takes by itself.
+/// `stop` ends it early.
 ///
 /// # Errors
 /// Returns an error if the capture cannot be opened or fails. A missing privilege for one of the
@@ -105,30 +86,6 @@ fn processors() -> Result<(usize, usize)> {
 
 /// Two counts: events, and their amount.
 type Pair = (u64, u64);
-
-/// A profile in progress.
-pub(crate) struct Profile<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) stop: &'a AtomicBool,
-    pub(crate) generator: Option<Generator>,
-    /// The interface's name.
-    pub(crate) name: String,
-    /// The same with the engine.
-    pub(crate) device: String,
-    pub(crate) rate: Rate,
-    pub(crate) tap: TapKind,
-    pub(crate) cannot_tell: Vec<String>,
-}
-
-/// The counters at the start or the end of a phase.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
-    pub(crate) at: Instant,
-    pub(crate) packets: u64,
-    pub(crate) time: Option<ProcessorTime>,
-    pub(crate) interrupts: Option<u64>,
-    pub(crate) softirqs: Option<u64>,
-}
 
 impl<'a> Profile<'a> {
     fn new(

@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::advice::Effect;
-use crate::report::{Figure, Origin, Part, Report, Sampling, Unexplained, ratio, to_f64};
+use crate::report::{Effect, Figure, Origin, Part, Report, Sampling, Unexplained, ratio, to_f64};
 use crate::{COMPONENTS, Component};
 
 /// The width of the bars, in characters.

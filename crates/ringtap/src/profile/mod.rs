@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Device, ENGINES, Filter, LinkType, Precision};
 use ringtap_profile::traffic::Traffic;
-use ringtap_profile::{Plan, Report, advice, chart, text};
+use ringtap_profile::{Plan, Report, chart, text, trials};
 
 use crate::cli::{Mode, ProfileArgs, Stamp};
 use crate::exit::{USAGE, status_of};
@@ -161,7 +161,7 @@ fn profile(
     }
     let mut report = ringtap_profile::run(&plan, engine, stop)?;
     if args.try_settings || args.try_interface {
-        advice::try_all(&plan, &mut report, args.try_interface, stop);
+        trials::try_all(&plan, &mut report, args.try_interface, stop);
     }
     Ok(report)
 }
