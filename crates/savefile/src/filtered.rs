@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::run::{Encoding, PacketRun, Packets};
+use crate::encoding::Encoding;
+use crate::run::{PacketRun, Packets};
 use crate::{Options, Packet};
 
 /// A packet filter. A reader applies it as soon as it has read the bytes, on whichever of its

@@ -2,35 +2,36 @@
 #![forbid(unsafe_code)]
 
 mod byte_order;
-mod codec;
+mod encoding;
 mod fetch;
 mod filtered;
+mod format;
 pub mod index;
 mod interface;
 mod limits;
 mod pcap;
 pub mod pcapng;
 mod read;
+mod read_error;
 mod resolution;
 mod run;
 mod write;
 
 pub use byte_order::ByteOrder;
-pub use codec::{Codec, CodecError, Compression, Compressor};
+pub use encoding::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding, Visitor};
 pub use filtered::{Filtered, FilteredPackets, PacketFilter, Records};
+pub use format::{Compression, Format};
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
 pub use pcapng::{
     InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, RawBlock, RawOption,
     RawOptions, Section, Statistics,
 };
-pub use read::{
-    CaplenBound, Format, Item, MapFile, Mapped, ReadError, ReadErrorKind, Reader, Structure,
-    Visitor, decompressed_start,
-};
+pub use read::{Item, MapFile, Mapped, Reader, decompressed_start};
+pub use read_error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 pub use resolution::Resolution;
 pub use ringtap_packet::{LinkType, MAX_SNAPLEN, Packet, PacketFlags, Timestamp};
-pub use run::{Encoding, LengthOrder, PacketRun, Packets, PcapEncoding, PcapngEncoding, RunTotals};
+pub use run::{PacketRun, Packets, RunTotals};
 pub use write::{
     PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
     WriteErrorKind, whole_blocks, whole_records,

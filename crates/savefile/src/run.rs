@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use crate::encoding::{Encoding, PcapngEncoding};
 use crate::pcap::{PcapRecords, UsualRecords};
 use crate::pcapng::{BlockPackets, InterfaceTable, Options};
 use crate::{ByteOrder, Packet, Visitor};
@@ -31,82 +32,6 @@ pub struct RunTotals {
     pub captured: u64,
     /// An upper bound of the captured bytes of each packet.
     pub max_caplen: u32,
-}
-
-/// The encoding of a [`PacketRun`]'s records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding<'a> {
-    /// pcap packet records.
-    Pcap(PcapEncoding),
-    /// pcapng packet blocks: enhanced, simple and obsolete ones.
-    Pcapng(PcapngEncoding<'a>),
-}
-
-/// The encoding of a pcap file's packet records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PcapEncoding {
-    /// Byte order of the record headers.
-    pub byte_order: ByteOrder,
-    /// Whether the fraction of a second is in nanoseconds; otherwise microseconds.
-    pub nanos: bool,
-    /// Whether the record headers have the 8 additional bytes of the "modified" format (magic
-    /// 0xa1b2cd34).
-    pub extended: bool,
-    /// Order of the two length fields.
-    pub lengths: LengthOrder,
-    /// Most bytes of a record's data that belong to the packet; the rest is skipped, as in libpcap.
-    pub snaplen: u32,
-}
-
-/// The order of captured and original length in a pcap packet record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LengthOrder {
-    /// Captured length first: version 2.4.
-    CapturedFirst,
-    /// Original length first: versions before 2.3, and 543.0 of DG/UX.
-    OriginalFirst,
-    /// The smaller one is the captured length: version 2.3, which was written both ways.
-    SmallerIsCaptured,
-}
-
-/// The encoding of a pcapng section's packet blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PcapngEncoding<'a> {
-    /// The section's byte order.
-    pub byte_order: ByteOrder,
-    pub(crate) interfaces: &'a InterfaceTable,
-}
-
-impl PcapngEncoding<'_> {
-    /// Returns the index, counted over all sections, of interface 0 of the blocks.
-    #[must_use]
-    pub fn first_interface(&self) -> u32 {
-        self.interfaces.first()
-    }
-}
-
-/// Result of a walk over packet records, which checks each of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Walk<S> {
-    /// Bytes of the valid, complete records at the start.
-    pub(crate) used: usize,
-    pub(crate) packets: usize,
-    /// The largest captured length among them.
-    pub(crate) max_caplen: u32,
-    /// The reason why it ended.
-    pub(crate) stop: S,
-}
-
-impl<S> Walk<S> {
-    /// Returns the same walk with the stop converted by `map`.
-    pub(crate) fn map_stop<T>(self, map: impl FnOnce(S) -> T) -> Walk<T> {
-        Walk {
-            used: self.used,
-            packets: self.packets,
-            max_caplen: self.max_caplen,
-            stop: map(self.stop),
-        }
-    }
 }
 
 impl<'a> PacketRun<'a> {

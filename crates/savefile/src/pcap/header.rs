@@ -1,8 +1,8 @@
 //! The header of a pcap file, with the variants that libpcap 1.10 accepts.
 
+use crate::encoding::{LengthOrder, PcapEncoding};
 use crate::interface::effective_snaplen;
-use crate::read::ReadErrorKind;
-use crate::run::{LengthOrder, PcapEncoding};
+use crate::read_error::ReadErrorKind;
 use crate::{ByteOrder, Format, Interface, Limits, LinkType, Resolution};
 
 /// Bytes of the file header.

@@ -1,8 +1,8 @@
 //! pcap packet records: one walk validates them, then the iteration cannot fail.
 
+use crate::encoding::Visitor;
+use crate::encoding::{LengthOrder, PcapEncoding, Walk};
 use crate::fetch::Ahead;
-use crate::read::Visitor;
-use crate::run::{LengthOrder, PcapEncoding, Walk};
 use crate::{ByteOrder, Packet, PacketFlags, Timestamp};
 
 /// Bytes of a packet record's header.

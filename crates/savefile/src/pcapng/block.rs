@@ -2,6 +2,7 @@
 
 use crate::ByteOrder;
 use crate::pcapng::{Options, block_type};
+use crate::read_error::{ReadErrorKind, Structure};
 
 /// Bytes before a block's body: type and total length.
 pub(crate) const HEADER: usize = 8;
@@ -62,4 +63,32 @@ impl<'a> RawBlock<'a> {
     pub(crate) fn options_at(&self, at: usize) -> Options<'a> {
         Options::new(self.byte_order, self.body().get(at..).unwrap_or(&[]))
     }
+}
+
+/// The length of a block, checked as far as that can be done without seeing the block.
+pub(crate) fn check_length(
+    block_type: u32,
+    length: u32,
+    max: usize,
+) -> Result<usize, ReadErrorKind> {
+    let structure = Structure::Block(block_type);
+    let bytes = length as usize;
+    if bytes < FRAME {
+        return Err(ReadErrorKind::BlockTooShort {
+            structure,
+            length,
+            min: u32::try_from(FRAME).unwrap_or(u32::MAX),
+        });
+    }
+    if !bytes.is_multiple_of(4) {
+        return Err(ReadErrorKind::BlockUnaligned { structure, length });
+    }
+    if bytes > max {
+        return Err(ReadErrorKind::BlockTooLong {
+            structure,
+            length,
+            max: max as u64,
+        });
+    }
+    Ok(bytes)
 }

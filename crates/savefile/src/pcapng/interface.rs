@@ -7,7 +7,7 @@ use crate::pcapng::block::{HEADER, TRAILER};
 use crate::pcapng::options::{Options, RawOption, RawOptions, code, encode, encode_end};
 use crate::pcapng::section::finish_block;
 use crate::pcapng::{FRAME, block_type};
-use crate::read::{ReadErrorKind, Structure};
+use crate::read_error::{ReadErrorKind, Structure};
 use crate::{ByteOrder, Interface, LinkType, Resolution};
 
 /// Bytes of the block before its options.

@@ -1,7 +1,7 @@
 //! Options at the end of pcapng blocks (draft-ietf-opsawg-pcapng, section 3.5).
 
 use crate::ByteOrder;
-use crate::read::ReadErrorKind;
+use crate::read_error::ReadErrorKind;
 
 /// Codes of options, by their block.
 pub(crate) mod code {

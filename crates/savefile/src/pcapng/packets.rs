@@ -1,89 +1,17 @@
 //! Packet blocks of pcapng: one walk validates them, then the iteration cannot fail.
 
+use crate::encoding::{PcapngEncoding, Visitor, Walk};
 use crate::fetch::Ahead;
-use crate::pcapng::{Options, TRAILER, block_type, code};
-use crate::read::{CaplenBound, ReadErrorKind, Structure, Visitor};
-use crate::resolution::Clock;
-use crate::run::{PcapngEncoding, Walk};
-use crate::{ByteOrder, Interface, Packet, PacketFlags, Timestamp};
+use crate::pcapng::{InterfaceTable, Options, TRAILER, block_type, code};
+use crate::read_error::{CaplenBound, ReadErrorKind, Structure};
+use crate::{ByteOrder, Packet, PacketFlags, Timestamp};
 
 /// Bytes before the data of an enhanced (and of an obsolete) packet block.
 pub(crate) const EPB_FIXED: usize = 28;
 /// Bytes before the data of a simple packet block.
 const SPB_FIXED: usize = 12;
 
-/// The properties of a section's interfaces that its packet blocks depend on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct InterfaceTable {
-    entries: Vec<Entry>,
-    first: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    clock: Clock,
-    max_caplen: u32,
-}
-
-impl InterfaceTable {
-    /// Creates the table of a section with `interfaces`; its first interface has the index `first`,
-    /// counted over all sections.
-    #[must_use]
-    pub fn new(first: u32, interfaces: &[Interface]) -> Self {
-        let mut table = Self {
-            entries: Vec::with_capacity(interfaces.len()),
-            first,
-        };
-        for interface in interfaces {
-            table.push(interface, interface.effective_snaplen());
-        }
-        table
-    }
-
-    pub(crate) fn push(&mut self, interface: &Interface, max_caplen: u32) {
-        self.entries.push(Entry {
-            clock: interface.clock(),
-            max_caplen,
-        });
-    }
-
-    /// Clears the table for a new section, whose first interface has the index `first`.
-    pub(crate) fn start_section(&mut self, first: u32) {
-        self.entries.clear();
-        self.first = first;
-    }
-
-    /// Returns the index, counted over all sections, of the section's first interface.
-    #[must_use]
-    pub fn first(&self) -> u32 {
-        self.first
-    }
-
-    /// Returns the number of interfaces of the section so far.
-    pub(crate) fn len(&self) -> u32 {
-        u32::try_from(self.entries.len()).unwrap_or(u32::MAX)
-    }
-
-    pub(crate) fn clock(&self, interface: u32) -> Option<Clock> {
-        self.entry(interface).map(|entry| entry.clock)
-    }
-
-    pub(crate) fn max_caplen(&self, interface: u32) -> Option<u32> {
-        self.entry(interface).map(|entry| entry.max_caplen)
-    }
-
-    /// Returns whether blocks written for this table have the same meaning with `other`.
-    pub(crate) fn is_prefix_of(&self, other: &Self) -> bool {
-        self.first == other.first && other.entries.starts_with(&self.entries)
-    }
-
-    #[inline]
-    fn entry(&self, interface: u32) -> Option<&Entry> {
-        self.entries.get(interface as usize)
-    }
-}
-
-/// The reason why a walk ended.
+/// Why a walk ended.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The block's type and length are incomplete.

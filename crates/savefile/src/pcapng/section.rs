@@ -3,7 +3,7 @@
 use crate::pcapng::block::{HEADER, TRAILER};
 use crate::pcapng::options::{Options, RawOptions, code, encode, encode_end};
 use crate::pcapng::{FRAME, block_type};
-use crate::read::ReadErrorKind;
+use crate::read_error::ReadErrorKind;
 use crate::{ByteOrder, Format};
 
 /// Bytes of a section header block without options, the least there can be.

@@ -1,7 +1,7 @@
 //! Applies a filter to a stretch of records, and moves the chosen ones together.
 
+use crate::encoding::Encoding;
 use crate::filtered::{PacketFilter, Range, Records};
-use crate::run::Encoding;
 
 /// Records of fewer bytes are moved together. Measured: from this size on, another piece for the
 /// writer costs less than the move.

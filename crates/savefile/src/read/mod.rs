@@ -3,7 +3,6 @@
 mod ahead;
 mod buffer;
 mod choose;
-mod error;
 mod input;
 mod mapped;
 mod pcap;
@@ -17,16 +16,15 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-pub use error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 pub use input::decompressed_start;
 pub use mapped::{MapFile, Mapped};
 
-use crate::codec::{Compression, MAGIC_LEN};
+use crate::encoding::Walk;
 use crate::filtered::{Filtered, PacketFilter};
 use crate::index::{SeekPoint, Skips};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
-use crate::run::Walk;
-use crate::{ByteOrder, Encoding, Interface, Packet, PacketRun, ReadOptions};
+use crate::read_error::{ReadError, ReadErrorKind, Structure};
+use crate::{ByteOrder, Compression, Encoding, Format, Interface, PacketRun, ReadOptions, Visitor};
 use ahead::Walked;
 use buffer::{Buffer, Filled};
 use choose::Scratch;
@@ -35,34 +33,7 @@ use pcap::PcapReader;
 use pcapng::PcapngReader;
 use walker::Walker;
 
-/// The format of a capture file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// pcap: one link type, packet records.
-    Pcap,
-    /// pcapng: sections, interfaces and blocks.
-    Pcapng,
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Pcap => "pcap",
-            Self::Pcapng => "pcapng",
-        })
-    }
-}
-
-/// A receiver of single packets.
-///
-/// This is a trait and not a closure, because only a function can be inlined into each loop that
-/// calls it.
-pub trait Visitor {
-    /// Receives the next packet.
-    fn packet(&mut self, packet: &Packet<'_>);
-}
-
-/// The parts of a file, in the file's order.
+/// What a file consists of, in the file's order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Item<'a> {

@@ -1,11 +1,11 @@
 //! Reads pcap: the header, then runs of packet records.
 
+use crate::encoding::Visitor;
+use crate::encoding::{Encoding, PcapEncoding};
 use crate::pcap::{FILE_HEADER, FileHeader, Stop, walk, walk_giving};
 use crate::read::walker::Walker;
-use crate::read::{
-    CaplenBound, Filled, Found, ReadError, ReadErrorKind, Source, Structure, Visitor,
-};
-use crate::run::{Encoding, PcapEncoding};
+use crate::read::{Filled, Found, Source};
+use crate::read_error::{CaplenBound, ReadError, ReadErrorKind, Structure};
 use crate::{Interface, Limits, LinkType};
 
 pub(super) struct PcapReader {

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::encoding::Visitor;
+use crate::encoding::{Encoding, PcapngEncoding};
 use crate::pcapng::{
     BLOCK_HEADER, InterfaceTable, MAGIC_BYTES, Names, RawBlock, SECTION_MIN, Section, Statistics,
     Stop, TRAILER, block_type, check_length, parse_interface, section_byte_order, walk,
     walk_giving,
 };
 use crate::read::walker::Walker;
-use crate::read::{Filled, Found, Item, ReadError, ReadErrorKind, Source, Structure, Visitor};
-use crate::run::{Encoding, PcapngEncoding};
+use crate::read::{Filled, Found, Item, Source};
+use crate::read_error::{ReadError, ReadErrorKind, Structure};
 use crate::{ByteOrder, Interface, Limits};
 
 const SECTION: Structure = Structure::Block(block_type::SECTION);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::encoding::{Encoding, PcapEncoding, PcapngEncoding, Walk};
 use crate::pcapng::InterfaceTable;
-use crate::run::{Encoding, PcapEncoding, PcapngEncoding, Walk};
 use crate::{ByteOrder, pcap, pcapng};
 
 #[derive(Clone, Debug)]

@@ -2,11 +2,11 @@
 
 use std::io::Write;
 
+use crate::encoding::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding};
 use crate::pcap::{
     FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER, fcs_bits, link_type_field,
 };
 use crate::pcapng::BlockPackets;
-use crate::run::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, LinkType, Packet, PacketRun, Resolution, Timestamp};

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
+use crate::encoding::{Encoding, PcapngEncoding};
 use crate::pcapng::{
     EPB_FIXED, InterfaceStatistics, InterfaceTable, Names, Options, RawBlock, Section, TRAILER,
     block_type, code, encode, encode_end, encode_interface, encode_names, encode_packet_option,
     split_ticks,
 };
-use crate::run::{Encoding, PcapngEncoding};
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, Packet, PacketFlags, PacketRun};

@@ -72,7 +72,7 @@ pub(super) struct Stretch {
 /// The result of a walk over a stretch.
 #[derive(Clone, Copy)]
 pub(super) struct Walked {
-    pub(super) walk: crate::run::Walk<Stop>,
+    pub(super) walk: crate::encoding::Walk<Stop>,
     /// Whether a filter was applied, and chose [`Memory::ranges`].
     pub(super) filtered: bool,
     /// Whether the walk was passed on to the next stretch.

@@ -1,8 +1,8 @@
 use std::io::Write;
 
 use super::*;
+use crate::encoding::{LengthOrder, PcapEncoding};
 use crate::filtered::Records;
-use crate::run::{LengthOrder, PcapEncoding};
 use crate::{ByteOrder, LinkType};
 
 fn file_of(bytes: &[u8]) -> File {

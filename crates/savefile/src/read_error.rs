@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 use crate::LinkType;
-use crate::codec::Compression;
+use crate::format::{Compression, Format};
+use crate::pcapng::block_type::block_name;
 
 /// The error of a file that cannot be read, or only up to a place: every packet before was
 /// delivered.
@@ -100,7 +101,7 @@ pub enum ReadErrorKind {
     #[error("{format} version {major}.{minor} is not supported; supported are {supported}")]
     Version {
         /// The format.
-        format: crate::Format,
+        format: Format,
         /// Major version found.
         major: u16,
         /// Minor version found.
@@ -285,7 +286,7 @@ impl fmt::Display for Structure {
             Self::RecordData => "the packet record's data",
             Self::BlockHeader => "a block header",
             Self::Block(block_type) => {
-                return match crate::pcapng::block_name(*block_type) {
+                return match block_name(*block_type) {
                     Some(name) => write!(f, "the {name}"),
                     None => write!(f, "the block of type {block_type:#010x}"),
                 };
