@@ -122,9 +122,11 @@ impl<'a> Block<'a> {
     /// Hands each packet to a visitor, without its flags; as [`Block::packets`], but faster for who does
     /// little with each.
     pub fn drain(&self, visitor: &mut impl Visitor) {
-        match self.runs() {
-            Some(runs) => runs.for_each(|run| run.drain(visitor)),
-            None => self.packets().for_each(|packet| visitor.packet(&packet)),
+        let Some(runs) = self.runs() else {
+            return self.packets().for_each(|packet| visitor.packet(&packet));
+        };
+        for run in runs {
+            run.drain(visitor);
         }
     }
 
