@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_order;
+mod codec;
 mod encoding;
 mod fetch;
 mod filtered;
@@ -18,9 +19,10 @@ mod run;
 mod write;
 
 pub use byte_order::ByteOrder;
+pub use codec::{Codec, CodecError, Compression, Compressor};
 pub use encoding::{Encoding, LengthOrder, PcapEncoding, PcapngEncoding, Visitor};
 pub use filtered::{Filtered, FilteredPackets, PacketFilter, Records};
-pub use format::{Compression, Format};
+pub use format::Format;
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
 pub use pcapng::{

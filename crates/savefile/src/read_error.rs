@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 use crate::LinkType;
-use crate::format::{Compression, Format};
+use crate::codec::Compression;
+use crate::format::Format;
 use crate::pcapng::block_type::block_name;
 
 /// The error of a file that cannot be read, or only up to a place: every packet before was

@@ -9,41 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::ReadOptions;
 use crate::codec::{Compression, Decode, MAGIC_LEN};
 use crate::filtered::PacketFilter;
-use crate::format::Compression;
 use crate::index::SeekPoint;
 use crate::read::ahead::{Ahead, MIN_LEFT};
 
 /// Compressed bytes read at once.
 const COMPRESSED_BUFFER: usize = 128 * 1024;
 
-/// First bytes of what can be told apart.
-pub(crate) const MAGIC_LEN: usize = 4;
-
-const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
-const ZSTD_MAGIC: u32 = 0xfd2f_b528;
-const LZ4_MAGIC: u32 = 0x184d_2204;
-/// Frames without content, which zstd and lz4 share: sixteen magics from this on.
-const SKIPPABLE_MAGIC: u32 = 0x184d_2a50;
-const SKIPPABLE_MASK: u32 = 0xffff_fff0;
-
-impl Compression {
-    /// What a stream that begins with these bytes is compressed with.
-    pub(super) fn detect(magic: &[u8]) -> Option<Self> {
-        if magic.starts_with(&GZIP_MAGIC) {
-            return Some(Self::Gzip);
-        }
-        match u32::from_le_bytes(*magic.first_chunk()?) {
-            // zstd's decoder skips such frames, and lz4 files hardly begin with one.
-            ZSTD_MAGIC => Some(Self::Zstd),
-            magic if magic & SKIPPABLE_MASK == SKIPPABLE_MAGIC => Some(Self::Zstd),
-            LZ4_MAGIC => Some(Self::Lz4),
-            _ => None,
-        }
-    }
-}
-
-/// What a reader gets of a compressed stream that is cut anywhere: all that can be decompressed of
-/// `bytes`, which begin with a member or frame. What is wrong behind that is no error.
+/// Returns all that can be decompressed of `bytes`, the start of a compressed stream that is cut
+/// anywhere. Damage ends the result and is not an error.
 #[must_use]
 pub fn decompressed_start(bytes: &[u8]) -> Vec<u8> {
     let mut start = Vec::new();

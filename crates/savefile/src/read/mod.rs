@@ -19,12 +19,13 @@ use std::sync::Arc;
 pub use input::decompressed_start;
 pub use mapped::{MapFile, Mapped};
 
+use crate::codec::{Compression, MAGIC_LEN};
 use crate::encoding::Walk;
 use crate::filtered::{Filtered, PacketFilter};
 use crate::index::{SeekPoint, Skips};
 use crate::pcapng::{Names, RawBlock, Section, Statistics, block_type};
 use crate::read_error::{ReadError, ReadErrorKind, Structure};
-use crate::{ByteOrder, Compression, Encoding, Format, Interface, PacketRun, ReadOptions, Visitor};
+use crate::{ByteOrder, Encoding, Format, Interface, PacketRun, ReadOptions, Visitor};
 use ahead::Walked;
 use buffer::{Buffer, Filled};
 use choose::Scratch;

@@ -8,9 +8,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use super::input::{Input, MAGIC_LEN};
-use crate::Codec;
-use crate::format::Compression;
+use super::input::Input;
+use crate::codec::{Codec, Compression, MAGIC_LEN};
 use crate::index::{SkippingFile, SkippingStream, Skips};
 
 /// Opens the bytes of a file, decompressed, without the skipped stretches.
