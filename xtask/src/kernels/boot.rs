@@ -24,6 +24,8 @@ const ACCELERATOR: &str = "tcg,thread=single";
 const MEMORY: &str = "3G";
 /// What starting and stopping may take besides the suites.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
+/// What a script of the caller's may take.
+const SCRIPT_LIMIT: Duration = Duration::from_secs(3600);
 /// How much slower than a processor its emulation is; tests that wait or repeat take it into account.
 const SLOWNESS: &str = "10";
 /// So many failed tests of a suite are run once more, alone; more are no accident.
@@ -77,7 +79,43 @@ hostname ringtap-vm
 exec chroot /new /bin/sh -c 'sh /run/vm/out/script > /run/vm/out/script.log 2>&1; sync; /run/vm/bin/poweroff -f'
 "#;
 
-/// Boots, runs the programs, and waits for the end. What came of each is in `results`.
+/// What is run in the machine.
+#[derive(Clone, Copy)]
+pub(crate) enum Job<'a> {
+    /// Test programs, one after the other.
+    Suites(&'a [&'a Program]),
+    /// A script of the caller's, whose output is in the file `output`.
+    Script(&'a Path),
+}
+
+/// The copy of a script, which may be where the machine has a folder of its own.
+const JOB: &str = "job";
+/// The file with the output of a script.
+pub(crate) const OUTPUT: &str = "output";
+
+impl Job<'_> {
+    fn limit(self) -> Duration {
+        match self {
+            Self::Suites(programs) => programs.iter().map(|program| program.suite.limit).sum(),
+            Self::Script(_) => SCRIPT_LIMIT,
+        }
+    }
+
+    fn script(self) -> String {
+        let mut script = beginning();
+        match self {
+            Self::Suites(programs) => suites(programs, &mut script),
+            Self::Script(_) => {
+                script.push_str(&format!(
+                    "sh {OUT}/{JOB} > {OUT}/{OUTPUT} 2>&1 < /dev/null\n"
+                ));
+            }
+        }
+        script
+    }
+}
+
+/// Boots, runs the job, and waits for the end. The results are in `results`.
 ///
 /// # Errors
 /// The machine cannot be put together or started. One that hangs is ended, and the suites left over have no
@@ -86,28 +124,35 @@ pub(crate) fn run(
     kernel: &Kernel,
     fetched: &Fetched,
     results: &Path,
-    programs: &[&Program],
+    job: Job<'_>,
 ) -> Result<(), String> {
     let write = |name: &str, text: String| {
         let path = results.join(name);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
-    write("script", script(programs))?;
+    write("script", job.script())?;
+    if let Job::Script(path) = job {
+        let text = fs::read_to_string(path);
+        write(
+            JOB,
+            text.map_err(|error| format!("{}: {error}", path.display()))?,
+        )?;
+    }
     write("release", fetched.release.clone())?;
     let first = results.join("initrd");
     first_files(fetched, &first)?;
-    let limits: Duration = programs.iter().map(|program| program.suite.limit).sum();
     let mut machine = Command::new(super::QEMU);
     machine.args(arguments(fetched, results));
-    println!("booting {} with {} suites", fetched.release, programs.len());
-    let mut limited = process::limited(limits + BOOT_LIMIT, &machine);
+    println!("booting {}", fetched.release);
+    let mut limited = process::limited(job.limit() + BOOT_LIMIT, &machine);
     let status = limited.stdout(Stdio::null()).status();
     let ended = process::judge(&limited, status);
     let removed = fs::remove_file(&first);
     if results.join("booted").exists() {
         return removed.map_err(|error| format!("{}: {error}", first.display()));
     }
-    let console = fs::read_to_string(results.join("console")).unwrap_or_default();
+    let console = fs::read(results.join("console")).unwrap_or_default();
+    let console = String::from_utf8_lossy(&console);
     let last: Vec<&str> = console.lines().rev().take(5).collect();
     Err(format!(
         "{} did not boot ({}); the console's last lines: {}",
@@ -117,25 +162,30 @@ pub(crate) fn run(
     ))
 }
 
-/// The script that runs inside, a suite after the other. Programs are touched first, which copies them to the
-/// layer in memory: a build on the host does not change them meanwhile.
-fn script(programs: &[&Program]) -> String {
+/// What every script in the machine begins with.
+fn beginning() -> String {
+    let repository = ringtap_testkit::repository();
     let mut script = format!(
         "export PATH=$PATH:/usr/sbin:/sbin:/run/vm/bin HOME=/root USER=root\n\
          export RINGTAP_TEST_SLOWNESS={SLOWNESS}\n\
          uname -r > {OUT}/booted\n\
          mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
-         for module in {}; do modprobe $module; done\n\
+         for module in {modules}; do modprobe $module; done\n\
+         echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
          touch -c {ringtap}\n",
-        MODULES.join(" "),
-        ringtap = ringtap_testkit::repository()
-            .join("target/debug/ringtap")
-            .display(),
-        target = ringtap_testkit::repository().join("target/tmp").display(),
+        modules = MODULES.join(" "),
+        ringtap = repository.join("target/debug/ringtap").display(),
+        target = repository.join("target/tmp").display(),
     );
-    if !ringtap_testkit::repository().starts_with("/tmp") {
+    if !repository.starts_with("/tmp") {
         script.push_str("mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp\n");
     }
+    script
+}
+
+/// Appends the suites, one after the other. Programs are touched first, which copies them to the layer in
+/// memory: a build on the host does not change them meanwhile.
+fn suites(programs: &[&Program], script: &mut String) {
     for program in programs {
         script.push_str(&format!("touch -c {}\n", program.path.display()));
     }
@@ -153,14 +203,13 @@ fn script(programs: &[&Program]) -> String {
              CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {AGAIN_LIMIT} {path} --exact \"$test\" \
              > {OUT}/{id}.again 2>&1 < /dev/null && echo \"{UNSTEADY}$test\" >> {OUT}/{id}.log\n\
              done\n\
-             echo \"$status $(($(cut -d. -f1 /proc/uptime) - begun)) {stamp}\" > {OUT}/{id}.status\n",
+             dmesg -c > {OUT}/{id}.dmesg\n\
+             echo \"$status $(($(cut -d. -f1 /proc/uptime) - begun)) {stamp} $(date -u +%FT%TZ)\" > {OUT}/{id}.status\n",
             folder = folder.display(),
             limit = suite.limit.as_secs(),
             stamp = super::outcome::stamp(&program.path),
         ));
     }
-    script.push_str(&format!("dmesg > {OUT}/dmesg\n"));
-    script
 }
 
 /// QEMU's command line.
@@ -258,7 +307,7 @@ mod tests {
             suite: &SUITES[1],
             path: "/nowhere/tap-1".into(),
         };
-        let script = script(&[&program]);
+        let script = Job::Suites(&[&program]).script();
         assert!(
             script.contains(
                 "timeout --kill-after=5 1500 /nowhere/tap-1 > /run/vm/out/capture.tap.log"
@@ -267,5 +316,7 @@ mod tests {
         assert!(script.contains("> /run/vm/out/capture.tap.status"));
         assert!(script.contains("/nowhere/tap-1 --exact \"$test\""));
         assert!(script.contains("RINGTAP_TEST_SLOWNESS=10"));
+        let script = Job::Script(Path::new("/nowhere/x")).script();
+        assert!(script.contains("sh /run/vm/out/job > /run/vm/out/output"));
     }
 }

@@ -6,25 +6,33 @@
 //! What it is not: a measurement, since a machine without KVM is ten to twenty times slower.
 //!
 //! Results are kept in `target/kernels/NAME`. A suite that has one for the same test program is not run
-//! again, so an interrupted run goes on where it was.
+//! again, so an interrupted run goes on where it was. `docs/report/kernels` has the last results of each
+//! suite, from which the table is written whenever a kernel is done.
 
 mod boot;
 mod fetch;
 mod modules;
 mod outcome;
+mod record;
 mod report;
 mod suites;
 mod table;
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
+use boot::Job;
 pub(crate) use outcome::KernelOutcome;
 use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
 
 /// What a machine without QEMU is asked for.
 const QEMU: &str = "qemu-system-x86_64";
+
+/// The most boots of a kernel: a machine that stops takes one suite with it, and the others run in the next.
+const BOOTS: usize = 4;
 
 /// Runs the command line behind `kernels`.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
@@ -72,6 +80,8 @@ pub(crate) fn prepare() -> Result<Prepared, Tested> {
         kernels: KERNELS.iter().filter(|one| one.name == name).collect(),
         suites: suites.map(str::to_owned).to_vec(),
         again: true,
+        jobs: 1,
+        script: None,
     };
     let place = Place::new();
     let Some(&kernel) = request.kernels.first() else {
@@ -122,6 +132,10 @@ struct Request {
     suites: Vec<String>,
     /// Also what has a result already.
     again: bool,
+    /// Machines that run at once.
+    jobs: usize,
+    /// A script to run instead of the suites.
+    script: Option<PathBuf>,
 }
 
 impl Request {
@@ -130,12 +144,21 @@ impl Request {
             kernels: Vec::new(),
             suites: Vec::new(),
             again: false,
+            // A machine keeps one of the host's processors busy.
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            script: None,
         };
         for &word in words {
             if word == "--all" {
                 request.kernels = KERNELS.iter().collect();
             } else if word == "--again" {
                 request.again = true;
+            } else if let Some(jobs) = word.strip_prefix("--jobs=") {
+                let jobs = jobs.parse().ok().filter(|&jobs| jobs > 0);
+                request.jobs = jobs.ok_or_else(|| format!("{word}: no number; {}", usage()))?;
+            } else if let Some(path) = word.strip_prefix("--run=") {
+                let path = std::path::absolute(path).map_err(|error| format!("{word}: {error}"))?;
+                request.script = Some(path);
             } else if let Some(names) = word.strip_prefix("--suites=") {
                 request.suites = names.split(',').map(str::to_owned).collect();
             } else if let Some(kernel) = KERNELS.iter().find(|kernel| kernel.name == word) {
@@ -168,7 +191,7 @@ fn usage() -> String {
     let mut suites: Vec<_> = suites::SUITES.iter().map(|suite| suite.name).collect();
     suites.dedup();
     format!(
-        "usage: cargo xtask kernels [--again] [--suites=NAME,…] --all | NAME…\n  kernels: {}\n  suites: {}",
+        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --run=SCRIPT] --all | NAME…\n  kernels: {}\n  suites: {}",
         kernels.join(" "),
         suites.join(" ")
     )
@@ -215,33 +238,94 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         return Err(reason);
     }
     let place = Place::new();
-    let programs = suites::build(&request.wanted())?;
-    let mut all_passed = true;
-    for kernel in &request.kernels {
-        println!("\n== Linux {} ({})", kernel.name, kernel.suite);
-        let outcome = fetch::kernel(&place.packages, kernel)
-            .and_then(|fetched| run_one(&place, kernel, &fetched, &programs, request.again));
-        match outcome {
-            Ok(outcome) => {
-                all_passed &= outcome.has_passed();
-                print!("{}", report::lines(&outcome));
-            }
-            Err(reason) => {
-                all_passed = false;
-                println!("failed: {reason}");
-            }
+    if let Some(script) = &request.script {
+        for kernel in &request.kernels {
+            run_script(&place, kernel, script)?;
         }
+        return Ok(true);
     }
-    let outcomes: Vec<_> = KERNELS
-        .iter()
-        .filter_map(|kernel| KernelOutcome::read(&place.results.join(kernel.name), kernel))
-        .collect();
-    report::write(&ringtap_testkit::repository(), &outcomes)?;
-    println!("\n{}", report::table(&outcomes));
+    let programs = suites::build(&request.wanted())?;
+    let queue = Mutex::new(request.kernels.iter().copied().collect::<VecDeque<_>>());
+    let work = Work {
+        place: &place,
+        programs: &programs,
+        again: request.again,
+        turn: Mutex::new(()),
+    };
+    let next = || {
+        queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop_front()
+    };
+    let worker = || {
+        let kernels = std::iter::from_fn(next);
+        let passed = kernels.map(|kernel| work.one(kernel));
+        passed.fold(true, |all, one| all && one)
+    };
+    let all_passed = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..request.jobs).map(|_| scope.spawn(worker)).collect();
+        let passed = workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_default());
+        passed.fold(true, |all, one| all && one)
+    });
+    println!(
+        "\n{}",
+        report::table(&record::all(&ringtap_testkit::repository()))
+    );
     Ok(all_passed)
 }
 
-/// Boots a kernel with those of the programs that have no result yet.
+/// Boots a kernel, runs a script as root, and prints its output.
+fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<(), String> {
+    let fetched = fetch::kernel(&place.packages, kernel)?;
+    let results = place.results.join(kernel.name).join("run");
+    let explain = |error: std::io::Error| format!("{}: {error}", results.display());
+    std::fs::create_dir_all(&results).map_err(explain)?;
+    outcome::clear(&results, &[])?;
+    boot::run(kernel, &fetched, &results, Job::Script(script))?;
+    let output = std::fs::read(results.join(boot::OUTPUT)).map_err(explain)?;
+    print!("{}", String::from_utf8_lossy(&output));
+    Ok(())
+}
+
+/// What the threads share that boot a kernel each.
+struct Work<'a> {
+    place: &'a Place,
+    programs: &'a [Program],
+    again: bool,
+    /// Held by whoever fetches, prints or writes results.
+    turn: Mutex<()>,
+}
+
+impl Work<'_> {
+    /// Fetches a kernel, boots it, prints and writes its results. Returns whether nothing failed.
+    fn one(&self, kernel: &'static Kernel) -> bool {
+        let turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let fetched = {
+            let _turn = turn();
+            fetch::kernel(&self.place.packages, kernel)
+        };
+        let outcome = fetched
+            .and_then(|fetched| run_one(self.place, kernel, &fetched, self.programs, self.again));
+        let _turn = turn();
+        println!("\n== Linux {} ({})", kernel.name, kernel.suite);
+        let written = outcome.and_then(|outcome| {
+            print!("{}", report::lines(&outcome));
+            let repository = ringtap_testkit::repository();
+            record::keep(&repository, &outcome)?;
+            report::write(&repository, &record::all(&repository))?;
+            Ok(outcome.has_passed())
+        });
+        written.unwrap_or_else(|reason| {
+            println!("failed: {reason}");
+            false
+        })
+    }
+}
+
+/// Boots a kernel with those of the programs that have no result yet, once more if the machine stops.
 fn run_one(
     place: &Place,
     kernel: &Kernel,
@@ -251,13 +335,20 @@ fn run_one(
 ) -> Result<KernelOutcome, String> {
     let results = place.results.join(kernel.name);
     std::fs::create_dir_all(&results).map_err(|error| format!("{}: {error}", results.display()))?;
-    let pending: Vec<&Program> = programs
+    let mut pending: Vec<&Program> = programs
         .iter()
         .filter(|program| again || !outcome::is_done(&results, program))
         .collect();
-    if !pending.is_empty() {
+    for _ in 0..BOOTS {
+        if pending.is_empty() {
+            break;
+        }
         outcome::clear(&results, &pending)?;
-        boot::run(kernel, fetched, &results, &pending)?;
+        boot::run(kernel, fetched, &results, Job::Suites(&pending))?;
+        if !outcome::mark_stopped(&results, &pending)? {
+            break;
+        }
+        pending.retain(|program| !outcome::is_done(&results, program));
     }
     KernelOutcome::read(&results, kernel)
         .ok_or_else(|| format!("{}: no results", results.display()))
@@ -274,9 +365,16 @@ mod tests {
         assert_eq!(request.kernels.len(), 1);
         assert_eq!(request.suites, ["tap", "stat"]);
         assert!(!request.again);
-        let all = Request::parse(&["--all", "--again"]).unwrap_or_else(|e| panic!("{e}"));
+        let all =
+            Request::parse(&["--all", "--again", "--jobs=3"]).unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(all.kernels.len(), KERNELS.len());
-        for words in [&["2.6"][..], &[], &["6.1", "--suites=none"]] {
+        assert!(all.again && all.jobs == 3);
+        for words in [
+            &["2.6"][..],
+            &[],
+            &["6.1", "--suites=none"],
+            &["6.1", "--jobs=0"],
+        ] {
             assert!(Request::parse(words).is_err(), "{words:?}");
         }
     }

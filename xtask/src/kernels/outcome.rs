@@ -14,24 +14,28 @@ const ALARMS: [&str; 5] = ["BUG:", "WARNING:", "Oops", "Kernel panic", "Call Tra
 
 /// Begins the line about a test that failed among others and passed alone.
 pub(crate) const UNSTEADY: &str = "unsteady: ";
+/// The status of a suite during which the machine ended.
+const STOPPED: i32 = -1;
 
 /// What came of a kernel.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KernelOutcome {
     pub(crate) kernel: &'static str,
     pub(crate) of: &'static str,
     /// As `uname -r` prints it.
     pub(crate) release: String,
     pub(crate) suites: Vec<SuiteOutcome>,
-    /// Lines of the kernel's log that sound an alarm.
-    pub(crate) alarms: Vec<String>,
 }
 
 /// What came of a suite.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SuiteOutcome {
     /// The column of the table.
     pub(crate) name: &'static str,
+    /// The suite, as [`Suite::id`] names it.
+    pub(crate) id: String,
+    /// The time of its end, such as `2026-11-24T02:30:00Z`.
+    pub(crate) ended: String,
     pub(crate) passed: usize,
     /// Tests with the first line of the reason.
     pub(crate) failed: Vec<(String, String)>,
@@ -42,6 +46,8 @@ pub(crate) struct SuiteOutcome {
     pub(crate) seconds: u64,
     /// Whether it was ended before it had a result.
     pub(crate) unfinished: Option<String>,
+    /// Lines of the kernel's log that report a fault of the kernel.
+    pub(crate) alarms: Vec<String>,
 }
 
 impl KernelOutcome {
@@ -52,15 +58,11 @@ impl KernelOutcome {
             .iter()
             .filter_map(|suite| read_suite(results, suite))
             .collect();
-        let log = fs::read(results.join("dmesg")).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let is_alarm = |line: &&str| ALARMS.iter().any(|word| line.contains(word));
         (!suites.is_empty()).then(|| Self {
             kernel: kernel.name,
             of: kernel.of,
             release: release.trim().to_owned(),
             suites,
-            alarms: log.lines().filter(is_alarm).map(str::to_owned).collect(),
         })
     }
 
@@ -82,6 +84,7 @@ impl SuiteOutcome {
         self.skipped.extend(other.skipped.iter().cloned());
         self.unsteady.extend(other.unsteady.iter().cloned());
         self.seconds += other.seconds;
+        self.alarms.extend(other.alarms.iter().cloned());
         if self.unfinished.is_none() {
             self.unfinished.clone_from(&other.unfinished);
         }
@@ -114,9 +117,9 @@ pub(crate) fn is_done(results: &Path, program: &Program) -> bool {
 pub(crate) fn clear(results: &Path, programs: &[&Program]) -> Result<(), String> {
     let of_suites = programs.iter().flat_map(|program| {
         let id = program.suite.id();
-        [format!("{id}.log"), format!("{id}.status")]
+        ["log", "status", "dmesg"].map(|end| format!("{id}.{end}"))
     });
-    let others = ["booted", "console", "dmesg"].map(str::to_owned);
+    let others = ["booted", "console", super::boot::OUTPUT].map(str::to_owned);
     for name in of_suites.chain(others) {
         let path = results.join(name);
         if path.exists() {
@@ -126,6 +129,29 @@ pub(crate) fn clear(results: &Path, programs: &[&Program]) -> Result<(), String>
     Ok(())
 }
 
+/// Gives the suite during which the machine ended its status, so that the next boot leaves it out. Returns
+/// whether there is one.
+///
+/// # Errors
+/// The status cannot be written.
+pub(crate) fn mark_stopped(results: &Path, programs: &[&Program]) -> Result<bool, String> {
+    let file = |program: &Program, end: &str| results.join(format!("{}.{end}", program.suite.id()));
+    let stopped = programs
+        .iter()
+        .find(|program| file(program, "log").exists() && !file(program, "status").exists());
+    let Some(program) = stopped else {
+        return Ok(false);
+    };
+    let path = file(program, "status");
+    let status = format!("{STOPPED} 0 {}\n", stamp(&program.path));
+    fs::write(&path, status).map_err(|error| format!("{}: {error}", path.display()))?;
+    // The log of the kernel went to the console only.
+    let console = fs::read(results.join("console")).unwrap_or_default();
+    fs::write(file(program, "dmesg"), console)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(true)
+}
+
 fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     let id = suite.id();
     let log = fs::read(results.join(format!("{id}.log"))).ok()?;
@@ -133,14 +159,25 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     let log = String::from_utf8_lossy(&log);
     let mut outcome = read_log(&log);
     outcome.name = suite.name;
-    let numbers = status.as_deref().unwrap_or_default().split_whitespace();
-    let numbers: Vec<i32> = numbers.map_while(|word| word.parse().ok()).collect();
+    outcome.alarms = alarms(&fs::read(results.join(format!("{id}.dmesg"))).unwrap_or_default());
+    let words: Vec<&str> = status
+        .as_deref()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    outcome.ended = words.get(3).copied().unwrap_or_default().to_owned();
+    let numbers = words.iter().map_while(|word| word.parse().ok());
+    let numbers: Vec<i32> = numbers.collect();
     outcome.seconds = numbers
         .get(1)
         .and_then(|&seconds| u64::try_from(seconds).ok())
         .unwrap_or_default();
     outcome.unfinished = match numbers.first() {
-        None => Some(format!("{id}: the machine stopped before its end")),
+        None | Some(&STOPPED) => Some(format!(
+            "{id}: the machine stopped before its end; {} passed before; its last line: {}",
+            outcome.passed,
+            log.lines().next_back().unwrap_or_default()
+        )),
         Some(status) if OUT_OF_TIME.contains(status) => Some(format!(
             "{id}: not done within {} minutes; {} passed before; its last line: {}",
             suite.limit.as_secs() / 60,
@@ -153,7 +190,15 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
         }
         Some(_) => None,
     };
+    outcome.id = id;
     Some(outcome)
+}
+
+/// The lines of a kernel's log that report a fault.
+fn alarms(log: &[u8]) -> Vec<String> {
+    let log = String::from_utf8_lossy(log);
+    let is_alarm = |line: &&str| ALARMS.iter().any(|word| line.contains(word));
+    log.lines().filter(is_alarm).map(str::to_owned).collect()
 }
 
 /// Reads a test program's output.

@@ -55,9 +55,9 @@ pub(crate) fn lines(outcome: &KernelOutcome) -> String {
         for test in &suite.unsteady {
             let _ = writeln!(text, "  unsteady, passed only alone: {test}");
         }
-    }
-    for alarm in &outcome.alarms {
-        let _ = writeln!(text, "kernel log: {alarm}");
+        for alarm in &suite.alarms {
+            let _ = writeln!(text, "  kernel log: {alarm}");
+        }
     }
     text
 }
@@ -65,19 +65,21 @@ pub(crate) fn lines(outcome: &KernelOutcome) -> String {
 /// The table.
 pub(crate) fn table(outcomes: &[KernelOutcome]) -> String {
     let columns = columns();
-    let mut text = format!("| kernel | {} |\n", columns.join(" | "));
-    let _ = writeln!(text, "|---|{}", "---|".repeat(columns.len()));
+    let mut text = format!("| kernel | {} | minutes |\n", columns.join(" | "));
+    let _ = writeln!(text, "|---|{}---|", "---|".repeat(columns.len()));
     for outcome in outcomes {
         let cells: Vec<String> = columns
             .iter()
             .map(|name| column(outcome, name).map_or_else(|| "–".to_owned(), |sum| cell(&sum)))
             .collect();
+        let seconds: u64 = outcome.suites.iter().map(|suite| suite.seconds).sum();
         let _ = writeln!(
             text,
-            "| {} ({}) | {} |",
+            "| {} ({}) | {} | {} |",
             outcome.kernel,
             outcome.of,
-            cells.join(" | ")
+            cells.join(" | "),
+            seconds.div_ceil(60)
         );
     }
     text
@@ -125,12 +127,15 @@ fn details(outcomes: &[KernelOutcome]) -> String {
         for (reason, suites) in &skips {
             let _ = writeln!(text, "- skipped: {} tests: {reason}", suites.len());
         }
-        if !outcome.alarms.is_empty() {
-            let _ = writeln!(
-                text,
-                "- the kernel's log has {} alarms",
-                outcome.alarms.len()
-            );
+        for suite in &outcome.suites {
+            if let Some(first) = suite.alarms.first() {
+                let _ = writeln!(
+                    text,
+                    "- the kernel reported {} faults during {}, first: `{first}`",
+                    suite.alarms.len(),
+                    suite.id
+                );
+            }
         }
     }
     text
@@ -175,7 +180,6 @@ mod tests {
             of: "Debian 12",
             release: "6.1.0-50-amd64".into(),
             suites: vec![suite("stat", 3), suite("stat", 4), tap],
-            alarms: Vec::new(),
         }
     }
 

@@ -1,0 +1,162 @@
+//! The results that the repository keeps, a file for each kernel: the table of `docs/explanation/kernels.md` is
+//! written from them, also on a machine that has booted only one of the kernels.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::outcome::{KernelOutcome, SuiteOutcome};
+use super::suites::SUITES;
+use super::table::{KERNELS, Kernel};
+
+const FOLDER: &str = "docs/report/kernels";
+
+/// Adds the results of a kernel to those that are kept. A suite's later result takes the place of the earlier.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub(crate) fn keep(repository: &Path, outcome: &KernelOutcome) -> Result<(), String> {
+    let folder = repository.join(FOLDER);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let path = folder.join(format!("{}.json", outcome.kernel));
+    let kernel = KERNELS.iter().find(|kernel| kernel.name == outcome.kernel);
+    let kept = kernel.and_then(|kernel| read(repository, kernel));
+    let all = kept.map_or_else(|| outcome.clone(), |kept| merged(kept, outcome));
+    let text = serde_json::to_string_pretty(&to_json(&all));
+    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+    fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The results of all kernels, in the order of their table.
+pub(crate) fn all(repository: &Path) -> Vec<KernelOutcome> {
+    let kept = KERNELS.iter().map(|kernel| read(repository, kernel));
+    kept.flatten().collect()
+}
+
+fn read(repository: &Path, kernel: &Kernel) -> Option<KernelOutcome> {
+    let path: PathBuf = repository
+        .join(FOLDER)
+        .join(format!("{}.json", kernel.name));
+    let text = fs::read_to_string(path).ok()?;
+    from_json(&serde_json::from_str(&text).ok()?, kernel)
+}
+
+/// Results of a kernel with newer ones. Suites that the table has no more are left out.
+fn merged(kept: KernelOutcome, new: &KernelOutcome) -> KernelOutcome {
+    let find = |of: &KernelOutcome, id: &str| of.suites.iter().find(|one| one.id == id).cloned();
+    let suites = SUITES.iter().filter_map(|suite| {
+        let id = suite.id();
+        match (find(&kept, &id), find(new, &id)) {
+            (Some(kept), Some(new)) if kept.ended > new.ended => Some(kept),
+            (kept, new) => new.or(kept),
+        }
+    });
+    KernelOutcome {
+        suites: suites.collect(),
+        ..new.clone()
+    }
+}
+
+fn to_json(outcome: &KernelOutcome) -> Value {
+    let suites: Vec<Value> = outcome.suites.iter().map(suite_to_json).collect();
+    json!({
+        "release": outcome.release,
+        "suites": suites,
+    })
+}
+
+fn suite_to_json(suite: &SuiteOutcome) -> Value {
+    json!({
+        "suite": suite.id,
+        "ended": suite.ended,
+        "seconds": suite.seconds,
+        "passed": suite.passed,
+        "failed": suite.failed,
+        "skipped": suite.skipped,
+        "unsteady": suite.unsteady,
+        "unfinished": suite.unfinished,
+        "alarms": suite.alarms,
+    })
+}
+
+fn from_json(value: &Value, kernel: &Kernel) -> Option<KernelOutcome> {
+    let suites = value["suites"].as_array()?.iter().filter_map(suite_from);
+    Some(KernelOutcome {
+        kernel: kernel.name,
+        of: kernel.of,
+        release: value["release"].as_str()?.to_owned(),
+        suites: suites.collect(),
+    })
+}
+
+fn suite_from(value: &Value) -> Option<SuiteOutcome> {
+    let id = value["suite"].as_str()?;
+    let suite = SUITES.iter().find(|suite| suite.id() == id)?;
+    Some(SuiteOutcome {
+        name: suite.name,
+        id: id.to_owned(),
+        ended: value["ended"].as_str()?.to_owned(),
+        seconds: value["seconds"].as_u64()?,
+        passed: usize::try_from(value["passed"].as_u64()?).ok()?,
+        failed: pairs(&value["failed"])?,
+        skipped: pairs(&value["skipped"])?,
+        unsteady: texts(&value["unsteady"])?,
+        unfinished: value["unfinished"].as_str().map(str::to_owned),
+        alarms: texts(&value["alarms"])?,
+    })
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let all = value.as_array()?.iter();
+    all.map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// Tests with their reasons.
+fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
+    let all = value.as_array()?.iter();
+    all.map(|pair| {
+        let text = |at: usize| pair[at].as_str().map(str::to_owned);
+        text(0).zip(text(1))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(suites: &[(usize, &str, usize)]) -> KernelOutcome {
+        let suites = suites.iter().map(|&(at, ended, passed)| SuiteOutcome {
+            name: SUITES[at].name,
+            id: SUITES[at].id(),
+            ended: ended.to_owned(),
+            passed,
+            skipped: vec![("opens".to_owned(), "needs x".to_owned())],
+            unfinished: Some("hangs".to_owned()),
+            ..SuiteOutcome::default()
+        });
+        KernelOutcome {
+            kernel: KERNELS[1].name,
+            of: KERNELS[1].of,
+            release: "6.1.0-50-amd64".to_owned(),
+            suites: suites.collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let first = outcome(&[(0, "2026-01-02", 5), (2, "2026-01-02", 6)]);
+        assert_eq!(keep(folder.path(), &first), Ok(()));
+        assert_eq!(all(folder.path()), std::slice::from_ref(&first));
+        let second = outcome(&[(0, "2026-01-01", 1), (1, "2026-01-03", 7)]);
+        assert_eq!(keep(folder.path(), &second), Ok(()));
+        let expected = outcome(&[
+            (0, "2026-01-02", 5),
+            (1, "2026-01-03", 7),
+            (2, "2026-01-02", 6),
+        ]);
+        assert_eq!(all(folder.path()), [expected]);
+    }
+}
