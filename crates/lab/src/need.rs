@@ -84,6 +84,9 @@ impl Need {
         if self.asks_about_interfaces() && crate::netns::is_locked_up() {
             return Some(format!("needs {}", Self::Interfaces));
         }
+        if matches!(self, Self::Corpus) && crate::slowness() > 1 {
+            return Some("reads the whole corpus: too much for an emulated machine".to_owned());
+        }
         (!self.is_met()).then(|| format!("needs {self}"))
     }
 

@@ -1,7 +1,7 @@
 //! The limit for captures at XDP: a program that drops every packet and does nothing else.
 
 use ringtap_filter::ebpf::{Assembler, Helper, Reg};
-use ringtap_sys::bpf::{self, Kernel, Link, Program, ProgramKind, XdpMode};
+use ringtap_sys::bpf::{self, Feature, Kernel, Link, Program, ProgramKind, XdpMode};
 
 use crate::netns::Side;
 
@@ -43,7 +43,9 @@ impl XdpDrop {
         asm.mov32(Reg::R0, XDP_DROP);
         asm.exit();
         let code = asm.finish().expect("there are no jumps");
-        let kind = ProgramKind::Xdp { frags: true };
+        // Packets of several buffers come from Linux 5.18 on.
+        let frags = Feature::XdpFrags.check(&kernel).is_ok();
+        let kind = ProgramKind::Xdp { frags };
         let program = Program::load(&kernel, "xdp_drop", kind, &code)?;
         let index = side.namespace.netlink().index(&side.device);
         let index = index.expect("the pair has this end");

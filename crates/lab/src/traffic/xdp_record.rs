@@ -4,7 +4,9 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
-use ringtap_sys::bpf::{self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode};
+use ringtap_sys::bpf::{
+    self, Feature, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode,
+};
 
 use crate::netns::Side;
 
@@ -42,7 +44,9 @@ impl XdpRecord {
         let count = array("count", 8)?;
         let stamps = array("stamps", 8 * capacity.max(1))?;
         let code = program(&count, &stamps, capacity);
-        let kind = ProgramKind::Xdp { frags: true };
+        // Packets of several buffers come from Linux 5.18 on.
+        let frags = Feature::XdpFrags.check(&kernel).is_ok();
+        let kind = ProgramKind::Xdp { frags };
         let program = Program::load(&kernel, "xdp_record", kind, &code)?;
         let index = side.namespace.netlink().index(&side.device);
         let index = index.expect("the pair has this end");
