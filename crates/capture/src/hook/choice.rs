@@ -176,7 +176,7 @@ pub enum Reason {
     #[error(transparent)]
     NoClsact(netlink::Error),
     /// A killed process would go on stealing.
-    #[error("it would go on stealing packets after this process is killed (xdp: can steal)")]
+    #[error("it would go on stealing packets after this process is killed")]
     OutlivesProcess,
 }
 

@@ -2,7 +2,7 @@
 
 use ringtap_sys::{bpf, netlink};
 
-use super::{PassedOver, StealHazard};
+use super::{PassedOver, Reason, StealHazard};
 
 /// A program that could not be attached.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,11 @@ pub enum HookError {
         device: String,
     },
     /// Every hook was passed over.
-    #[error("{device}: no hook is left: {}", joined(passed_over))]
+    #[error(
+        "{device}: no hook is left: {}{}",
+        joined(passed_over),
+        advice(device, passed_over)
+    )]
     NoHook {
         /// The device.
         device: String,
@@ -80,4 +84,57 @@ impl HookError {
 fn joined(items: &[impl ToString]) -> String {
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();
     items.join("; ")
+}
+
+/// What to do where hooks were passed over; nothing where nothing helps.
+fn advice(device: &str, passed_over: &[PassedOver]) -> String {
+    let has = |is: fn(&PassedOver) -> bool| passed_over.iter().any(is);
+    if has(|passed| matches!(passed.reason, Reason::VlanTagsTakenOut)) {
+        format!(
+            "; keep the tags in (ethtool -K {device} rxvlan off), or use xdp:{device}, which sees tagged \
+             packets without their tags"
+        )
+    } else if has(|passed| matches!(passed.reason, Reason::OutlivesProcess))
+        && !has(|passed| passed.place.is_xdp())
+    {
+        format!("; use xdp:{device}")
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_sys::bpf::XdpMode;
+
+    use super::*;
+    use crate::hook::{HookPoint, Side};
+
+    fn text(passed_over: Vec<(HookPoint, Reason)>) -> String {
+        let passed_over = passed_over.into_iter();
+        let error = HookError::NoHook {
+            device: "eth0".to_owned(),
+            passed_over: passed_over
+                .map(|(place, reason)| PassedOver { place, reason })
+                .collect(),
+        };
+        error.to_string()
+    }
+
+    #[test]
+    fn what_helps_is_named() {
+        let native = HookPoint::Xdp(XdpMode::Native);
+        let clsact = || (HookPoint::Clsact(Side::Ingress), Reason::OutlivesProcess);
+        let tagged = text(vec![(native, Reason::VlanTagsTakenOut), clsact()]);
+        assert!(
+            tagged.ends_with(
+                "; keep the tags in (ethtool -K eth0 rxvlan off), or use xdp:eth0, which sees tagged \
+                 packets without their tags"
+            ),
+            "{tagged}"
+        );
+        assert!(text(vec![clsact()]).ends_with("; use xdp:eth0"));
+        let taken = text(vec![(native, Reason::XdpTaken { id: None }), clsact()]);
+        assert!(taken.ends_with("after this process is killed"), "{taken}");
+    }
 }
