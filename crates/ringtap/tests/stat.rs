@@ -38,7 +38,7 @@ fn main() -> ExitCode {
             killed,
         ),
         test("a_closed_pipe_ends_it", root, closed_pipe),
-        test("stealing_needs_consent", &[Need::Root, Need::Tcx], consent),
+        test("stealing_needs_consent", root, consent),
         test(
             "a_packet_socket_counts_without_the_right_to_bpf",
             setpriv,
