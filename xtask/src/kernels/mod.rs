@@ -260,21 +260,18 @@ fn carry_out(request: &Request) -> Result<bool, String> {
     };
     let worker = || {
         let kernels = std::iter::from_fn(next);
-        let passed = kernels.map(|kernel| work.one(kernel));
-        passed.fold(true, |all, one| all && one)
+        kernels.filter(|kernel| !work.one(kernel)).count()
     };
-    let all_passed = std::thread::scope(|scope| {
+    let failed: usize = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..request.jobs).map(|_| scope.spawn(worker)).collect();
-        let passed = workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or_default());
-        passed.fold(true, |all, one| all && one)
+        let failed = workers.into_iter().map(|worker| worker.join().unwrap_or(1));
+        failed.sum()
     });
     println!(
         "\n{}",
         report::table(&record::all(&ringtap_testkit::repository()))
     );
-    Ok(all_passed)
+    Ok(failed == 0)
 }
 
 /// Boots a kernel, runs a script as root, and prints its output.

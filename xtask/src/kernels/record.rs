@@ -22,7 +22,7 @@ pub(crate) fn keep(repository: &Path, outcome: &KernelOutcome) -> Result<(), Str
     let path = folder.join(format!("{}.json", outcome.kernel));
     let kernel = KERNELS.iter().find(|kernel| kernel.name == outcome.kernel);
     let kept = kernel.and_then(|kernel| read(repository, kernel));
-    let all = kept.map_or_else(|| outcome.clone(), |kept| merged(kept, outcome));
+    let all = kept.map_or_else(|| outcome.clone(), |kept| merged(&kept, outcome));
     let text = serde_json::to_string_pretty(&to_json(&all));
     let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
     fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
@@ -43,11 +43,11 @@ fn read(repository: &Path, kernel: &Kernel) -> Option<KernelOutcome> {
 }
 
 /// Results of a kernel with newer ones. Suites that the table has no more are left out.
-fn merged(kept: KernelOutcome, new: &KernelOutcome) -> KernelOutcome {
+fn merged(kept: &KernelOutcome, new: &KernelOutcome) -> KernelOutcome {
     let find = |of: &KernelOutcome, id: &str| of.suites.iter().find(|one| one.id == id).cloned();
     let suites = SUITES.iter().filter_map(|suite| {
         let id = suite.id();
-        match (find(&kept, &id), find(new, &id)) {
+        match (find(kept, &id), find(new, &id)) {
             (Some(kept), Some(new)) if kept.ended > new.ended => Some(kept),
             (kept, new) => new.or(kept),
         }
