@@ -18,7 +18,12 @@ pub(super) fn open(
         ..*device
     };
     if options.mode == Mode::Steal {
-        return tap::open_stealing(&because("packets are to be stolen"), options, filter, count);
+        let opened = tap::open_stealing(device, options, filter);
+        let source = opened.map_err(|error| {
+            let kernel = device.host().kernel;
+            trial::explain(error, xdp_engine(), &kernel, device.given)
+        })?;
+        return Ok(chosen(source, "packets are to be stolen".to_owned()));
     }
     let reason = match only_packet(device, options) {
         Some(reason) => reason.to_owned(),
@@ -50,6 +55,10 @@ fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static
 
 fn tap_engine() -> &'static Engine {
     &ENGINES[1]
+}
+
+fn xdp_engine() -> &'static Engine {
+    &ENGINES[2]
 }
 
 /// Whether another engine may succeed where the tap did not.

@@ -37,10 +37,11 @@ pub(crate) fn obstacle(engine: &'static Engine) -> Option<devices::Obstacle> {
     obstacle
 }
 
-/// The first thing that the kernel lacks; nothing where it refuses everything, for want of rights.
+/// The newest thing that the kernel lacks, so that a kernel which has it has all; nothing where it refuses
+/// everything, for want of rights.
 fn lacking(trial: &Trial, kernel: &Kernel) -> Option<Feature> {
     Feature::Bpf.check(kernel).ok()?;
-    let mut features = trial.features.iter().copied();
+    let mut features = trial.features.iter().rev().copied();
     features.find(|feature| feature.check(kernel).is_err())
 }
 

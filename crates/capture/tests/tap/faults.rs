@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::hook::HookPoint;
 use ringtap_capture::{
-    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Source, open, open_on,
+    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Mode, Source, open, open_on,
 };
 use ringtap_sys::bpf::{
     self, Kernel, Link, Program, ProgramKind, Request, TcxPlace, TcxSide, XdpMode, query_tcx,
@@ -310,7 +310,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
 type Refuses = fn(&Request<'_>) -> bool;
 
 /// What the error says where the kernel refuses programs for which `refuses` holds.
-fn refusal(engine: &str, side: &Side, refuses: Refuses) -> Error {
+fn refusal(engine: &str, side: &Side, options: &CaptureOptions, refuses: Refuses) -> Error {
     const EINVAL: i32 = 22;
     let gate = move |request: &Request<'_>| {
         if refuses(request) {
@@ -324,7 +324,7 @@ fn refusal(engine: &str, side: &Side, refuses: Refuses) -> Error {
         ..Host::default()
     };
     let device = format!("{engine}{}", side.device);
-    let opened = side.run(|| open_on(&host, &device, &prompt(), None));
+    let opened = side.run(|| open_on(&host, &device, options, None));
     match opened {
         Err(error) => error,
         Ok(source) => panic!("opened: {}", source.describe()),
@@ -368,9 +368,19 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
         ),
     ];
     for (engine, refuses, expected) in cases {
-        let text = refusal(engine, &pair.right, refuses).to_string();
+        let text = refusal(engine, &pair.right, &prompt(), refuses).to_string();
         assert_eq!(text, format!("{engine}{}: {expected}", pair.right.device));
     }
+    // Who steals and names no engine gets a tap or nothing.
+    let steal = CaptureOptions {
+        mode: Mode::Steal,
+        ..prompt()
+    };
+    pair.right
+        .namespace
+        .output("ethtool", &["-K", &pair.right.device, "rxvlan", "off"]);
+    let text = refusal("", &pair.right, &steal, exchanges).to_string();
+    assert_eq!(text, format!("{}: {}", pair.right.device, cases[1].2));
     // The automatic choice says the same of the tap, and takes the engine that is left.
     let source = open_behind(
         |request| {

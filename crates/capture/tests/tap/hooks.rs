@@ -108,6 +108,22 @@ fn stealing() -> &'static [&'static str] {
     if has_tcx() { &["tcx", "xdp"] } else { &["xdp"] }
 }
 
+/// On an older kernel, the refusal is a line that names what is missing and the version that has it.
+pub(crate) fn opens_or_names_the_kernel() {
+    let pair = VethPair::new();
+    for (engine, major, minor) in [("tcx", 5, 12), ("xdp", 5, 18)] {
+        let is_older = Need::Kernel(major, minor).unmet().is_some();
+        let opened = try_open(engine, &pair.right, &prompt(), None);
+        let refused = opened.err().map(|error| error.to_string());
+        let expected = format!("(Linux {major}.{minor} or later)");
+        let is_as_expected = match &refused {
+            None => !is_older,
+            Some(text) => is_older && text.ends_with(&expected) && !text.contains('\n'),
+        };
+        assert!(is_as_expected, "{engine}: {refused:?}");
+    }
+}
+
 pub(crate) fn clsact_does_not_steal() {
     const EINVAL: i32 = 22;
     let pair = VethPair::new();

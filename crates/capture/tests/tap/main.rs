@@ -25,13 +25,20 @@ fn main() -> std::process::ExitCode {
     if let Some(status) = faults::run_as_child() {
         return status;
     }
-    let root = &[Need::Root];
+    let any = &[Need::Root];
+    // Both taps.
+    let root = &[Need::Root, Need::Kernel(5, 18)];
     let tcx = &[Need::Root, Need::Tcx];
     // A veth tells stamps to XDP.
     let told = &[Need::Root, Need::Kernel(6, 3)];
     // Interfaces get new names while they are up.
     let renames = &[Need::Root, Need::Kernel(6, 2)];
     suite(vec![
+        test(
+            "opens_or_names_the_kernel",
+            any,
+            hooks::opens_or_names_the_kernel,
+        ),
         test(
             "records_are_packet_blocks",
             root,
