@@ -56,6 +56,11 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
         fs::write(&whole, "").map_err(|error| explain(&whole, &error))?;
     }
     let modules = modules_of(&folder)?;
+    let short = folder.join("short-index");
+    if !short.exists() {
+        super::modules::shorten_index(&modules)?;
+        fs::write(&short, "").map_err(|error| explain(&short, &error))?;
+    }
     let release = modules.file_name().unwrap_or_default().to_string_lossy();
     let image = folder.join("boot").join(format!("vmlinuz-{release}"));
     if !image.is_file() {

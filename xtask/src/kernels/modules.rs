@@ -34,6 +34,52 @@ pub(super) fn first(folder: &Path) -> Result<Vec<Module>, String> {
         .collect()
 }
 
+/// Takes out of the index what no emulated machine asks for: drivers of hardware, and the names by which
+/// buses ask for drivers. BusyBox reads the whole index for each module that a program asks for, also for
+/// one that does not exist, which took seconds.
+///
+/// # Errors
+/// A sentence on what cannot be read or written.
+pub(super) fn shorten_index(folder: &Path) -> Result<(), String> {
+    for (name, is_needed) in [
+        ("modules.dep", is_needed as fn(&str) -> bool),
+        ("modules.alias", is_asked_by_name),
+    ] {
+        let path = folder.join(name);
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(&path).map_err(failed)?;
+        let lines = text.lines().filter(|line| is_needed(line));
+        let short: String = lines.flat_map(|line| [line, "\n"]).collect();
+        let new = path.with_extension("new");
+        fs::write(&new, short).map_err(failed)?;
+        fs::rename(&new, &path).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Whether a line of `modules.dep` is about something that a machine without hardware may load.
+fn is_needed(line: &str) -> bool {
+    const DRIVERS: [&str; 9] = [
+        "block", "bus", "char", "net", "pps", "ptp", "vhost", "virtio", "phy",
+    ];
+    if line.starts_with("kernel/sound/") || line.starts_with("kernel/drivers/net/wireless/") {
+        return false;
+    }
+    let driver = line.strip_prefix("kernel/drivers/");
+    driver.is_none_or(|path| {
+        DRIVERS
+            .iter()
+            .any(|kind| path.split('/').next() == Some(kind))
+    })
+}
+
+/// Whether a line of `modules.alias` is about a name such as `net-pf-17`, and not about a bus
+/// (`pci:v00008086…`).
+fn is_asked_by_name(line: &str) -> bool {
+    let alias = line.split_whitespace().nth(1);
+    alias.is_some_and(|alias| !alias.contains(':') || alias.starts_with("virtio:"))
+}
+
 /// Paths of modules by `modules.dep` (modules.dep(5)).
 fn order<'a>(index: &'a str, wanted: &[&str]) -> Vec<&'a str> {
     let needs: BTreeMap<&str, Vec<&str>> = index
@@ -79,7 +125,28 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::order;
+    use super::*;
+
+    #[test]
+    fn indices_lose_what_hardware_needs() {
+        for (line, expected) in [
+            ("kernel/net/packet/af_packet_diag.ko:", true),
+            ("kernel/drivers/net/veth.ko.xz:", true),
+            ("kernel/drivers/net/wireless/ath/ath.ko:", false),
+            ("kernel/drivers/gpu/drm/drm.ko: kernel/lib/x.ko", false),
+            ("kernel/sound/core/snd.ko:", false),
+        ] {
+            assert_eq!(is_needed(line), expected, "{line}");
+        }
+        for (line, expected) in [
+            ("alias net-pf-17 af_packet", true),
+            ("alias virtio:d00000001v* virtio_net", true),
+            ("alias pci:v00008086d* e1000e", false),
+            ("# a comment", true),
+        ] {
+            assert_eq!(is_asked_by_name(line), expected, "{line}");
+        }
+    }
 
     #[test]
     fn what_is_needed_comes_first() {
