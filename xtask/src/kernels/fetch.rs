@@ -62,13 +62,14 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
         fs::write(&short, "").map_err(|error| explain(&short, &error))?;
     }
     let release = modules.file_name().unwrap_or_default().to_string_lossy();
-    let image = folder.join("boot").join(format!("vmlinuz-{release}"));
-    if !image.is_file() {
-        return Err(format!(
-            "{}: not among the packages' files",
-            image.display()
-        ));
-    }
+    // Debian's kernels from 7.0 on are beside their modules.
+    let images = [
+        folder.join("boot").join(format!("vmlinuz-{release}")),
+        modules.join("vmlinuz"),
+    ];
+    let image = images.iter().find(|path| path.is_file()).cloned();
+    let image = image
+        .ok_or_else(|| format!("{}: no vmlinuz among the packages' files", folder.display()))?;
     Ok(Fetched {
         release: release.into_owned(),
         image,
