@@ -178,7 +178,7 @@ impl Collector {
 
 /// Bytes that wait at the socket of a local port (`/proc/net/udp`, the second half of the fifth
 /// column); none while nobody listens.
-fn waiting(port: u16) -> Option<u64> {
+pub(crate) fn waiting(port: u16) -> Option<u64> {
     let table = std::fs::read_to_string("/proc/net/udp").expect("proc(5)");
     let port = format!(":{port:04X}");
     let line = table.lines().find(|line| {

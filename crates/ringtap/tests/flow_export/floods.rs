@@ -1,22 +1,32 @@
 //! A collector between a good exporter and those that send whatever they like: real datagrams, of
 //! addresses of the loopback network.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ringtap_testkit::process::Running;
 use serde_json::Value;
 
 use crate::capture::{LIMIT, RINGTAP, json_lines, number};
+use crate::collectors::waiting;
 use crate::transport::listening;
 
 const GOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 const BAD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
-/// Datagrams between two rests, so that the socket has room for all.
+/// Datagrams until the collector has taken them, so that its socket has room for all.
 const BURST: usize = 50;
 const REST: Duration = Duration::from_millis(2);
+
+/// Waits until the collector at that port has taken what came.
+fn settle(port: u16) {
+    let deadline = Instant::now() + LIMIT;
+    while waiting(port).is_some_and(|bytes| bytes > 0) {
+        assert!(Instant::now() < deadline, "it does not read");
+        sleep(REST);
+    }
+}
 
 /// A collector that runs.
 struct Collector {
@@ -61,6 +71,8 @@ impl Collector {
     }
 
     fn end(self) -> Collected {
+        let address: SocketAddr = self.address.parse().expect("an address");
+        settle(address.port());
         self.running.signal("INT").expect("it runs");
         let output = self.running.wait(LIMIT).expect("it ends");
         assert!(output.status.success());
@@ -104,7 +116,7 @@ fn flow(source: u32, packets: u8) -> Vec<u8> {
 fn send(socket: &UdpSocket, number: usize, datagram: &[u8]) {
     socket.send(datagram).expect("loopback");
     if number % BURST == BURST - 1 {
-        sleep(REST);
+        settle(socket.peer_addr().expect("it is connected").port());
     }
 }
 
