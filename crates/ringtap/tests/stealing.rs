@@ -27,20 +27,20 @@ fn main() -> ExitCode {
     let dump = ["dump", "--json-stats", "-w"];
     suite(vec![
         test("a_capture_says_that_tcx_steals_from_it", tcx, move || {
-            told(&dump, Some("tcx"), &[]);
+            told(&dump, "tcx", &[]);
         }),
         test("a_capture_says_that_xdp_steals_from_it", any, move || {
-            told(&dump, None, &[]);
+            told(&dump, "xdp", &[]);
         }),
         test("a_filtered_capture_says_it", any, move || {
-            told(&dump, None, &["tcp port 443"]);
+            told(&dump, "xdp", &["tcp port 443"]);
         }),
         test("flows_say_it", any, || {
-            told(&["flow", "--top", "0", "--json-stats", "-w"], None, &[]);
+            told(&["flow", "--top", "0", "--json-stats", "-w"], "xdp", &[]);
         }),
         test("flows_of_several_threads_say_it", any, || {
             let command = ["flow", "--threads", "2", "--top", "0", "--json-stats", "-w"];
-            told(&command, None, &[]);
+            told(&command, "xdp", &[]);
         }),
         test("statistics_say_it", any, statistics),
         test("a_filtered_thief_at_tcx_is_reported", tcx, || {
@@ -171,9 +171,8 @@ impl Wires {
         format!("{engine}{}", self.pair.right.device)
     }
 
-    fn thief(&self, engine: Option<&str>, folder: &Path) -> Watched {
-        let engine = engine.map_or(String::new(), |engine| format!("{engine}:"));
-        let device = self.device(&engine);
+    fn thief(&self, engine: &str, folder: &Path) -> Watched {
+        let device = self.device(&format!("{engine}:"));
         let arguments = ["dump", "--mode", "steal", "-w", "/dev/null", "-i", &device];
         let mut thief = Watched::start(self.ringtap(&arguments), folder, "thief");
         thief.wait_for("capturing on", self);
@@ -181,7 +180,7 @@ impl Wires {
     }
 }
 
-fn told(victim: &[&str], engine: Option<&str>, filter: &[&str]) {
+fn told(victim: &[&str], engine: &str, filter: &[&str]) {
     let wires = Wires::new();
     let folder = tempfile::tempdir().expect("a folder");
     let written = folder.path().join("victim.json");
@@ -216,7 +215,7 @@ fn statistics() {
     let mut victim = Watched::start(command, folder.path(), "victim");
     victim.wait_for("counting on", &wires);
     assert!(victim.text().contains("all packets"), "{}", victim.text());
-    let thief = wires.thief(None, folder.path());
+    let thief = wires.thief("xdp", folder.path());
     victim.wait_for(BLIND, &wires);
     thief.end();
     victim.wait_for(AGAIN, &wires);
@@ -325,7 +324,7 @@ fn stealing_statistics() {
     let command = ["dump", "-w", "/dev/null", "-i", &device];
     let mut victim = Watched::start(wires.ringtap(&command), folder.path(), "victim");
     victim.wait_for("capturing on", &wires);
-    let device = wires.device("");
+    let device = wires.device("xdp:");
     let command = ["stat", "--mode", "steal", "-i", &device, "icmp"];
     let mut thief = Watched::start(wires.ringtap(&command), folder.path(), "thief");
     thief.wait_for(&format!("process {}", victim.process()), &wires);
