@@ -310,7 +310,7 @@ mod tests {
         let script = Job::Suites(&[&program]).script();
         assert!(
             script.contains(
-                "timeout --kill-after=5 1500 /nowhere/tap-1 > /run/vm/out/capture.tap.log"
+                "timeout --kill-after=5 2400 /nowhere/tap-1 > /run/vm/out/capture.tap.log"
             )
         );
         assert!(script.contains("> /run/vm/out/capture.tap.status"));

@@ -306,7 +306,7 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         write("status", "124 1500 tap-1:1:1\n");
         assert!(
             read().unfinished.is_some_and(
-                |why| why.contains("25 minutes") && why.contains("test captures ... ok")
+                |why| why.contains("40 minutes") && why.contains("test captures ... ok")
             )
         );
         write("status", "0 33 tap-1:1:1\n");
