@@ -31,7 +31,7 @@ usage: cargo xtask COMMAND
   package [--check]
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long
-  kernels [--again] [--jobs=NUMBER] [--suites=NAME,... | --run=SCRIPT] --all | NAME...
+  kernels [--again] [--jobs=NUMBER] [--suites=NAME,... | --run=SCRIPT | --write] --all | NAME...
                    the live suites on Debian's kernels, booted in QEMU; the table in docs/explanation/kernels.md
   readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left
                    in a folder

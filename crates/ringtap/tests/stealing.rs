@@ -9,7 +9,7 @@ use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::Traffic;
-use ringtap_testkit::{Need, suite, test};
+use ringtap_testkit::{Need, patience, suite, test};
 use serde_json::Value;
 
 const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
@@ -98,7 +98,7 @@ impl Watched {
 
     /// Sends packets both ways until the text is there.
     fn wait_for(&mut self, text: &str, wires: &Wires) {
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + patience(LIMIT);
         while !self.text().contains(text) {
             assert!(!self.running.has_ended(), "{}", self.text());
             assert!(Instant::now() < deadline, "not told: {}", self.text());

@@ -82,6 +82,7 @@ pub(crate) fn prepare() -> Result<Prepared, Tested> {
         again: true,
         jobs: 1,
         script: None,
+        writes_only: false,
     };
     let place = Place::new();
     let Some(&kernel) = request.kernels.first() else {
@@ -136,6 +137,8 @@ struct Request {
     jobs: usize,
     /// A script to run instead of the suites.
     script: Option<PathBuf>,
+    /// Only write the results that are there.
+    writes_only: bool,
 }
 
 impl Request {
@@ -147,10 +150,13 @@ impl Request {
             // A machine keeps one of the host's processors busy.
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             script: None,
+            writes_only: false,
         };
         for &word in words {
             if word == "--all" {
                 request.kernels = KERNELS.iter().collect();
+            } else if word == "--write" {
+                request.writes_only = true;
             } else if word == "--again" {
                 request.again = true;
             } else if let Some(jobs) = word.strip_prefix("--jobs=") {
@@ -191,7 +197,7 @@ fn usage() -> String {
     let mut suites: Vec<_> = suites::SUITES.iter().map(|suite| suite.name).collect();
     suites.dedup();
     format!(
-        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --run=SCRIPT] --all | NAME…\n  kernels: {}\n  suites: {}",
+        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --run=SCRIPT | --write] --all | NAME…\n  kernels: {}\n  suites: {}",
         kernels.join(" "),
         suites.join(" ")
     )
@@ -238,6 +244,9 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         return Err(reason);
     }
     let place = Place::new();
+    if request.writes_only {
+        return write_results(&place, &request.kernels);
+    }
     if let Some(script) = &request.script {
         for kernel in &request.kernels {
             run_script(&place, kernel, script)?;
@@ -272,6 +281,28 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         report::table(&record::all(&ringtap_testkit::repository()))
     );
     Ok(failed == 0)
+}
+
+/// Keeps a kernel's results, and writes the table.
+fn write_result(outcome: &KernelOutcome) -> Result<(), String> {
+    let repository = ringtap_testkit::repository();
+    record::keep(&repository, outcome)?;
+    report::write(&repository, &record::all(&repository))
+}
+
+/// Writes the results that are there, also of a run that was stopped. Returns whether nothing failed.
+fn write_results(place: &Place, kernels: &[&Kernel]) -> Result<bool, String> {
+    let mut all_passed = true;
+    for kernel in kernels {
+        let found = KernelOutcome::read(&place.results.join(kernel.name), kernel);
+        if let Some(outcome) = found {
+            write_result(&outcome)?;
+            println!("\n== Linux {}", kernel.name);
+            print!("{}", report::lines(&outcome));
+            all_passed &= outcome.has_passed();
+        }
+    }
+    Ok(all_passed)
 }
 
 /// Boots a kernel, runs a script as root, and prints its output.
@@ -310,9 +341,7 @@ impl Work<'_> {
         println!("\n== Linux {} ({})", kernel.name, kernel.suite);
         let written = outcome.and_then(|outcome| {
             print!("{}", report::lines(&outcome));
-            let repository = ringtap_testkit::repository();
-            record::keep(&repository, &outcome)?;
-            report::write(&repository, &record::all(&repository))?;
+            write_result(&outcome)?;
             Ok(outcome.has_passed())
         });
         written.unwrap_or_else(|reason| {

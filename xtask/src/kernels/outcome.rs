@@ -155,16 +155,13 @@ pub(crate) fn mark_stopped(results: &Path, programs: &[&Program]) -> Result<bool
 fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     let id = suite.id();
     let log = fs::read(results.join(format!("{id}.log"))).ok()?;
-    let status = fs::read_to_string(results.join(format!("{id}.status"))).ok();
+    // Without a status it runs still, or whoever ran it was stopped.
+    let status = fs::read_to_string(results.join(format!("{id}.status"))).ok()?;
     let log = String::from_utf8_lossy(&log);
     let mut outcome = read_log(&log);
     outcome.name = suite.name;
     outcome.alarms = alarms(&fs::read(results.join(format!("{id}.dmesg"))).unwrap_or_default());
-    let words: Vec<&str> = status
-        .as_deref()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
+    let words: Vec<&str> = status.split_whitespace().collect();
     outcome.ended = words.get(3).copied().unwrap_or_default().to_owned();
     let numbers = words.iter().map_while(|word| word.parse().ok());
     let numbers: Vec<i32> = numbers.collect();
@@ -301,8 +298,14 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
         };
         assert_eq!(read_suite(folder.path(), suite), None);
         write("log", "test captures ... ok\n");
+        assert_eq!(read_suite(folder.path(), suite), None, "it runs");
         let read = || read_suite(folder.path(), suite).unwrap_or_default();
-        assert!(!read().has_passed(), "no status");
+        write("status", "-1 0 tap-1:1:1\n");
+        assert!(
+            read()
+                .unfinished
+                .is_some_and(|why| why.contains("the machine stopped"))
+        );
         write("status", "124 1500 tap-1:1:1\n");
         assert!(
             read().unfinished.is_some_and(

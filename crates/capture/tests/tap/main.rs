@@ -128,7 +128,7 @@ fn main() -> std::process::ExitCode {
         ),
         test(
             "two_processors_without_allocation",
-            &[Need::Root, Need::Processors(2)],
+            &[Need::Root, Need::Kernel(5, 18), Need::Processors(2)],
             delivery::two_processors_without_allocation,
         ),
         test(
@@ -254,12 +254,12 @@ fn main() -> std::process::ExitCode {
         ),
         test(
             "takes_less_where_the_group_has_no_more",
-            &[Need::Root, Need::MemoryGroup],
+            &[Need::Root, Need::Kernel(5, 18), Need::MemoryGroup],
             faults::takes_less_where_the_group_has_no_more,
         ),
         test(
             "clsact_stands_in_for_tcx",
-            &[Need::Root, Need::Tool("tc")],
+            &[Need::Root, Need::Kernel(5, 18), Need::Tool("tc")],
             faults::clsact_stands_in_for_tcx,
         ),
         test(
