@@ -76,7 +76,8 @@ echo /run/vm/bin/modprobe > /new/proc/sys/kernel/modprobe
 ip link set lo up
 hostname ringtap-vm
 # This process is the one whose root the kernel takes for the modules that it asks for.
-exec chroot /new /bin/sh -c 'sh /run/vm/out/script > /run/vm/out/script.log 2>&1; sync; /run/vm/bin/poweroff -f'
+# It is no chroot, in which nobody may make user namespaces.
+exec switch_root /new /bin/sh -c 'sh /run/vm/out/script > /run/vm/out/script.log 2>&1; sync; /run/vm/bin/poweroff -f'
 "#;
 
 /// What is run in the machine.
