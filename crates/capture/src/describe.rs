@@ -172,7 +172,7 @@ pub enum Note {
     /// XDP does not see tags that the driver takes out.
     #[error(
         "the driver takes VLAN tags out of packets before XDP sees them: they are missing from \
-         packets and filters (keep tags in: ethtool -K DEV rxvlan off)"
+         packets and filters (keep tags in: ethtool -K DEV rxvlan off rx-vlan-stag-hw-parse off)"
     )]
     TagsNotSeen,
     /// Frames of the memory are shorter than packets may be.

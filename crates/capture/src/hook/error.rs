@@ -91,7 +91,7 @@ fn advice(device: &str, passed_over: &[PassedOver]) -> String {
     let has = |is: fn(&PassedOver) -> bool| passed_over.iter().any(is);
     if has(|passed| matches!(passed.reason, Reason::VlanTagsTakenOut)) {
         format!(
-            "; keep the tags in (ethtool -K {device} rxvlan off), or use xdp:{device}, which sees tagged \
+            "; keep the tags in (ethtool -K {device} rxvlan off rx-vlan-stag-hw-parse off), or use xdp:{device}, which sees tagged \
              packets without their tags"
         )
     } else if has(|passed| matches!(passed.reason, Reason::OutlivesProcess))
@@ -128,7 +128,7 @@ mod tests {
         let tagged = text(vec![(native, Reason::VlanTagsTakenOut), clsact()]);
         assert!(
             tagged.ends_with(
-                "; keep the tags in (ethtool -K eth0 rxvlan off), or use xdp:eth0, which sees tagged \
+                "; keep the tags in (ethtool -K eth0 rxvlan off rx-vlan-stag-hw-parse off), or use xdp:eth0, which sees tagged \
                  packets without their tags"
             ),
             "{tagged}"

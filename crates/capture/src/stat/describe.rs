@@ -9,7 +9,7 @@ use crate::hook::{Attached, Hook, HookDevice, HookPoint};
 use crate::{Description, Error, LinkType, Mode};
 
 const TAGS_TAKEN_OUT: &str = "the driver takes VLAN tags out of packets before XDP sees them: \
-     tagged packets are counted as if untagged (keep tags in: ethtool -K DEV rxvlan off)";
+     tagged packets are counted as if untagged (keep tags in: ethtool -K DEV rxvlan off rx-vlan-stag-hw-parse off)";
 
 const COPIED: &str = "every packet is copied to this process, which counts; packets that come too fast \
      for it are told as lost";

@@ -377,9 +377,15 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
         mode: Mode::Steal,
         ..prompt()
     };
-    pair.right
-        .namespace
-        .output("ethtool", &["-K", &pair.right.device, "rxvlan", "off"]);
+    let keep_tags = [
+        "-K",
+        &pair.right.device,
+        "rxvlan",
+        "off",
+        "rx-vlan-stag-hw-parse",
+        "off",
+    ];
+    pair.right.namespace.output("ethtool", &keep_tags);
     let text = refusal("", &pair.right, &steal, exchanges).to_string();
     assert_eq!(text, format!("{}: {}", pair.right.device, cases[1].2));
     // The automatic choice says the same of the tap, and takes the engine that is left.
