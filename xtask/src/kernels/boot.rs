@@ -24,6 +24,9 @@ const ACCELERATOR: &str = "tcg,thread=single";
 const MEMORY: &str = "3G";
 /// What starting and stopping may take besides the suites.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
+/// Packets that wait for a processor to receive them, 1,000 otherwise: a test's sender is faster than the
+/// receiving side where each gets the one thread by turns.
+const BACKLOG: u32 = 50_000;
 /// What a script of the caller's may take.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(3600);
 /// How much slower than a processor its emulation is; tests that wait or repeat take it into account.
@@ -172,6 +175,7 @@ fn beginning() -> String {
          uname -r > {OUT}/booted\n\
          mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
          for module in {modules}; do modprobe $module; done\n\
+         echo {BACKLOG} > /proc/sys/net/core/netdev_max_backlog\n\
          echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
          touch -c {ringtap}\n",
         modules = MODULES.join(" "),
