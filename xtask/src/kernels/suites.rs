@@ -41,7 +41,7 @@ pub(crate) static SUITES: [Suite; 22] = [
     suite("stat", "capture", "stat", 20),
     suite("stat", "ringtap", "stat", 15),
     suite("hooks", "capture", "hooks", 10),
-    suite("send", "capture", "send", 10),
+    suite("send", "send", "send", 10),
     suite("send", "ringtap", "send", 15),
     suite("file", "capture", "files", 6),
     suite("flow", "ringtap", "flow_metering", 10),

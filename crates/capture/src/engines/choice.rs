@@ -18,12 +18,12 @@ pub(super) fn open(
         ..*device
     };
     if options.mode == Mode::Steal {
-        let opened = tap::open_stealing(device, options, filter);
-        let source = opened.map_err(|error| {
+        let opened =
+            tap::open_stealing(&because("packets are to be stolen"), options, filter, count);
+        return opened.map_err(|error| {
             let kernel = device.host().kernel;
             trial::explain(error, xdp_engine(), &kernel, device.given)
-        })?;
-        return Ok(chosen(source, "packets are to be stolen".to_owned()));
+        });
     }
     let reason = match only_packet(device, options) {
         Some(reason) => reason.to_owned(),
