@@ -8,14 +8,16 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use ringtap_capture::Waker;
 
 use crate::ext::live_dump::LiveDump;
 use crate::ext::sampling::Wanted;
 use crate::ext::stats::StatExCell;
+use crate::handle_registry::{self, HandleId};
 use crate::live::Live;
+pub(crate) use crate::lock::lock;
 use crate::offline::Offline;
 use crate::read::Reading;
 use crate::setfilter::Wishes;
@@ -77,7 +79,7 @@ pub(crate) enum Kind {
 impl Pcap {
     fn new(settings: Settings) -> Box<Self> {
         Box::new(Self {
-            number: crate::handle_registry::number(),
+            number: handle_registry::number(),
             errors: UnsafeCell::new([0; ERRBUF_SIZE + 1]),
             broken: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),
@@ -105,6 +107,24 @@ impl Pcap {
         let handle = Self::new(Settings::default());
         handle.open(opened, link_type, reading);
         handle
+    }
+
+    /// Which handle it is.
+    pub(crate) fn id(&self) -> HandleId {
+        HandleId::new(std::ptr::from_ref(self).addr(), self.number)
+    }
+
+    /// Gives the handle to C.
+    pub(crate) fn hand_out(self: Box<Self>) -> *mut Self {
+        self.id().open();
+        Box::into_raw(self)
+    }
+
+    /// The handle that C wants closed: nothing for null, and for one that it has closed already.
+    pub(crate) fn find<'a>(handle: *mut Self) -> Option<&'a Self> {
+        // SAFETY: it was made of a box by `hand_out`, and C, which closes it now, has not done so before.
+        // C's contract: no other thread closes it meanwhile.
+        handle_registry::has(handle.addr()).then(|| unsafe { &*handle })
     }
 
     /// Makes the handle ready for use.
@@ -201,7 +221,20 @@ impl Opened {
     }
 }
 
-/// Takes a lock, even if its former holder panicked.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_open_until_it_is_forgotten() {
+        let handle = Pcap::inactive(Settings::default()).hand_out();
+        let shared = Pcap::find(handle).expect("open");
+        let known = shared.id();
+        assert!(known.is_open());
+        known.close();
+        assert!(!known.is_open() && Pcap::find(handle).is_none());
+        // SAFETY: it was made of a box, and nobody has it.
+        drop(unsafe { Box::from_raw(handle) });
+        assert!(Pcap::find(std::ptr::null_mut()).is_none());
+    }
 }

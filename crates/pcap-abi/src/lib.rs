@@ -35,6 +35,7 @@ mod info;
 mod inject;
 mod link_types;
 mod live;
+mod lock;
 mod memory;
 mod messages;
 mod names;

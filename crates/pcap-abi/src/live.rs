@@ -17,7 +17,6 @@ use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
 use crate::env::Defaults;
 use crate::handle::{Kind, Opened, Pcap, lock};
-use crate::handle_registry;
 use crate::inject::plain_name;
 use crate::messages;
 use crate::read::Reading;
@@ -363,7 +362,7 @@ pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
         return std::ptr::null_mut();
     }
     say(errbuf, "");
-    handle_registry::hand_out(handle)
+    handle.hand_out()
 }
 
 export! {

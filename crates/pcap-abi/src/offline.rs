@@ -13,7 +13,6 @@ use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
 use crate::follow::Follow;
 use crate::handle::{Kind, Opened, Pcap};
-use crate::handle_registry;
 use crate::messages;
 use crate::read::Reading;
 use crate::stdio::{Stream, StreamReader};
@@ -176,7 +175,7 @@ fn open_named(path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pc
 
 fn finish(result: Result<Box<Pcap>, String>, errbuf: ErrBuf<'_>) -> *mut Pcap {
     match result {
-        Ok(handle) => handle_registry::hand_out(handle),
+        Ok(handle) => handle.hand_out(),
         Err(message) => {
             say(errbuf, message);
             std::ptr::null_mut()
@@ -192,7 +191,7 @@ fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
         precision: precision_of(precision).unwrap_or(PRECISION_MICRO),
         link_type_bits: 0,
     };
-    handle_registry::hand_out(Pcap::ready(opened, link_type, None))
+    Pcap::ready(opened, link_type, None).hand_out()
 }
 
 export! {
@@ -241,7 +240,7 @@ export! {
 }
 
 fn close(handle: *mut Pcap) {
-    let Some(shared) = handle_registry::find(handle) else {
+    let Some(shared) = Pcap::find(handle) else {
         return;
     };
     shared.live_dump.finish(shared);
@@ -258,7 +257,7 @@ fn close(handle: *mut Pcap) {
         return;
     };
     // A thread that waits for packets finds that the handle is gone.
-    handle_registry::forget(shared);
+    shared.id().close();
     wake();
     // The reader must be dropped before its stream is closed.
     *reading = None;

@@ -18,7 +18,6 @@ use crate::ext::sampling::Sampler;
 use crate::ext::statistics::Counting;
 use crate::follow::ReadPosition;
 use crate::handle::{Kind, Opened, Pcap, lock};
-use crate::handle_registry::HandleId;
 use crate::messages;
 use crate::types::{Handler, PacketHeader, code};
 use crate::wait::{Progress, Step, Wait};
@@ -246,7 +245,7 @@ fn read(
     let delivered = progress.delivered;
     Step::Done(match end {
         End::Waiting(wait) => {
-            progress.handle = Some(HandleId::of(handle));
+            progress.handle = Some(handle.id());
             return Step::Wait(wait);
         }
         End::Broken if delivered == 0 || mode == Mode::Loop => {

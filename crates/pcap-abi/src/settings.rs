@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use crate::boundary::export;
 use crate::handle::{Opened, Pcap, lock};
-use crate::handle_registry;
 use crate::text::{CText, ErrBuf};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO, code};
 
@@ -76,7 +75,7 @@ export! {
     fn pcap_create(device: CText<'_>, _errbuf: ErrBuf<'_>) -> *mut Pcap {
         let device = device.get().unwrap_or(c"any").to_owned();
         let settings = Settings { device, ..Settings::default() };
-        handle_registry::hand_out(Pcap::inactive(settings))
+        Pcap::inactive(settings).hand_out()
     } else std::ptr::null_mut();
 
     /// Sets the snapshot length, in bytes.

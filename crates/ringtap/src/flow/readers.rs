@@ -22,6 +22,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(10);
 /// How long a program may take from a packet's stamp until the packet is in the ring, as a rule: who
 /// finds a ring empty knows of all packets from before.
 const LATENESS: Duration = Duration::from_millis(2);
+
 /// How long each of several readers waits for packets.
 pub(super) fn wait(options: &CaptureOptions) -> Duration {
     if options.unordered {
