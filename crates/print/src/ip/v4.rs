@@ -44,15 +44,21 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
         put!(cx.line, "bad-hlen {header}");
         return Ok(());
     }
-    let total = usize::from(data.u16_at(2)?);
-    if length < total {
-        put!(cx.line, "truncated-ip - {} bytes missing! ", total - length);
+    let stated = usize::from(data.u16_at(2)?);
+    if length < stated {
+        put!(
+            cx.line,
+            "truncated-ip - {} bytes missing! ",
+            stated - length
+        );
     }
-    if total < header && (total != 0 || !segment_offload(length)) {
-        put!(cx.line, "bad-len {total}");
+    // Without a length, the adapter will segment the packet (TSO), or it is longer than 65,535
+    // bytes (BIG TCP).
+    let total = if stated == 0 { length } else { stated };
+    if total < header {
+        put!(cx.line, "bad-len {stated}");
         return Ok(());
     }
-    let total = if total == 0 { length } else { total };
     let data = data.up_to(total);
     let payload_length = total - header;
     let fragment = data.u16_at(6)?;
@@ -85,12 +91,6 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     super::payload(cx, &mut net, protocol, data.rest(header), payload_length)
 }
 
-/// Whether a total length of 0 means segmentation offload (TSO): the NIC will segment the packet,
-/// which is longer than the field can state.
-fn segment_offload(length: usize) -> bool {
-    length > usize::from(u16::MAX)
-}
-
 fn header_line(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -115,6 +115,9 @@ fn header_line(
         "], proto {} ({protocol}), length {total}",
         super::name(protocol)
     );
+    if data.u16_at(2)? == 0 {
+        cx.line.str(" [was 0, presumed TSO]");
+    }
     if header > HEADER {
         cx.line.str(", options (");
         options(cx, data, header)?;
