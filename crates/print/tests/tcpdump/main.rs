@@ -3,11 +3,13 @@
 //! Both print the same packets: tcpdump rewrites a file as plain pcap, which is read here. A line
 //! is compared if a row of `protocols` recognises it. For each protocol the share of equal lines
 //! must reach the bound in the table of `docs/reference/output.md`. The hex dump that tcpdump
-//! always prints below undecoded data is not compared.
+//! always prints below undecoded data is not compared. What versions after 4.99.3 print otherwise is
+//! listed in `versions`.
 //!
 //! Another test checks that printing allocates nothing once the buffers have their size.
 
 mod protocols;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,6 +20,7 @@ use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
 use ringtap_testkit::{Need, alloc, corpus, repository, suite, test};
 
 use protocols::{Comparison, Protocol};
+use versions::{Rewriter, Version};
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
             compare(&["-S"]);
         }),
         test("dumps_agree", &needs, || compare(&["-XX"])),
+        test("changes_of_versions_are_known", &[], changes_of_versions),
         test(
             "link_control_and_groups_agree",
             &[Need::Tool("tcpdump")],
@@ -51,14 +55,14 @@ fn compare(arguments: &[&str]) {
     let bounds = bounds();
     let mut tally = Tally::new();
     let mut shown = ShownDifferences::from_environment();
+    let mut rewriter = Rewriter::new(tcpdump_version());
     for file in corpus::files() {
         if let Some(ours) = our_lines(&file, arguments) {
-            count(
-                &mut tally,
-                &mut shown,
-                &ours,
-                &their_lines(&file, arguments),
-            );
+            let theirs: Vec<_> = their_lines(&file, arguments)
+                .into_iter()
+                .map(|text| rewriter.rewrite(text))
+                .collect();
+            count(&mut tally, &mut shown, &ours, &theirs);
         }
     }
     println!("| protocol | equal lines | of |\n|---|---|---|");
@@ -78,7 +82,35 @@ fn compare(arguments: &[&str]) {
         tally.len() >= 6,
         "the corpus holds few protocols: {tally:?}"
     );
+    rewriter.check(arguments.contains(&"-q"));
     assert!(low.is_empty(), "below the bound: {low:?}");
+}
+
+fn tcpdump_version() -> Version {
+    let tool = ringtap_testkit::need::find_tool("tcpdump").expect("checked as a need");
+    let output = Command::new(tool)
+        .arg("--version")
+        .output()
+        .expect("tcpdump runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    versions::parse(&text).unwrap_or_else(|| panic!("not a version of tcpdump: {text}"))
+}
+
+/// Checks the rewriting of newer lines, whatever version is installed.
+fn changes_of_versions() {
+    assert_eq!(
+        versions::parse("tcpdump version 4.99.5\nlibpcap version 1.10.5"),
+        Some((4, 99, 5))
+    );
+    for change in versions::CHANGES {
+        for (newer, older) in change.examples {
+            let mut at_once = Rewriter::new(change.since);
+            assert_eq!(at_once.rewrite((*newer).to_owned()), *older);
+            assert_eq!(at_once.rewrite((*older).to_owned()), *older);
+            let mut before = Rewriter::new((4, 99, 3));
+            assert_eq!(before.rewrite((*newer).to_owned()), *newer);
+        }
+    }
 }
 
 /// Returns the percentage of each protocol's lines that must be equal, from the page; `None` for a
