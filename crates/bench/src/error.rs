@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No experiment has that name.
-    #[error("unknown experiment {0}; ringtap bench --list lists them")]
+    #[error("unknown experiment {0}")]
     Unknown(String),
     /// The machine lacks something.
     #[error("{experiment}: {reason}")]

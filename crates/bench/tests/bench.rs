@@ -151,13 +151,13 @@ fn measured() {
     );
     let (status, text) = run(&["--ringtap", "/nowhere/ringtap", "--ringtap", BENCH]);
     assert!(
-        status == Some(2) && text.contains("no experiment"),
+        status == Some(2) && text.contains("unknown experiment"),
         "{text}"
     );
     std::fs::hard_link(BENCH, folder.path().join("ringtap")).expect("a link");
     let (status, text) = run(&[]);
     assert!(
-        status == Some(2) && text.contains("no experiment"),
+        status == Some(2) && text.contains("unknown experiment"),
         "{text}"
     );
     let (status, text) = run(&["--ringtap", "/nowhere/ringtap", "--list"]);
@@ -219,6 +219,10 @@ fn browser() {
     let results = ringtap_testkit::repository().join("docs/report");
     for entry in std::fs::read_dir(&results).expect("results") {
         let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            // The results of other commands, such as `cargo xtask kernels`.
+            continue;
+        }
         let name = path.file_name().expect("a name");
         std::fs::copy(&path, folder.path().join(name)).expect("copied");
     }

@@ -137,9 +137,9 @@ const CASES: [Case; 47] = [
         "touch out; R dump -r in.pcap -w out --index",
         "out.idx",
         2,
-        "no index",
+        "not an index",
     ),
-    case("R dump -r in.pcap --index", "in.pcap.idx", 2, "no index"),
+    case("R dump -r in.pcap --index", "in.pcap.idx", 2, "not an index"),
     case(
         "R dump -r missing --index",
         "missing.idx",
