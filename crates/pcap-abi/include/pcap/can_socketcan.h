@@ -16,4 +16,16 @@ typedef struct {
 #define CANFD_ESI 0x02 /* the sender's error state */
 #define CANFD_FDF 0x04 /* the frame is CAN FD */
 
+/* The same of CAN XL frames, which have CANXL_XLF in the place of payload_length. */
+typedef struct {
+	uint32_t priority_vcid; /* network byte order */
+	uint8_t flags;          /* CANXL_ bits */
+	uint8_t sdu_type;
+	uint16_t payload_length;
+	uint32_t acceptance_field;
+} pcap_can_socketcan_xl_hdr;
+
+#define CANXL_SEC 0x01 /* simple extended content */
+#define CANXL_XLF 0x80 /* the frame is CAN XL */
+
 #endif

@@ -232,7 +232,13 @@
 #define DLT_DEBUG_ONLY                        303    /* unstructured data for debugging */
 #define DLT_DECT_NR_TAP                       304    /* DECT-2020 New Radio with TAP header */
 
-/* Between these two, a type has the same value in files and in the library. */
+/* Between the first two, and between the last two, a type has the same value in files and in the
+ * library. */
+#define DLT_LOW_MATCHING_MIN 0
+#define DLT_LOW_MATCHING_MAX DLT_FDDI
+#define DLT_HIGH_MATCHING_MIN 104
+#define DLT_HIGH_MATCHING_MAX 304
+/* The latter by their names before libpcap 1.10.5. */
 #define DLT_MATCHING_MIN 104
 #define DLT_MATCHING_MAX 304
 

@@ -1,8 +1,8 @@
 /*
  * What the declarations say about functions beyond their types. SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * PCAP_AVAILABLE_x_y names the version of libpcap that brought a function; on Linux it expands to
- * nothing.
+ * PCAP_AVAILABLE_x_y names the version of libpcap that brought a function, with _REMOTE at the end if the
+ * function is one for remote captures; on Linux it expands to nothing.
  */
 #ifndef lib_pcap_funcattrs_h
 #define lib_pcap_funcattrs_h
@@ -24,7 +24,9 @@
 #define PCAP_AVAILABLE_1_7
 #define PCAP_AVAILABLE_1_8
 #define PCAP_AVAILABLE_1_9
+#define PCAP_AVAILABLE_1_9_REMOTE
 #define PCAP_AVAILABLE_1_10
+#define PCAP_AVAILABLE_1_10_REMOTE
 #define PCAP_AVAILABLE_1_11
 
 #if defined(__GNUC__)

@@ -57,6 +57,9 @@ struct pcap_file_header {
 	bpf_u_int32 linktype; /* LINKTYPE_ value, and LT_FCS_ in the upper bits */
 };
 
+#define LT_LINKTYPE(x) ((x) & 0x0000FFFF)
+#define LT_LINKTYPE_EXT(x) ((x) & 0xFFFF0000)
+#define LT_RESERVED1(x) ((x) & 0x03FF0000)
 #define LT_FCS_LENGTH_PRESENT(x) ((x) & 0x04000000)
 #define LT_FCS_LENGTH(x) (((x) & 0xF0000000) >> 28)
 #define LT_FCS_DATALINK_EXT(x) ((((x) & 0xF) << 28) | 0x04000000)
@@ -441,10 +444,10 @@ PCAP_API struct pcap_samp *pcap_setsampling(pcap_t *);
 
 /* Daemons of remote captures that connect to their clients: these fail. */
 PCAP_AVAILABLE_1_9
-PCAP_API SOCKET pcap_remoteact_accept(const char *address, const char *port, const char *hostlist,
+PCAP_API PCAP_SOCKET pcap_remoteact_accept(const char *address, const char *port, const char *hostlist,
 	char *connectinghost, struct pcap_rmtauth *, char *errbuf);
 PCAP_AVAILABLE_1_10
-PCAP_API SOCKET pcap_remoteact_accept_ex(const char *address, const char *port, const char *hostlist,
+PCAP_API PCAP_SOCKET pcap_remoteact_accept_ex(const char *address, const char *port, const char *hostlist,
 	char *connectinghost, struct pcap_rmtauth *, int uses_ssl, char *errbuf);
 PCAP_AVAILABLE_1_9
 PCAP_API int pcap_remoteact_list(char *hostlist, char separator, int size, char *errbuf);

@@ -45,5 +45,6 @@ struct sll2_header {
 #define LINUX_SLL_P_802_2 0x0004 /* LLC */
 #define LINUX_SLL_P_CAN 0x000C
 #define LINUX_SLL_P_CANFD 0x000D
+#define LINUX_SLL_P_CANXL 0x000E
 
 #endif

@@ -8,6 +8,10 @@
 #include <netinet/in.h>
 #include <arpa/inet.h>
 
+#ifndef PCAP_SOCKET
+#define PCAP_SOCKET int
+#endif
+/* Its name before libpcap 1.10.5. */
 #ifndef SOCKET
 #define SOCKET int
 #endif

@@ -77,6 +77,9 @@ typedef struct _usb_header_mmapped {
 	uint32_t ndesc; /* descriptors that follow, of isochronous transfers */
 } pcap_usb_header_mmapped;
 
+/* The most of them. */
+#define USB_MAXDESC 128
+
 typedef struct _usb_isodesc {
 	int32_t status;
 	uint32_t offset;

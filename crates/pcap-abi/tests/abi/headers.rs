@@ -13,10 +13,20 @@ use crate::library::{crate_folder, difference, text_of};
 const NEEDS: [Need; 2] = [Need::LibpcapDev, Need::Tool("cc")];
 
 /// Macros of Debian's headers that ours lack or define differently, with the reason.
-const OTHER_MACROS: [(&str, &str); 1] = [(
-    "DLT_MATCHING_MAX",
-    "the last link type of libpcap 1.11, which has another name for it",
-)];
+const OTHER_MACROS: [(&str, &str); 2] = [
+    (
+        "DLT_MATCHING_MAX",
+        "the last link type of libpcap 1.11, by its name before 1.10.5",
+    ),
+    (
+        "DLT_HIGH_MATCHING_MAX",
+        "the same, by its name since 1.10.5",
+    ),
+];
+
+/// A macro that only headers with the structure for CAN XL frames define, as libpcap's do since
+/// 1.10.5.
+const CAN_XL: &str = "CANXL_XLF";
 
 /// The headers that programs include before, to separate the system's macros from those of the
 /// headers.
@@ -184,26 +194,30 @@ fn values(headers: Headers, header: &str, names: &[String]) -> String {
     let text = format!(
         "{SYSTEM}#include <pcap.h>\n#include <{header}>\nint main(void)\n{{\n{body}return 0;\n}}\n"
     );
-    build_and_run(headers, &folder.path().join("values.c"), Some(&text))
+    build_and_run(headers, &folder.path().join("values.c"), Some(&text), &[])
 }
 
 fn same_layouts() {
     let source = crate_folder().join("tests/c/layouts.c");
-    let [debians, ours] =
-        [Headers::Debian, Headers::Ringtap].map(|headers| build_and_run(headers, &source, None));
+    // Ours always have the structure.
+    let can = macros(Headers::Debian, Some("pcap/can_socketcan.h"));
+    let options = can.contains_key(CAN_XL).then_some("-DWITH_CAN_XL");
+    let [debians, ours] = [Headers::Debian, Headers::Ringtap]
+        .map(|headers| build_and_run(headers, &source, None, options.as_slice()));
     assert!(debians.lines().count() > 100, "{debians}");
     if let Some(difference) = difference(&debians, &ours) {
         panic!("{difference}");
     }
 }
 
-fn build_and_run(headers: Headers, source: &Path, text: Option<&str>) -> String {
+fn build_and_run(headers: Headers, source: &Path, text: Option<&str>, options: &[&str]) -> String {
     if let Some(text) = text {
         fs::write(source, text).expect("a source file");
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("program");
-    text_of(headers.compiler().arg("-o").arg(&program).arg(source));
+    let mut compiler = headers.compiler();
+    text_of(compiler.args(options).arg("-o").arg(&program).arg(source));
     text_of(&mut Command::new(program))
 }
 

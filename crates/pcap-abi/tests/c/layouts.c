@@ -14,6 +14,11 @@
 #include <pcap/usb.h>
 #include <pcap/vlan.h>
 
+/* Its name before libpcap 1.10.5. */
+#ifndef PCAP_SOCKET
+#define PCAP_SOCKET SOCKET
+#endif
+
 #define TYPE(type) \
 	printf("%s: %zu bytes, alignment %zu\n", #type, sizeof(type), (size_t)_Alignof(type))
 #define FIELD(type, field) \
@@ -65,7 +70,7 @@ static void of_the_library(void)
 	TYPE(pcap_handler);
 	TYPE(pcap_t *);
 	TYPE(pcap_dumper_t *);
-	TYPE(SOCKET);
+	TYPE(PCAP_SOCKET);
 }
 
 static void of_the_machine(void)
@@ -112,6 +117,14 @@ static void of_packets(void)
 	FIELD(pcap_can_socketcan_hdr, fd_flags);
 	FIELD(pcap_can_socketcan_hdr, reserved1);
 	FIELD(pcap_can_socketcan_hdr, reserved2);
+#ifdef WITH_CAN_XL
+	TYPE(pcap_can_socketcan_xl_hdr);
+	FIELD(pcap_can_socketcan_xl_hdr, priority_vcid);
+	FIELD(pcap_can_socketcan_xl_hdr, flags);
+	FIELD(pcap_can_socketcan_xl_hdr, sdu_type);
+	FIELD(pcap_can_socketcan_xl_hdr, payload_length);
+	FIELD(pcap_can_socketcan_xl_hdr, acceptance_field);
+#endif
 	TYPE(pcap_bluetooth_h4_header);
 	FIELD(pcap_bluetooth_h4_header, direction);
 	TYPE(pcap_bluetooth_linux_monitor_header);
