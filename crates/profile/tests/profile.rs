@@ -21,6 +21,8 @@ fn main() -> ExitCode {
 
 /// The longest profile takes 32 times as long as the first.
 const ATTEMPTS: u32 = 6;
+/// The steps of every engine that has them.
+const STEPS: usize = 5;
 /// Every packet passes one of these.
 const KERNEL: [Component; 2] = [Component::Driver, Component::Stack];
 
@@ -41,16 +43,18 @@ fn plan(duration: u64, steps: bool) -> Plan {
     }
 }
 
-/// Makes a profile in which samples show the driver or the stack, and each of `wanted`. It doubles
-/// the duration until they do: a busy machine gives the capture little time, so a short profile has
-/// few samples.
+/// Makes a profile in which samples show the driver or the stack, and each of `wanted`, and every
+/// step is compared with the one before it. It doubles the duration until they do: a busy machine
+/// gives the capture little time, so a short profile has few samples, and rounds in which a step
+/// sees too few packets.
 fn profile(mut plan: Plan, engine: Option<&str>, wanted: &[Component]) -> Report {
     let mut attempts = 0;
     loop {
         let report = ringtap_profile::run(&plan, engine, &AtomicBool::new(false));
         let report = report.unwrap_or_else(|error| panic!("{engine:?}: {error}"));
         attempts += 1;
-        if attempts == ATTEMPTS || shows(&report, wanted) {
+        let is_complete = shows(&report, wanted) && (!plan.steps || are_compared(&report));
+        if attempts == ATTEMPTS || is_complete {
             return report;
         }
         plan.duration *= 2;
@@ -64,6 +68,12 @@ fn shows(report: &Report, wanted: &[Component]) -> bool {
         && packets.captured > 0
         && KERNEL.iter().any(sampled)
         && wanted.iter().all(sampled)
+}
+
+/// Returns whether every step but the first has a difference to the one before it.
+fn are_compared(report: &Report) -> bool {
+    let mut later = report.steps.iter().skip(1);
+    report.steps.len() == STEPS && later.all(|step| step.more.is_some())
 }
 
 /// Checks the parts that every report of a capture with packets must have.
