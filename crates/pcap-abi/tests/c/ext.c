@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <ringtap/pcap-ext.h>
+#include <sys/syscall.h>
 
 static const char *device, *other;
 static char errbuf[PCAP_ERRBUF_SIZE];
@@ -212,6 +213,7 @@ static void never(u_char *user, const struct pcap_pkthdr *header, const u_char *
 struct waiting {
 	pcap_t *p;
 	int by_loop, value;
+	_Atomic pid_t thread;
 };
 
 static void *wait_for_packets(void *argument)
@@ -220,21 +222,44 @@ static void *wait_for_packets(void *argument)
 	struct pcap_pkthdr *header;
 	const u_char *bytes;
 
+	waiting->thread = (pid_t)syscall(SYS_gettid);
 	waiting->value = waiting->by_loop ? pcap_loop(waiting->p, -1, never, NULL)
 					  : pcap_next_ex(waiting->p, &header, &bytes);
 	return NULL;
+}
+
+/* Returns when the thread waits in the kernel for packets, which on a busy machine takes a while. */
+static void until_it_waits(const struct waiting *waiting)
+{
+	for (int tries = 0; tries < 1000; tries++) {
+		char path[64];
+		long call = -1;
+		FILE *file;
+
+		sleep_ms(10);
+		snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)waiting->thread);
+		file = waiting->thread != 0 ? fopen(path, "r") : NULL;
+		/* Else it is not in a system call: "running". */
+		if (file != NULL && fscanf(file, "%ld", &call) != 1)
+			call = -1;
+		if (file != NULL)
+			fclose(file);
+		if (call == SYS_ppoll)
+			return;
+	}
+	give_up("the thread does not wait for packets");
 }
 
 /* By another thread than the one that waits for packets, and twice. */
 static void closed(void)
 {
 	for (int by_loop = 0; by_loop < 2; by_loop++) {
-		struct waiting waiting = { open_quiet(device), by_loop, 0 };
+		struct waiting waiting = { open_quiet(device), by_loop, 0, 0 };
 		pthread_t thread;
 
 		if (pthread_create(&thread, NULL, wait_for_packets, &waiting) != 0)
 			give_up("pthread_create");
-		sleep_ms(50);
+		until_it_waits(&waiting);
 		pcap_close(waiting.p);
 		pthread_join(thread, NULL);
 		say("%s: %d", by_loop ? "loop" : "next_ex", waiting.value);
