@@ -213,10 +213,6 @@ impl Opened {
     pub(crate) fn times(&self) -> Times {
         Times {
             nano: self.precision == PRECISION_NANO,
-            signed: match &self.kind {
-                Kind::Offline(file) => file.signed_fractions,
-                _ => None,
-            },
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use libc::FILE;
 use ringtap_capture::{Error, FileSource, Interface, Item, Next, ReadOptions, Source, open_stream};
-use ringtap_savefile::{ByteOrder, Format, Resolution};
+use ringtap_savefile::{ByteOrder, Format};
 
 use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
@@ -26,8 +26,6 @@ pub(crate) struct Offline {
     pub(crate) byte_order: ByteOrder,
     /// Major and minor version of the format.
     pub(crate) version: (c_int, c_int),
-    /// [`crate::types::Times::signed`].
-    pub(crate) signed_fractions: Option<u32>,
     /// Keeps stream and reader at the same position.
     pub(crate) follow: Option<Follow>,
 }
@@ -81,12 +79,6 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
         stream,
         byte_order: reader.byte_order(),
         version: (major.into(), minor.into()),
-        signed_fractions: (reader.format() == Format::Pcap
-            && reader.byte_order() == ByteOrder::NATIVE)
-            .then(|| match source.interfaces().first() {
-                Some(first) if first.resolution == Resolution::MICROS => 1000,
-                _ => 1,
-            }),
         follow: begin.map(|begin| Follow::new(stream, begin, begin + reader.offset())),
     };
     Ok((source, offline))

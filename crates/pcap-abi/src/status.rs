@@ -16,7 +16,7 @@ const VERSION: &CStr = c"libpcap version 1.10.3 (ringtap 0.1.0, with TPACKET_V3)
 pub(crate) static pcap_version: [u8; 7] = *b"1.10.3\0";
 
 /// The text of each code.
-const TEXTS: [(c_int, &CStr); 15] = [
+const TEXTS: [(c_int, &CStr); 16] = [
     (1, c"Generic warning"),
     (2, c"That device doesn't support promiscuous mode"),
     (
@@ -50,6 +50,7 @@ const TEXTS: [(c_int, &CStr); 15] = [
         -12,
         c"That device doesn't support that time stamp precision",
     ),
+    (-13, c"Packet capture is not supported on that device"),
 ];
 
 /// Returns the text of a code, if it is known.

@@ -168,24 +168,14 @@ impl PacketHeader {
 pub(crate) struct Times {
     /// Whether the fraction is in nanoseconds; otherwise microseconds.
     pub(crate) nano: bool,
-    /// The unit of a pcap file's fractions in nanoseconds, if libpcap treats them as signed
-    /// numbers.
-    pub(crate) signed: Option<u32>,
 }
 
 impl Times {
-    /// Converts an invalid time: the fields as stored, the fraction in the requested unit. libpcap
-    /// treats the file's 32 bits as a signed number, but as an unsigned one if it swaps their
-    /// bytes.
+    /// Converts an invalid time: the fields as stored, the fraction in the requested unit.
     #[cold]
     fn invalid(self, time: ringtap_capture::Timestamp) -> libc::timeval {
         let (secs, nanos) = time.stored();
-        let mut nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
-        if let Some(unit) = self.signed.map(i64::from)
-            && nanos / unit > i64::from(i32::MAX)
-        {
-            nanos -= (1 << 32) * unit;
-        }
+        let nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
         libc::timeval {
             tv_sec: secs,
             tv_usec: if self.nano { nanos } else { nanos / 1000 },

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::versions::Version;
+use crate::versions::{self, Version};
 
 /// The environment variable that names another libpcap than the installed one, as arguments of the C
 /// compiler: `RINGTAP_LIBPCAP="-I/opt/pcap/include /opt/pcap/lib/libpcap.a"`.
@@ -242,13 +242,8 @@ impl Oracle {
         self.ask(b'V')?;
         self.answered()?;
         let text = self.get_string()?;
-        let mut numbers = text
-            .split(|c: char| !c.is_ascii_digit())
-            .filter_map(|part| part.parse().ok());
-        match (numbers.next(), numbers.next(), numbers.next()) {
-            (Some(major), Some(minor), Some(patch)) => Ok((major, minor, patch)),
-            _ => Err(io::Error::other(format!("no version in {text:?}")).into()),
-        }
+        let version = versions::parse(&text);
+        Ok(version.ok_or_else(|| io::Error::other(format!("no version in {text:?}")))?)
     }
 
     fn ask(&mut self, request: u8) -> Result<()> {

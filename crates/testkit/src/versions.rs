@@ -8,6 +8,15 @@
 /// A version of libpcap: major, minor and patch, such as `(1, 10, 5)`.
 pub type Version = (u32, u32, u32);
 
+/// Returns the first version in a text such as `libpcap version 1.10.5 (with TPACKET_V3)`.
+#[must_use]
+pub fn parse(text: &str) -> Option<Version> {
+    let mut numbers = text
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|part| part.parse().ok());
+    Some((numbers.next()?, numbers.next()?, numbers.next()?))
+}
+
 /// The version that brought most of the changes.
 const CHANGED: Version = (1, 11, 0);
 /// The version that parses ranges of ports by new rules.

@@ -1,5 +1,6 @@
 //! Runs each program of `tests/c` on both libraries: directly, under Valgrind and with
-//! AddressSanitizer. All six runs must print the same and report no error.
+//! AddressSanitizer. All six runs must print the same, but for the differences in `versions`, and
+//! report no error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +10,7 @@ use ringtap_testkit::netns::{Namespace, Veth};
 use ringtap_testkit::{Need, Test, test};
 
 use crate::library::{self, Library, crate_folder, difference, run, text_of};
+use crate::versions;
 
 /// Each program's first lines describe it.
 const PROGRAMS: [&str; 12] = [
@@ -210,10 +212,11 @@ fn as_expected(name: &'static str) -> Result<(), String> {
 
 fn compare(name: &'static str) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let expected = observe(name, folder.path(), Way::Plain, Library::Debian)?;
-    if expected.is_empty() {
+    let debians = observe(name, folder.path(), Way::Plain, Library::Debian)?;
+    if debians.is_empty() {
         return Err(format!("{name} prints nothing"));
     }
+    let ours = versions::expected(name, &debians)?;
     let ways = [Way::Plain, Way::Valgrind, Way::AddressSanitizer];
     for (way, library) in ways
         .into_iter()
@@ -226,7 +229,11 @@ fn compare(name: &'static str) -> Result<(), String> {
             continue;
         }
         let seen = observe(name, folder.path(), way, library)?;
-        if let Some(difference) = difference(&expected, &seen) {
+        let expected = match library {
+            Library::Debian => &debians,
+            Library::Ringtap => &ours,
+        };
+        if let Some(difference) = difference(expected, &seen) {
             return Err(format!("{name}, {way:?}, {library:?}:\n{difference}"));
         }
     }
@@ -268,7 +275,7 @@ fn observe(name: &str, folder: &Path, way: Way, library: Library) -> Result<Stri
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
+pub(crate) fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
     let program = folder.join(if sanitized {
         format!("{name}-asan")
     } else {

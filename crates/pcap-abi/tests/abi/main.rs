@@ -8,6 +8,7 @@ mod headers;
 mod library;
 mod programs;
 mod symbols;
+mod versions;
 
 use std::process::ExitCode;
 

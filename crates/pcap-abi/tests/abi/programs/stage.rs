@@ -12,6 +12,7 @@ use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Sizes, Traffic};
 
 use crate::library::{self, LIMIT, Library, difference};
+use crate::versions;
 
 /// Number of packets in the traffic of live captures.
 pub(super) const PACKETS: u64 = 200;
@@ -32,6 +33,26 @@ pub(super) struct Stage {
 /// # Errors
 /// The lines that differ.
 pub(super) fn same(scenario: impl Fn(&Stage) -> String) -> Result<(), String> {
+    compare(scenario, |debians| Ok(debians.to_owned()))
+}
+
+/// Like [`same`], but for a test with an entry in the list of differences between versions.
+///
+/// # Errors
+/// The lines that differ otherwise.
+pub(super) fn same_but_for_versions(
+    test: &str,
+    scenario: impl Fn(&Stage) -> String,
+) -> Result<(), String> {
+    compare(scenario, |debians| versions::expected(test, debians))
+}
+
+/// `expected` returns what ringtap's run must return if the run on Debian's library returns its
+/// argument.
+fn compare(
+    scenario: impl Fn(&Stage) -> String,
+    expected: impl Fn(&str) -> Result<String, String>,
+) -> Result<(), String> {
     let [debians, ours] = Library::BOTH.map(|library| {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let nowhere = Namespace::new();
@@ -45,7 +66,7 @@ pub(super) fn same(scenario: impl Fn(&Stage) -> String) -> Result<(), String> {
         seen
     });
     assert!(!debians.trim().is_empty(), "the scenario shows nothing");
-    match difference(&debians, &ours) {
+    match difference(&expected(&debians)?, &ours) {
         Some(difference) => Err(difference),
         None => Ok(()),
     }
