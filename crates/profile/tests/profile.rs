@@ -191,7 +191,7 @@ fn tap() {
     }
     std::fs::write(file.path(), json.replace("\"version\":1", "\"version\":7")).expect("written");
     let error = ringtap_profile::report::read(file.path()).expect_err("another form");
-    assert!(error.to_string().contains("form 7"), "{error}");
+    assert!(error.to_string().contains("format version 7"), "{error}");
 }
 
 fn engines() {
