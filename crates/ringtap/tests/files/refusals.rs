@@ -139,7 +139,12 @@ const CASES: [Case; 47] = [
         2,
         "not an index",
     ),
-    case("R dump -r in.pcap --index", "in.pcap.idx", 2, "not an index"),
+    case(
+        "R dump -r in.pcap --index",
+        "in.pcap.idx",
+        2,
+        "not an index",
+    ),
     case(
         "R dump -r missing --index",
         "missing.idx",

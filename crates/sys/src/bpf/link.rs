@@ -155,6 +155,7 @@ pub struct LinkInfo {
 impl Link {
     /// Attaches an XDP program to a device (link: 5.9).
     ///
+    /// # Errors
     /// `EBUSY` if another program is attached, `EOPNOTSUPP` if the driver has no native XDP, each
     /// with its hint.
     pub fn xdp(program: &Program, kernel: &Kernel, ifindex: u32, mode: XdpMode) -> Result<Self> {
