@@ -282,7 +282,8 @@ impl fmt::Debug for Compressor {
     }
 }
 
-#[cfg(all(test, feature = "gzip", feature = "lz4", feature = "zstd"))]
+#[cfg(test)]
+#[cfg(all(feature = "gzip", feature = "lz4", feature = "zstd"))]
 mod tests {
     use std::io::Read as _;
 
@@ -427,7 +428,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, not(feature = "zstd")))]
+#[cfg(test)]
+#[cfg(not(feature = "zstd"))]
 mod tests_without_zstd {
     use super::*;
 
