@@ -24,7 +24,7 @@ pub(crate) enum DumpError {
     #[error(transparent)]
     Record(#[from] RecordError),
     /// What would be overwritten by an index is none.
-    #[error("{}: exists and is not an index; it is not overwritten", path.display())]
+    #[error("{}: exists and is not an index; choose another name", path.display())]
     NoIndex { path: PathBuf },
     /// A pcap file holds one link type.
     #[error(

@@ -100,7 +100,7 @@ fn told() {
             &mut elsewhere,
             "/sys shows the interfaces of another network namespace",
         ),
-        (&mut without, "there are no queues that the kernel polls"),
+        (&mut without, "no queues that the kernel polls"),
         (&mut any, "--packet-cpu is for the threads of one interface"),
     ] {
         let output = finished(command.args(["-w", "/dev/null", "--packet-cpu", "0"]));
