@@ -74,7 +74,7 @@ pub enum Error {
         r#source: serde_json::Error,
     },
     /// A profile of earlier is of another version.
-    #[error("{} has form {found}, {expected} was expected", path.display())]
+    #[error("{} has format version {found}; {expected} is supported", path.display())]
     Version {
         /// The file.
         path: PathBuf,
