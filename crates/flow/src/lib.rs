@@ -22,7 +22,8 @@ pub use meter::Meter;
 pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};
 pub use packet::Packet;
 pub use record::{
-    EndReason, FlowKey, FlowRecord, MacAddresses, Sampling, SamplingMode, TcpMeasures, Traffic,
+    EndReason, FlowKey, FlowRecord, MacAddresses, Reported, Sampling, SamplingMode, TcpMeasures,
+    Traffic,
 };
 pub use ringtap_packet::LinkType;
 pub use ringtap_packet::headers::tunnel::{Tunnel, TunnelKind, Tunnels};

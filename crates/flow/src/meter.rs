@@ -286,6 +286,14 @@ impl Meter {
         }
     }
 
+    /// Reports to [`FlowSink::interim`] each flow under way that had packets at or after `since_ns`,
+    /// nanoseconds since 1970, and that earlier reports have not counted in full. It needs
+    /// [`MeterOptions::interim`], and looks at every flow: call it about once a second.
+    pub fn interim<S: FlowSink + ?Sized>(&mut self, since_ns: u64, sink: &mut S) {
+        self.settle(sink);
+        self.cache.interim(since_ns, sink);
+    }
+
     /// Ends every flow: at the end of a file or a capture.
     pub fn flush<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         self.settle(sink);

@@ -38,6 +38,8 @@ pub struct MeterOptions {
     pub measure_tcp: bool,
     /// Tunnels of which the flows inside are metered.
     pub tunnels: Tunnels,
+    /// Whether flows under way are reported by [`crate::Meter::interim`]; 40 bytes a flow more.
+    pub interim: bool,
     /// Choose packets to be metered. None where all are, or were chosen before.
     pub sampling: Option<Sampling>,
     /// A number that nobody knows who sends packets: without it, whoever does could have them all
@@ -58,6 +60,7 @@ impl Default for MeterOptions {
             both_ways: false,
             measure_tcp: false,
             tunnels: Tunnels::default(),
+            interim: false,
             sampling: None,
             seed: 0,
         }
@@ -107,6 +110,7 @@ pub(crate) struct Limits {
     pub(crate) linger_ns: u64,
     pub(crate) both_ways: bool,
     pub(crate) measure_tcp: bool,
+    pub(crate) interim: bool,
 }
 
 impl Limits {
@@ -157,6 +161,7 @@ impl MeterOptions {
             linger_ns: nanos(self.linger),
             both_ways: self.both_ways,
             measure_tcp: self.measure_tcp,
+            interim: self.interim,
         }
     }
 }

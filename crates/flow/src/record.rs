@@ -112,6 +112,21 @@ pub struct TcpMeasures {
     pub client_rtt_ns: Option<u64>,
 }
 
+/// The part of a flow's counters that earlier interim reports had ([`crate::Meter::interim`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// Packets of [`FlowRecord::forward`].
+    pub packets: u64,
+    /// Bytes of [`FlowRecord::forward`].
+    pub bytes: u64,
+    /// Packets of [`FlowRecord::reverse`].
+    pub reverse_packets: u64,
+    /// Bytes of [`FlowRecord::reverse`].
+    pub reverse_bytes: u64,
+    /// Retransmissions of both directions.
+    pub retransmissions: u32,
+}
+
 /// Why a record ended; the values are those of `flowEndReason` (136, RFC 5102).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]

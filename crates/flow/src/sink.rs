@@ -1,6 +1,6 @@
 //! Where records leave.
 
-use crate::FlowRecord;
+use crate::{FlowRecord, Reported};
 
 /// What takes the records of flows that ended: an encoder, a file, a table.
 ///
@@ -15,6 +15,19 @@ pub trait FlowSink {
     /// Records come in the order in which flows end, which is not the order of their first or last
     /// packets.
     fn record(&mut self, record: &FlowRecord);
+
+    /// Takes a flow that is still under way, from [`crate::Meter::interim`], with the part of its counters
+    /// that earlier calls had. [`FlowRecord::end`] has no meaning.
+    fn interim(&mut self, record: &FlowRecord, reported: &Reported) {
+        let _ = (record, reported);
+    }
+
+    /// Takes the record of a flow that ended, where there are interim reports, in the place of
+    /// [`FlowSink::record`].
+    fn ended(&mut self, record: &FlowRecord, reported: &Reported) {
+        let _ = reported;
+        self.record(record);
+    }
 }
 
 impl<F: FnMut(&FlowRecord)> FlowSink for F {

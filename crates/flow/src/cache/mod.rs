@@ -6,6 +6,7 @@
 //! free, or that of the flow whose time-out is nearest.
 
 mod index;
+mod interim;
 mod slot;
 mod tcp;
 mod wheel;
@@ -19,7 +20,7 @@ use crate::counters::Counters;
 use crate::key::Seed;
 use crate::options::Limits;
 use crate::parse::{NO_LABEL, Observation};
-use crate::record::{EndReason, FlowRecord, MacAddresses, Traffic};
+use crate::record::{EndReason, FlowRecord, MacAddresses, Reported, Traffic};
 use crate::sink::FlowSink;
 use index::Index;
 use slot::count_next;
@@ -39,6 +40,8 @@ pub(crate) struct Cache {
     slots: Vec<Slot>,
     /// One per slot, where anything is kept in them.
     extras: Vec<Extra>,
+    /// What interim reports counted, one per slot, where there are such reports.
+    reported: Vec<Reported>,
     index: Index,
     wheel: Wheel,
     /// The first free slot.
@@ -67,6 +70,7 @@ impl Cache {
         Self {
             slots: Vec::with_capacity(flows),
             extras: Vec::with_capacity(extras),
+            reported: Vec::with_capacity(if limits.interim { flows } else { 0 }),
             index: Index::new(flows),
             wheel: Wheel::new(),
             free: NONE,
@@ -91,6 +95,7 @@ impl Cache {
     pub(crate) fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.extras.capacity() * size_of::<Extra>()
+            + self.reported.capacity() * size_of::<Reported>()
             + self.index.bytes()
     }
 
@@ -408,6 +413,9 @@ impl Cache {
             if self.limits.has_extra() {
                 self.extras.push(Extra::NEW);
             }
+            if self.limits.interim {
+                self.reported.push(Reported::default());
+            }
             return id;
         }
         if self.free == NONE {
@@ -438,6 +446,9 @@ impl Cache {
     fn begin(&mut self, id: u32, observation: &Observation) {
         let slot = &mut self.slots[id as usize];
         slot.begin(observation);
+        if let Some(reported) = self.reported.get_mut(id as usize) {
+            *reported = Reported::default();
+        }
         if let Some(extra) = self.extras.get_mut(id as usize) {
             *extra = Extra::NEW;
             let answers = observation.tcp_flags & (SYN | ACK) == SYN | ACK;
@@ -545,7 +556,11 @@ impl Cache {
     ) {
         let record = self.record(id, end);
         counters.ended(end);
-        sink.record(&record);
+        if self.limits.interim {
+            sink.ended(&record, &self.reported(id));
+        } else {
+            sink.record(&record);
+        }
     }
 
     fn record(&self, id: u32, end: EndReason) -> FlowRecord {

@@ -1,6 +1,7 @@
 //! The meter on packets that were built for what they show.
 
 mod build;
+mod interim;
 mod readers;
 mod ways;
 

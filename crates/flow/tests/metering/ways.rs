@@ -12,7 +12,7 @@ const MANY: u32 = 30_000;
 /// Packets of few flows, then of many, over some minutes; a few of them fragments, ends of connections,
 /// no IP, or from before the last one. No fragment waits for its first one: when those are counted of
 /// which none comes depends on when the table is looked through.
-fn wave() -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn wave() -> Vec<(u64, Vec<u8>)> {
     let mut state = 11_u32;
     let mut random = move |below: u32| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
