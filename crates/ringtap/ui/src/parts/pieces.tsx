@@ -72,7 +72,7 @@ export function topColumns(title: string, rows: TopRow[], key: (row: TopRow) => 
       numeric: true,
       cell: (row) => (
         <Bar value={row.bytes} most={most}>
-          {row.error > 0 ? "≤ " : ""}
+          {row.error > 0 ? "≥ " : ""}
           {format.bytes(row.bytes)}
         </Bar>
       ),

@@ -27,7 +27,7 @@ export function Conversations() {
                   <td />
                   {value.hosts.map((host, at) => (
                     <th key={host} scope="col">
-                      <HostLink address={host} name={value.names[at] ?? host} />
+                      <HostLink address={host} name={value.names[at] ?? null} />
                     </th>
                   ))}
                 </tr>

@@ -66,11 +66,9 @@ function Traffic({ status }: { status: Status }) {
   const live = zoom === null;
   // A file's time is that of its packets, so the server chooses the range.
   const window = zoom ?? (status.file ? null : { from: status.now_ms - span, to: status.now_ms });
-  const asked = useAnswer<SeriesAnswer>(
-    "series",
-    { by, span: live && !status.file ? span : undefined, from: zoom?.from, to: zoom?.to },
-    live ? 1000 : 0,
-  );
+  // Without `from`, the server answers with the last five minutes.
+  const from = window && span > SPANS[0]![1] ? Math.floor(window.from / 10_000) * 10_000 : undefined;
+  const asked = useAnswer<SeriesAnswer>("series", { by, from: zoom?.from ?? from, to: zoom?.to }, live ? 1000 : 0);
   const yesterday = useAnswer<SeriesAnswer>(
     "series",
     { by: "total", from: round(window?.from ?? 0) - DAY_MS, to: round(window?.to ?? 0) - DAY_MS },
