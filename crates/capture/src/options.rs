@@ -178,13 +178,15 @@ impl Default for CaptureOptions {
 #[non_exhaustive]
 pub enum OptionError {
     /// [`CaptureOptions::snaplen`].
-    #[error("option snaplen: {value} is not within 1 and {MAX_SNAPLEN} bytes")]
+    #[error("option snaplen: {value} is invalid: it must be between 1 and {MAX_SNAPLEN} bytes")]
     Snaplen {
         /// Bytes.
         value: u32,
     },
     /// [`CaptureOptions::timeout`].
-    #[error("option timeout: {value:?} is not within {MIN_TIMEOUT:?} and {MAX_TIMEOUT:?}")]
+    #[error(
+        "option timeout: {value:?} is invalid: it must be between {MIN_TIMEOUT:?} and {MAX_TIMEOUT:?}"
+    )]
     Timeout {
         /// The time-out.
         value: Duration,
@@ -196,7 +198,7 @@ pub enum OptionError {
         value: Duration,
     },
     /// [`CaptureOptions::priority`].
-    #[error("option priority: {value} is not within 1 and {MAX_PRIORITY}")]
+    #[error("option priority: {value} is invalid: it must be between 1 and {MAX_PRIORITY}")]
     Priority {
         /// The priority.
         value: u8,
@@ -377,7 +379,10 @@ mod tests {
             Err(OptionError::Cpu { value: 8192 })
         );
         let text = with(|o| o.snaplen = 0).unwrap_err().to_string();
-        assert_eq!(text, "option snaplen: 0 is not within 1 and 262144 bytes");
+        assert_eq!(
+            text,
+            "option snaplen: 0 is invalid: it must be between 1 and 262144 bytes"
+        );
     }
 
     #[test]
