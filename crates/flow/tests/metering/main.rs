@@ -546,7 +546,7 @@ fn a_clock_that_goes_back_begins_flows_anew() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused() {
+fn invalid_options_are_rejected() {
     let refused = |change: fn(&mut MeterOptions)| {
         let mut options = small();
         change(&mut options);
@@ -556,7 +556,7 @@ fn options_that_cannot_be_are_refused() {
         refused(|o| o.flows = 0),
         "option flows: 0 is invalid: it must be between 1 and 67108864"
     );
-    assert!(refused(|o| o.active = Duration::ZERO).starts_with("option active: 0ns is not"));
+    assert!(refused(|o| o.active = Duration::ZERO).starts_with("option active: 0ns is invalid"));
     assert!(refused(|o| o.linger = Duration::MAX).starts_with("option linger"));
 }
 
