@@ -1,4 +1,4 @@
-//! Waist 2: a block of packets, borrowed from the ring or the file that holds them.
+//! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
 
 use ringtap_packet::{Packet, PacketFlags, Timestamp};
 use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, PacketRun, Visitor};
@@ -7,11 +7,11 @@ use ringtap_sys::packet::{Frame, Frames, RingBlock};
 use crate::engines::{SocketPackets, SocketRecords, TapRecords};
 use crate::filter::FilterTable;
 
-/// Packets that are borrowed in place. Dropping the block returns the memory to its source.
+/// Packets, borrowed in place. Dropping the block gives the memory back to where it came from.
 #[derive(Debug)]
 pub struct Block<'a> {
     origin: Origin<'a>,
-    /// Filters that must still be applied.
+    /// Filters that are still to be applied.
     filter: Option<&'a FilterTable>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns a block of packets of a file, to which `filter` must still be applied.
+    /// A block of packets of a file, from which `filter` is still to choose.
     pub(crate) fn from_run(run: PacketRun<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Run(run),
@@ -56,8 +56,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns a block of packets of a file that were already filtered, to which `filter` must still be
-    /// applied.
+    /// A block of packets of a file that were chosen by a filter, of which `filter` is still to
+    /// choose.
     pub(crate) fn from_filtered(filtered: Filtered<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Filtered(filtered),
@@ -65,8 +65,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns the packets in order, without those that the filter rejects. It may be called more than once;
-    /// a filter that the kernel does not apply runs each time.
+    /// The packets in their order, those that the filter rejects left out. It may be walked more
+    /// than once; a filter that the kernel does not apply runs each time.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> Packets<'_> {
@@ -83,8 +83,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns the packets as [`Block::packets`], with the options of their pcapng blocks. Only packets of
-    /// pcapng files have options.
+    /// The packets as [`Block::packets`], with the options of their pcapng blocks, which only
+    /// packets of such a file have.
     pub fn packets_with_options(&self) -> impl Iterator<Item = (Packet<'_>, Options<'_>)> {
         let (mut frames, mut sockets, mut run, mut filtered) = (None, None, None, None);
         match &self.origin {
@@ -105,8 +105,9 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// Returns the packets in the form of a file, as contiguous pieces that belong to the block. `None` if
-    /// the ring has another form, or if a filter must still be applied.
+    /// The packets as they lie in a file, or in a ring whose records have a file's form, in stretches
+    /// all of which belong to the block; nothing where they come from a ring of another form or
+    /// where a filter is to choose from them.
     #[must_use]
     pub fn runs(&self) -> Option<impl Iterator<Item = PacketRun<'_>>> {
         let (run, filtered) = match (&self.origin, self.filter) {
@@ -118,8 +119,8 @@ impl<'a> Block<'a> {
         Some(run.into_iter().chain(filtered.into_iter().flatten()))
     }
 
-    /// Passes each packet to a visitor, without its flags. It is like [`Block::packets`], but faster if the
-    /// visitor does little with each.
+    /// Hands each packet to a visitor, without its flags; as [`Block::packets`], but faster for who does
+    /// little with each.
     pub fn drain(&self, visitor: &mut impl Visitor) {
         let Some(runs) = self.runs() else {
             return self.packets().for_each(|packet| visitor.packet(&packet));
@@ -129,12 +130,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Leaves the packets from `position` on with the source, as its next block. `position` is that of an
-    /// iterator over this block.
+    /// Leaves the packets from `position` on, which is that of an iterator over this block, with the
+    /// source: they are its next block.
     ///
     /// # Errors
     ///
-    /// The block itself, if the source does not support it. Only the engine `packet` does.
+    /// The block itself, where the source cannot do that: only the engine `packet` can.
     pub fn keep(self, position: Option<u32>) -> Result<(), Self> {
         match (self.origin, position) {
             (Origin::Ring(block), Some(position)) => {
@@ -148,8 +149,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns the number of packets in the block, including those that a filter in user space may still
-    /// reject: an upper bound for [`Block::packets`].
+    /// The number of packets in the block, those among them that a filter in user space is still to
+    /// reject: an upper bound of what [`Block::packets`] gives.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.origin {
@@ -161,7 +162,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Returns whether the block has no packets.
+    /// Whether the block has no packet at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -193,7 +194,7 @@ enum Records<'a> {
 }
 
 impl Packets<'_> {
-    /// Returns the iterator's position, for [`Block::keep`]. `None` if its block cannot be kept.
+    /// Where the iterator is, for [`Block::keep`]; `None` if its block cannot be kept.
     #[must_use]
     pub fn position(&self) -> Option<u32> {
         match &self.records {
@@ -202,8 +203,8 @@ impl Packets<'_> {
         }
     }
 
-    /// Returns whether every packet of the block was examined. It may be false if a filter rejects all
-    /// remaining packets.
+    /// Whether every packet of the block was looked at. It may be false where a filter rejects all that
+    /// are left.
     #[inline]
     #[must_use]
     pub fn is_spent(&self) -> bool {
@@ -240,7 +241,7 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// Converts a frame of a ring to a packet. A ring has one interface.
+/// A frame of a ring as everyone sees packets. A ring has one interface.
 #[inline]
 fn packet_of(frame: Frame<'_>) -> Packet<'_> {
     Packet {
@@ -252,7 +253,7 @@ fn packet_of(frame: Frame<'_>) -> Packet<'_> {
     }
 }
 
-/// Returns the `epb_flags` for a packet type (`PACKET_HOST` … of packet(7)): direction in bits 0 and 1,
+/// The `epb_flags` of a packet type (`PACKET_HOST` … of packet(7)): direction in bits 0 and 1,
 /// reception type in bits 2 to 4 (draft-ietf-opsawg-pcapng, section 4.3.1).
 #[inline]
 fn flags_of(packet_type: u8) -> PacketFlags {

@@ -1,4 +1,4 @@
-//! The high-level interface: a capture from options, and a closure for each packet.
+//! The high level: a capture by its options, a closure per packet.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
@@ -9,13 +9,13 @@ use crate::{
     open,
 };
 
-/// A live capture that yields packets.
+/// A live capture that hands out packets.
 pub struct Capture {
     source: Box<dyn Source>,
 }
 
 impl Capture {
-    /// Returns a builder for a capture on `device`: `eth0`, `packet:eth0`, `any`.
+    /// A capture to be opened on `device`: `eth0`, `packet:eth0`, `any`.
     pub fn on(device: &str) -> CaptureBuilder {
         CaptureBuilder {
             device: device.to_owned(),
@@ -24,12 +24,13 @@ impl Capture {
         }
     }
 
-    /// Passes each packet to `each`, until it breaks (and its value is returned) or the [`Waker`] is used
-    /// (and `None` is returned). After a break, the remaining packets of the block are dropped.
+    /// Gives each packet to `each`, until it breaks (its value is returned) or the [`Waker`] is
+    /// used (nothing is returned). Packets behind the one at which it breaks, up to the end of their
+    /// block, are gone.
     ///
     /// # Errors
     ///
-    /// The same errors as [`Source::next`].
+    /// As [`Source::next`].
     pub fn for_each<B>(
         &mut self,
         mut each: impl FnMut(Packet<'_>) -> ControlFlow<B>,
@@ -49,34 +50,34 @@ impl Capture {
         }
     }
 
-    /// Returns the counters since the capture was opened.
+    /// The counters since the capture was opened.
     ///
     /// # Errors
     ///
-    /// The same errors as [`Source::stats`].
+    /// As [`Source::stats`].
     pub fn stats(&mut self) -> Result<Stats> {
         self.source.stats()
     }
 
-    /// Returns a handle that ends [`Capture::for_each`] from another thread or a signal handler.
+    /// A handle that ends [`Capture::for_each`] from another thread or a signal handler.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.source.waker()
     }
 
-    /// Returns the underlying source of blocks.
+    /// The source of blocks beneath.
     pub fn source(&mut self) -> &mut dyn Source {
         &mut *self.source
     }
 
-    /// Returns the source of blocks, for use at the lower level.
+    /// The source of blocks, for use at the lower level.
     #[must_use]
     pub fn into_source(self) -> Box<dyn Source> {
         self.source
     }
 }
 
-/// Options of a capture that is not open yet. [`CaptureOptions`] has units and limits.
+/// A capture's options, to be opened; see [`CaptureOptions`] for units and bounds.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is captured before `open`"]
 pub struct CaptureBuilder {
@@ -90,67 +91,67 @@ impl CaptureBuilder {
     ///
     /// # Errors
     ///
-    /// The same errors as [`open`].
+    /// As [`open`].
     pub fn open(self) -> Result<Capture> {
         let source = open(&self.device, &self.options, self.filter.as_ref())?;
         Ok(Capture { source })
     }
 
-    /// Sets the filter: an expression of the pcap-filter language.
+    /// An expression of the pcap-filter language.
     pub fn filter(mut self, expression: &str) -> Self {
         self.filter = Some(Filter::new(expression));
         self
     }
 
-    /// Sets all options at once.
+    /// All options at once.
     pub fn options(mut self, options: CaptureOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Sets [`CaptureOptions::snaplen`], in bytes.
+    /// [`CaptureOptions::snaplen`] in bytes.
     pub fn snaplen(mut self, bytes: u32) -> Self {
         self.options.snaplen = bytes;
         self
     }
 
-    /// Sets [`CaptureOptions::buffer`], in bytes.
+    /// [`CaptureOptions::buffer`] in bytes.
     pub fn buffer(mut self, bytes: u64) -> Self {
         self.options.buffer = bytes;
         self
     }
 
-    /// Sets [`CaptureOptions::timeout`].
+    /// [`CaptureOptions::timeout`].
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
     }
 
-    /// Sets [`CaptureOptions::immediate`].
+    /// [`CaptureOptions::immediate`].
     pub fn immediate(mut self, on: bool) -> Self {
         self.options.immediate = on;
         self
     }
 
-    /// Sets [`CaptureOptions::promiscuous`].
+    /// [`CaptureOptions::promiscuous`].
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.options.promiscuous = on;
         self
     }
 
-    /// Sets [`CaptureOptions::direction`].
+    /// [`CaptureOptions::direction`].
     pub fn direction(mut self, direction: Direction) -> Self {
         self.options.direction = direction;
         self
     }
 
-    /// Sets [`CaptureOptions::timestamp`].
+    /// [`CaptureOptions::timestamp`].
     pub fn timestamp(mut self, source: TimestampSource) -> Self {
         self.options.timestamp = source;
         self
     }
 
-    /// Sets [`CaptureOptions::sample`].
+    /// [`CaptureOptions::sample`].
     pub fn sample(mut self, one_in: NonZeroU32) -> Self {
         self.options.sample = Some(one_in);
         self

@@ -39,11 +39,11 @@ pub use source::{
 };
 pub use stats::{Dropped, Stats};
 
-/// Parses a list of processors in the kernel's form, such as `0-3,5`.
+/// Reads a list of processors in the kernel's form, such as `0-3,5`.
 ///
 /// # Errors
 ///
-/// The error, and its place.
+/// Where it is wrong, and how.
 pub fn parse_cpu_list(
     text: &str,
 ) -> std::result::Result<Vec<usize>, ringtap_sys::sched::CpuListError> {

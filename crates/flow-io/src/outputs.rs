@@ -1,6 +1,7 @@
 //! All outputs of a run: collectors ([`crate::export`]) and files ([`crate::file`]).
 //!
-//! If a collector is down, its records are lost and counted. If a file cannot be written, the run ends.
+//! A collector that is down costs its records, which are counted; a file that cannot be written ends the
+//! run.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +15,7 @@ use crate::export::Exporters;
 use crate::file::RecordFile;
 use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
 
-/// In a live run, records go to the files after this time at the latest.
+/// Records of a live run are on their way to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Options of [`Outputs`].
@@ -25,17 +26,17 @@ pub struct OutputOptions {
     pub export: ExportOptions,
     /// The time-outs of the meter, which the exported statistics contain.
     pub active: Duration,
-    /// The inactive time-out.
+    /// The same for flows without packets.
     pub inactive: Duration,
-    /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be lost in
-    /// the meantime. Without waiting, records are lost and counted.
+    /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be
+    /// lost meanwhile. Without waiting, records are lost and counted.
     pub wait: bool,
-    /// Takes a message for people each time a collector becomes unreachable, or reachable again.
+    /// Takes a message for people each time that a collector cannot be reached, or can be again.
     pub notify: fn(&str),
 }
 
 impl Default for OutputOptions {
-    /// Returns the defaults: IPFIX, without waiting; messages for people are dropped.
+    /// Options of IPFIX, without waiting; messages for people are dropped.
     fn default() -> Self {
         Self {
             export: ExportOptions::default(),
@@ -52,7 +53,7 @@ pub struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
     options: OutputOptions,
-    /// When the waiting records were last written to the files.
+    /// When files were last given what waited for them.
     flushed: Instant,
     failed: Option<OutputError>,
 }
@@ -155,7 +156,7 @@ impl Outputs {
         }
     }
 
-    /// Sends and writes everything that waits, and ends the files as their formats require.
+    /// Sends and writes what waits, and ends files as their formats require.
     ///
     /// # Errors
     /// A file could not be written.
@@ -167,7 +168,7 @@ impl Outputs {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Returns the counters of all outputs.
+    /// Returns what was sent, written and lost.
     pub fn report(&self) -> OutputReport {
         let exports = self.exporters.as_ref().map(Exporters::report);
         OutputReport {

@@ -1,18 +1,18 @@
-//! The counters of outputs.
+//! What outputs did.
 
 use ringtap_flow::export::Message;
 use serde::Serialize;
 
-/// The counters of all outputs: sent, written and lost.
+/// What all outputs sent, wrote and lost.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OutputReport {
-    /// One entry per collector.
+    /// Per collector.
     pub exports: Vec<ExportReport>,
-    /// One entry per file.
+    /// Per file.
     pub files: Vec<FileReport>,
 }
 
-/// The counters of one collector.
+/// What became of the records for one collector.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExportReport {
     /// The collector's address.
@@ -23,26 +23,26 @@ pub struct ExportReport {
     pub bytes: u64,
     /// Records of flows in them.
     pub flows: u64,
-    /// Messages that were lost on the way out: refused by the collector's host, no room in the socket, no
-    /// route, no connection.
+    /// Messages that were lost on the way out: refused by the collector's host, no room in the
+    /// socket, no route, no connection.
     pub lost_messages: u64,
-    /// Records of flows in lost messages, and records for which the queue had no room.
+    /// Records of flows in those, and records that found no room to wait for a connection.
     pub lost_flows: u64,
-    /// TCP connections that were made.
+    /// Connections that were made, of TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u64>,
-    /// Flows that the protocol cannot express: IPv6 flows in NetFlow v5.
+    /// Flows that the protocol cannot express: those of IPv6 in NetFlow v5.
     pub not_expressible: u64,
-    /// Records whose times were cut to the 49 days of NetFlow's clock.
+    /// Records whose times were cut to the 49 days that NetFlow can tell apart.
     pub clamped: u64,
 }
 
-/// The counters of one file.
+/// What was written into a file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
     /// The file's path.
     pub file: String,
-    /// Records in the file.
+    /// Records that it holds.
     pub records: u64,
 }
 

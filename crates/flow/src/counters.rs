@@ -1,40 +1,40 @@
-//! The counters of a meter. Each packet that the meter gets is counted in exactly one of them.
+//! What a meter counts: every packet that it was given is in exactly one of them.
 
 use std::ops::AddAssign;
 
 use crate::record::EndReason;
 
-/// The counters of a meter since its beginning.
+/// Counters of a meter since its beginning.
 ///
 /// `packets` = `sampled_out` + `not_ip` + `malformed` + `ip_packets`, and `ip_packets` is the sum over
 /// all records once the meter has been flushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that the meter got.
+    /// Packets that the meter was given.
     pub packets: u64,
     /// Packets that sampling left out.
     pub sampled_out: u64,
-    /// Packets without IP, or whose IP part was not captured.
+    /// Packets in which there is no IP, or none that was captured.
     pub not_ip: u64,
-    /// Packets whose IP header is cut off or contradicts itself.
+    /// Packets with a header of IP that is cut off or contradicts itself.
     pub malformed: u64,
     /// Packets that were metered.
     pub ip_packets: u64,
-    /// Bytes of these packets at layer 3.
+    /// Their bytes of layer 3.
     pub ip_bytes: u64,
-    /// Fragments among these packets.
+    /// Fragments among them.
     pub fragments: u64,
-    /// Fragments whose first fragment never came or was forgotten. They are counted in flows without ports.
+    /// Fragments whose first one never came, or was forgotten: they are in flows without ports.
     pub fragments_alone: u64,
-    /// Fragmented datagrams that were forgotten early because the table was full.
+    /// Datagrams in fragments that were forgotten before their time, for want of room.
     pub fragments_evicted: u64,
-    /// Records that were started.
+    /// Records that were begun.
     pub flows: u64,
-    /// Records that ended, by the reason: [`EndReason`] less 1.
+    /// Records that were handed over, by the reason for their end: [`EndReason`] less 1.
     pub ended: [u64; 5],
-    /// Flows in the cache.
+    /// Flows that are under way.
     pub active: u64,
-    /// The largest number of flows that were in the cache at once.
+    /// The most flows that were under way at a time.
     pub peak: u64,
 }
 
@@ -46,27 +46,27 @@ impl Counters {
         }
     }
 
-    /// Returns the number of records that ended for this reason.
+    /// Records that were handed over for that reason.
     #[must_use]
     pub fn ended_by(&self, reason: EndReason) -> u64 {
         self.ended[usize::from(reason.code() - 1)]
     }
 
-    /// Returns the number of records that ended.
+    /// Records that were handed over.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.ended.iter().sum()
     }
 
-    /// Returns the number of flows that ended early because the cache was full.
+    /// Flows that ended before their time because the cache was full.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.ended_by(EndReason::NoResources)
     }
 }
 
-/// Adds the counters of another meter. The largest numbers of flows are added too, although they may have
-/// occurred at different times.
+/// Adds up what several meters counted; the greatest numbers of flows too, although they may have
+/// been at different times.
 impl AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;

@@ -1,9 +1,9 @@
-//! Finds the flow that a fragment belongs to. Only the first fragment of a datagram has the ports.
+//! Which flow a fragment belongs to: only a datagram's first fragment tells the ports.
 //!
-//! The table has a fixed size: sets of a few entries. It remembers first fragments, and later fragments get
-//! their ports. Fragments that come before the first one wait as counters. If the first one does not come in
-//! time, or the entry is needed, they are counted in a flow without ports. Nothing is reassembled, so
-//! overlaps do no harm.
+//! The table is of a fixed size: sets of a few entries. A first fragment is remembered, those that
+//! follow are given its ports. Those that come before it are put by, as counters, until it comes;
+//! when it does not come within the time, or their entry is needed, they are counted in a flow
+//! without ports. Nothing is put together, so that overlaps do no harm.
 
 use crate::cache::{NO_TRAFFIC, count};
 use crate::counters::Counters;
@@ -16,12 +16,12 @@ const WAYS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Fragments {
     entries: Vec<Entry>,
-    /// The hash of each entry's datagram, or 0 if the entry is empty. It is compared first, since the entries
-    /// themselves are spread over many cache lines.
+    /// Of each entry the hash of its datagram, or 0 where it is empty: what is looked at first, since
+    /// entries are in as many cache lines as they are.
     tags: Vec<u32>,
     timeout_ns: u64,
     seed: Seed,
-    /// The entry at which [`Fragments::stale`] continues.
+    /// Where [`Fragments::stale`] goes on.
     hand: usize,
     /// Entries in use.
     used: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Fragments {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The fields that all fragments of a datagram have in common.
+    /// What all fragments of a datagram have in common.
     datagram: (Key, u32),
     seen_ns: u64,
     state: State,
     ports: u32,
     protocol: u8,
-    /// Fragments that wait: one of them, and the sum of all.
+    /// Fragments that wait: one of them, and the sum.
     waiting: Observation,
     traffic: Traffic,
 }
@@ -45,28 +45,28 @@ enum State {
     Empty,
     /// The first fragment came.
     Known,
-    /// Fragments wait for the first one.
+    /// Others wait for it.
     Waiting,
 }
 
-/// Fragments that wait no longer and must be counted.
+/// Fragments that wait no longer; they are to be counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released {
     pub(crate) observation: Observation,
     pub(crate) traffic: Traffic,
 }
 
-/// How to treat a fragment.
+/// What is to be done with a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Count it; its key is complete.
+    /// It is counted, its key is complete.
     Counted,
-    /// It waits.
+    /// It was put by.
     Waits,
 }
 
 impl Fragments {
-    /// Returns a table for this number of datagrams, or slightly more.
+    /// A table for so many datagrams, or a few more.
     pub(crate) fn new(datagrams: usize, timeout_ns: u64, seed: Seed) -> Self {
         let sets = datagrams.div_ceil(WAYS).max(1);
         const EMPTY: Traffic = NO_TRAFFIC;
@@ -89,17 +89,17 @@ impl Fragments {
         }
     }
 
-    /// Returns whether the table is empty.
+    /// Whether nothing is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Returns the number of entries, used or not.
+    /// Entries, in use or not.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Completes the key of a fragment, or stores the fragment. Returns the fragments that wait no longer.
+    /// Completes the key of a fragment, or puts it by; and gives what waits no longer.
     pub(crate) fn place(
         &mut self,
         fragment: &mut Observation,
@@ -134,8 +134,7 @@ impl Fragments {
         (Fate::Waits, given_up)
     }
 
-    /// Returns the entry of a datagram, or an entry that is emptied for it, with the fragments that waited
-    /// there.
+    /// The entry of a datagram, or one that is made empty for it; and what had waited there.
     fn find(
         &mut self,
         datagram: (Key, u32),
@@ -156,7 +155,7 @@ impl Fragments {
         if let Some(at) = known {
             return (at, None);
         }
-        // An empty entry, or the one that has waited longest.
+        // An empty one, or the one that has waited longest.
         let empty = ways.clone().find(|&at| self.tags[at] == 0);
         let oldest = || ways.min_by_key(|&at| self.entries[at].seen_ns);
         let at = empty.or_else(oldest).unwrap_or(set);
@@ -171,7 +170,7 @@ impl Fragments {
         (at, given_up)
     }
 
-    /// Checks up to `looks` entries in turn. Returns the fragments that have waited too long.
+    /// Looks at entries one after the other, `looks` of them at most: what has waited too long.
     pub(crate) fn stale(
         &mut self,
         now_ns: u64,
@@ -184,7 +183,7 @@ impl Fragments {
         })
     }
 
-    /// Returns the fragments that still wait, whatever the time.
+    /// What still waits, whatever the time.
     pub(crate) fn any(&mut self, counters: &mut Counters) -> Option<Released> {
         let mut looks = self.entries.len();
         self.next(&mut looks, counters, |_| true)
@@ -222,7 +221,7 @@ impl Fragments {
 }
 
 impl Entry {
-    /// Returns the waiting fragments, for the flow that is now known.
+    /// What waits, for the flow that is now known.
     fn complete(&self) -> Released {
         let mut observation = self.waiting;
         observation.key = observation.key.of_datagram(self.ports, self.protocol);
@@ -232,7 +231,7 @@ impl Entry {
         }
     }
 
-    /// Empties the entry. Its waiting fragments are counted without ports.
+    /// Empties the entry; what waits in it goes without ports.
     fn give_up(&mut self, counters: &mut Counters) -> Option<Released> {
         let state = std::mem::replace(&mut self.state, State::Empty);
         if state != State::Waiting {

@@ -1,12 +1,12 @@
-//! Sampling: selects the packets that are metered.
+//! Which packets are metered, where not all are.
 
 use crate::record::{Sampling, SamplingMode};
 
-/// Selects one of N packets.
+/// Chooses one packet in so many.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     sampling: Sampling,
-    /// The number of packets until the next selected one. For random sampling, the state of the generator.
+    /// Packets until the next one that is taken; where they are taken by chance, its state.
     state: u64,
 }
 

@@ -1,19 +1,68 @@
 //! An entry: what is known of a flow, packed into a fixed size.
+//!
+//! Fields are packed one after the other, each with its tag, its length and its bytes. Text is escaped
+//! when it enters, so that what comes out is printable whoever sent it.
 
-use crate::fields::Fields;
+use std::fmt::{self, Write};
+
+use crate::escape::escape;
+use crate::fields::{Fields, Ja4, Text};
 use crate::protocol::{NameSource, Protocol};
 
 /// Bytes for packed fields.
 const ROOM: usize = 188;
+/// Bytes of a field's tag and length.
+const HEAD: usize = 2;
+/// The bit of a tag that marks text whose end is missing.
+const CUT: u8 = 0x80;
+
+/// The kind of a packed field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Tag {
+    /// A name from the passive table.
+    Name = 1,
+    DnsName,
+    /// Type.
+    DnsQuestion,
+    /// Response code, number of answers.
+    DnsAnswer,
+    /// When the first question was asked, and its identifier: until its answer comes.
+    DnsAsked,
+    DnsLatency,
+    Sni,
+    Alpn,
+    /// The server's choice.
+    ServerAlpn,
+    TlsVersion,
+    Cipher,
+    Ja4,
+    QuicVersion,
+    Host,
+    Method,
+    Path,
+    Status,
+    Agent,
+    ClientBanner,
+    ServerBanner,
+    DhcpHost,
+    DhcpVendor,
+    Stratum,
+    Stun,
+    /// Payload type, synchronisation source.
+    Rtp,
+    MqttClient,
+    RdpCookie,
+}
 
 /// What the payloads of one flow say: plain data of 192 bytes, for a pool of the caller.
 ///
 /// A flow whose entry [`is_empty`](Self::is_empty) needs none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     protocol: Option<Protocol>,
     name_source: Option<NameSource>,
-    flags: u8,
+    cut: bool,
     used: u8,
     packed: [u8; ROOM],
 }
@@ -26,6 +75,12 @@ impl Default for Entry {
     }
 }
 
+impl fmt::Debug for Entry {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fields().fmt(out)
+    }
+}
+
 impl Entry {
     /// Returns an empty entry.
     #[must_use]
@@ -33,7 +88,7 @@ impl Entry {
         Self {
             protocol: None,
             name_source: None,
-            flags: 0,
+            cut: false,
             used: 0,
             packed: [0; ROOM],
         }
@@ -54,16 +109,236 @@ impl Entry {
     /// Whether a field was cut or left out because the entry was full.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        self.flags != 0
+        self.cut
     }
 
     /// Returns the fields.
     #[must_use]
     pub fn fields(&self) -> Fields<'_> {
-        Fields {
+        let mut fields = Fields {
             protocol: self.protocol,
-            name_source: self.name_source,
             ..Fields::default()
+        };
+        for (tag, bytes) in self.packed_fields() {
+            let text = str::from_utf8(bytes).ok().map(|text| Text {
+                text,
+                cut: tag & CUT != 0,
+            });
+            fill(&mut fields, tag & !CUT, bytes, text);
+        }
+        fields.name_source = self.name_source;
+        fields.name = match self.name_source {
+            Some(NameSource::Sni | NameSource::Quic) => fields.tls_sni,
+            Some(NameSource::Http) => fields.http_host.map(without_port),
+            Some(NameSource::Dhcp) => fields.dhcp_host,
+            Some(NameSource::Mdns | NameSource::Nbns | NameSource::Llmnr) => fields.dns_name,
+            Some(NameSource::Dns) | None => fields.name,
+        };
+        fields
+    }
+
+    pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
+        self.protocol = Some(protocol);
+    }
+
+    /// Makes a field the flow's name, unless it has one.
+    pub(crate) fn name_by(&mut self, source: NameSource) {
+        self.name_source.get_or_insert(source);
+    }
+
+    pub(crate) fn has_name(&self) -> bool {
+        self.name_source.is_some()
+    }
+
+    pub(crate) fn has(&self, tag: Tag) -> bool {
+        self.find(tag).is_some()
+    }
+
+    /// Returns a field's bytes.
+    pub(crate) fn find(&self, tag: Tag) -> Option<&[u8]> {
+        let found = self.packed_fields().find(|(t, _)| t & !CUT == tag as u8);
+        found.map(|(_, bytes)| bytes)
+    }
+
+    /// Returns the bytes that text of a further field can have.
+    pub(crate) fn room(&self) -> usize {
+        (ROOM - usize::from(self.used)).saturating_sub(HEAD)
+    }
+
+    /// Adds bytes of a fixed length. A field that is there stays as it is.
+    pub(crate) fn put(&mut self, tag: Tag, bytes: &[u8]) {
+        if self.has(tag) {
+            return;
+        }
+        if bytes.len() > self.room() {
+            self.cut = true;
+            return;
+        }
+        let start = usize::from(self.used) + HEAD;
+        self.packed[start..start + bytes.len()].copy_from_slice(bytes);
+        self.close(tag as u8, bytes.len());
+    }
+
+    /// Adds text of at most `most` bytes after escaping; `whole` is whether `text` has its end. A field
+    /// that is there stays as it is.
+    pub(crate) fn put_text(&mut self, tag: Tag, text: &[u8], most: usize, whole: bool) {
+        if self.has(tag) {
+            return;
+        }
+        let room = self.room().min(most);
+        if room == 0 {
+            self.cut |= !text.is_empty();
+            return;
+        }
+        let start = usize::from(self.used) + HEAD;
+        let mut space = Space {
+            bytes: &mut self.packed[start..start + room],
+            used: 0,
+        };
+        let fits = escape(text, &mut space).is_ok();
+        let used = space.used;
+        self.cut |= !fits;
+        let mark = if fits && whole { 0 } else { CUT };
+        self.close(tag as u8 | mark, used);
+    }
+
+    /// Adds text that is printable already.
+    pub(crate) fn put_escaped(&mut self, tag: Tag, text: &str, most: usize) {
+        if self.has(tag) {
+            return;
+        }
+        let room = self.room().min(most).min(text.len());
+        let start = usize::from(self.used) + HEAD;
+        let mut space = Space {
+            bytes: &mut self.packed[start..start + room],
+            used: 0,
+        };
+        let fits = space.write_str(text).is_ok();
+        let used = space.used;
+        self.cut |= !fits;
+        self.close(tag as u8 | if fits { 0 } else { CUT }, used);
+    }
+
+    /// Puts a value of the same length or less in the place of another field.
+    pub(crate) fn replace(&mut self, old: Tag, new: Tag, bytes: &[u8]) {
+        let mut at = 0;
+        while let Some(&[tag, len]) = self.packed[..usize::from(self.used)][at..].first_chunk() {
+            let end = at + HEAD + usize::from(len);
+            if tag & !CUT != old as u8 {
+                at = end;
+                continue;
+            }
+            if bytes.len() <= usize::from(len) {
+                self.packed[at] = new as u8;
+                let place = &mut self.packed[at + HEAD..end];
+                place[..bytes.len()].copy_from_slice(bytes);
+                place[bytes.len()..].fill(0);
+            }
+            return;
+        }
+    }
+
+    fn close(&mut self, tag: u8, len: usize) {
+        // Both are below ROOM.
+        let Ok(len) = u8::try_from(len) else { return };
+        self.packed[usize::from(self.used)] = tag;
+        self.packed[usize::from(self.used) + 1] = len;
+        self.used += len + 2;
+    }
+
+    fn packed_fields(&self) -> impl Iterator<Item = (u8, &[u8])> {
+        let mut rest = &self.packed[..usize::from(self.used)];
+        std::iter::from_fn(move || {
+            let (&[tag, len], behind) = rest.split_first_chunk()?;
+            let (bytes, behind) = behind.split_at_checked(len.into())?;
+            rest = behind;
+            Some((tag, bytes))
+        })
+    }
+}
+
+/// Sets the field with this tag.
+fn fill<'a>(fields: &mut Fields<'a>, tag: u8, bytes: &'a [u8], text: Option<Text<'a>>) {
+    macro_rules! tags {
+        ($($tag:ident => $set:expr,)*) => {
+            match tag { $(tag if tag == Tag::$tag as u8 => $set,)* _ => {} }
+        };
+    }
+    tags! {
+        Name => fields.name = text,
+        DnsName => fields.dns_name = text,
+        DnsQuestion => fields.dns_type = number(bytes).map(u16::from_be_bytes),
+        DnsAnswer => if let Some([code, more, less]) = number(bytes) {
+            fields.dns_rcode = Some(code);
+            fields.dns_answers = Some(u16::from_be_bytes([more, less]));
+        },
+        DnsLatency => fields.dns_latency_ns = number(bytes).map(u64::from_be_bytes),
+        Sni => fields.tls_sni = text,
+        Alpn => fields.tls_alpn = fields.tls_alpn.or(text),
+        ServerAlpn => fields.tls_alpn = text,
+        TlsVersion => fields.tls_version = number(bytes).map(u16::from_be_bytes),
+        Cipher => fields.tls_cipher = number(bytes).map(u16::from_be_bytes),
+        Ja4 => fields.tls_ja4 = number(bytes).map(|packed| Ja4::unpack(&packed)),
+        QuicVersion => fields.quic_version = number(bytes).map(u32::from_be_bytes),
+        Host => fields.http_host = text,
+        Method => fields.http_method = text,
+        Path => fields.http_path = text,
+        Status => fields.http_status = number(bytes).map(u16::from_be_bytes),
+        Agent => fields.http_user_agent = text,
+        ClientBanner => fields.client_banner = text,
+        ServerBanner => fields.server_banner = text,
+        DhcpHost => fields.dhcp_host = text,
+        DhcpVendor => fields.dhcp_vendor = text,
+        Stratum => fields.ntp_stratum = bytes.first().copied(),
+        Stun => fields.stun_method = number(bytes).map(u16::from_be_bytes),
+        Rtp => if let Some((kind, source)) = bytes.split_first() {
+            fields.rtp_payload_type = Some(*kind);
+            fields.rtp_ssrc = number(source).map(u32::from_be_bytes);
+        },
+        MqttClient => fields.mqtt_client_id = text,
+        RdpCookie => fields.rdp_cookie = text,
+    }
+}
+
+fn number<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.first_chunk().copied()
+}
+
+/// A host without its port.
+fn without_port(host: Text<'_>) -> Text<'_> {
+    match host.text.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit())
+                && (!name.contains(':') || name.ends_with(']')) =>
+        {
+            Text { text: name, ..host }
+        }
+        _ => host,
+    }
+}
+
+/// Room for text. A character that does not fit ends it.
+pub(crate) struct Space<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    pub(crate) used: usize,
+}
+
+impl Write for Space<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let place = self.bytes.get_mut(self.used..).ok_or(fmt::Error)?;
+        // An escape, which is written as one piece, is left out whole.
+        if text.starts_with('\\') && text.len() > place.len() {
+            return Err(fmt::Error);
+        }
+        let len = text.len().min(place.len());
+        let len = (0..=len).rev().find(|at| text.is_char_boundary(*at));
+        let len = len.unwrap_or(0);
+        place[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.used += len;
+        if len == text.len() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
         }
     }
 }

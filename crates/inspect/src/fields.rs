@@ -44,11 +44,29 @@ pub struct Ja4(pub(crate) [u8; Self::LEN]);
 impl Ja4 {
     /// Characters of a fingerprint.
     pub const LEN: usize = 36;
+    /// Bytes of a fingerprint in an entry: 10 characters, two hashes of 6 bytes.
+    pub(crate) const PACKED: usize = 22;
 
     /// Returns the fingerprint's text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// Puts a fingerprint together from its first part and its two hashes.
+    pub(crate) fn unpack(packed: &[u8; Self::PACKED]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'_'; Self::LEN];
+        let (first, hashes) = packed.split_at(10);
+        for (to, from) in text.iter_mut().zip(first) {
+            *to = if from.is_ascii_graphic() { *from } else { b'?' };
+        }
+        for (index, byte) in hashes.iter().enumerate() {
+            let at = if index < 6 { 11 } else { 12 } + 2 * index;
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(text)
     }
 }
 

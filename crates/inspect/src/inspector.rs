@@ -2,14 +2,22 @@
 
 use std::net::IpAddr;
 
-use crate::entry::Entry;
+use crate::buffers::Buffers;
+use crate::entry::{Entry, Tag};
+use crate::guess::Guesses;
+use crate::identify;
+use crate::names::{LONGEST, Names};
 use crate::options::{InspectOptions, OptionError};
-use crate::payload::{FlowState, Payload};
+use crate::payload::{FlowState, Payload, Step};
+use crate::protocol::{NameSource, Protocol};
+
+/// The longest datagram of QUIC that is decrypted.
+const LONGEST_DATAGRAM: usize = 4096;
 
 /// Whether a flow's next payloads matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The next payload may say more.
+    /// The next payload may say more. [`FlowState::wants`] says in which direction.
     More,
     /// No further payload of the flow needs to be looked at.
     Done,
@@ -20,13 +28,14 @@ pub enum Verdict {
 pub struct Counters {
     /// Payloads looked at.
     pub payloads: u64,
-    /// Handshakes given up because the pool of buffers was full: the oldest one each time.
+    /// Messages given up because all buffers were in use: the oldest one each time.
     pub buffers_evicted: u64,
-    /// Handshakes given up because they were longer than a buffer or had too many gaps.
+    /// Messages given up because they were longer than a buffer or had too many gaps.
     pub buffers_overrun: u64,
     /// Addresses that were put into the table of names, or renewed.
     pub names: u64,
-    /// Addresses that left the table of names before their time to live had passed.
+    /// Addresses that left the table of names before their time to live had passed. Names that the table
+    /// lost are counted when something takes the place of their address.
     pub names_evicted: u64,
 }
 
@@ -35,13 +44,19 @@ pub struct Counters {
 /// The caller sorts packets into flows. For each flow it keeps a [`FlowState`], and an [`Entry`] once
 /// there is something to say:
 ///
-/// 1. On a payload (of at least one byte) of a flow that is not [`Verdict::Done`], it calls
-///    [`look`](Self::look) with the flow's entry, or with a new one if the flow has none.
+/// 1. On a payload (of at least one byte) whose direction the flow's state [wants](FlowState::wants), it
+///    calls [`look`](Self::look) with the flow's entry, or with a new one if the flow has none.
 /// 2. If the entry is not empty afterwards, it keeps the entry.
 /// 3. When the flow ends, it calls [`forget`](Self::forget).
 #[derive(Debug)]
 pub struct Inspector {
-    counters: Counters,
+    most: u8,
+    pub(crate) buffers: Buffers,
+    pub(crate) names: Names,
+    /// Where messages are put together and decrypted.
+    pub(crate) scratch: Box<[u8]>,
+    pub(crate) guesses: Guesses,
+    pub(crate) counters: Counters,
 }
 
 impl Inspector {
@@ -51,7 +66,13 @@ impl Inspector {
     /// Returns the first invalid value of the options.
     pub fn new(options: &InspectOptions) -> Result<Self, OptionError> {
         options.validate()?;
+        let size = options.buffer_bytes as usize;
         Ok(Self {
+            most: options.payloads,
+            buffers: Buffers::new(options.buffers, size),
+            names: Names::new(options.names, options.seed),
+            scratch: vec![0; size.max(LONGEST_DATAGRAM)].into(),
+            guesses: Guesses::new(),
             counters: Counters::default(),
         })
     }
@@ -65,32 +86,101 @@ impl Inspector {
         state: &mut FlowState,
         payload: &Payload<'_>,
     ) -> Verdict {
-        let _ = (flow, entry, state, payload);
-        self.counters.payloads += 1;
-        Verdict::Done
+        let from_initiator = payload.from_initiator;
+        if !payload.data.is_empty() && state.wants(from_initiator) {
+            self.counters.payloads += 1;
+            let count = state.count(from_initiator);
+            let step = match entry.protocol() {
+                Some(protocol) => self.follow(protocol, flow, entry, state, payload),
+                None => self.identify(flow, entry, state, payload),
+            };
+            state.finish(step, from_initiator);
+            if count >= self.most && !state.is_endless() {
+                state.finish(Step::This, from_initiator);
+            }
+            if state.is_done() {
+                self.close(flow, entry, state, payload);
+            }
+        }
+        if state.is_done() {
+            Verdict::Done
+        } else {
+            Verdict::More
+        }
     }
 
     /// Returns the name that was asked for when DNS gave this address, if its time to live had not passed
     /// at `time_ns`. For the record of a flow whose entry has no name: the responder's address, and the
     /// flow's start.
+    ///
+    /// Times to live below a minute count as a minute, those above a day as a day.
     #[must_use]
     pub fn name_of(&self, address: IpAddr, time_ns: u64) -> Option<&str> {
-        let _ = (address, time_ns);
-        None
+        self.names.find(address, time_ns)
     }
 
     /// Gives back what is held for a flow that ends. It costs nothing where nothing is held.
     #[inline]
     pub fn forget(&mut self, flow: u32, state: &mut FlowState) {
         if state.buffer != 0 {
-            let _ = flow;
-            state.buffer = 0;
+            self.release(flow, state);
         }
     }
 
     /// Returns the counts so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.counters
+        Counters {
+            buffers_evicted: self.buffers.evicted,
+            names: self.names.stored,
+            names_evicted: self.names.evicted,
+            ..self.counters
+        }
+    }
+
+    pub(crate) fn release(&mut self, flow: u32, state: &mut FlowState) {
+        self.buffers.give_back(state.buffer, flow);
+        state.buffer = 0;
+    }
+
+    /// Finds the protocol of a flow by a payload.
+    fn identify(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) -> Step {
+        match identify::protocol(payload, &mut self.guesses, flow) {
+            Some(protocol) => {
+                entry.set_protocol(protocol);
+                if protocol != Protocol::Tls {
+                    self.forget(flow, state);
+                }
+                self.follow(protocol, flow, entry, state, payload)
+            }
+            None => {
+                self.keep_unknown(flow, state, payload);
+                Step::More
+            }
+        }
+    }
+
+    /// Ends the inspection of a flow: gives its buffer back, and looks its name up if it has none.
+    fn close(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) {
+        self.forget(flow, state);
+        if entry.is_empty() || entry.has_name() {
+            return;
+        }
+        if let Some(name) = self.names.find(payload.responder, payload.time_ns) {
+            entry.put_escaped(Tag::Name, name, LONGEST);
+            entry.name_by(NameSource::Dns);
+        }
     }
 }

@@ -1,13 +1,27 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod banner;
+mod buffers;
+mod dhcp;
+mod dns;
 mod entry;
 mod escape;
 mod fields;
+mod follow;
+mod guess;
+mod handshake;
+mod http;
+mod identify;
 mod inspector;
+mod names;
 mod options;
 mod payload;
+mod ports;
 mod protocol;
+mod quic;
+mod small;
+mod tls;
 
 pub use entry::Entry;
 pub use escape::escape;

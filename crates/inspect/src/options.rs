@@ -20,6 +20,8 @@ pub struct InspectOptions {
     pub buffer_bytes: u32,
     /// Addresses in the passive table of names: 0 (no table) to 2^24. Rounded up to a power of two.
     pub names: u32,
+    /// A number that senders of packets cannot guess, for the table's hash.
+    pub seed: u64,
 }
 
 impl Default for InspectOptions {
@@ -29,6 +31,7 @@ impl Default for InspectOptions {
             buffers: 256,
             buffer_bytes: 8192,
             names: 1 << 16,
+            seed: 0,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What goes in: a payload and what is known beside it.
+//! What goes in: a payload and what is known beside it; and what is kept of a flow meanwhile.
 
 use std::net::IpAddr;
 
@@ -37,14 +37,94 @@ pub struct Payload<'a> {
     pub complete: bool,
 }
 
+impl Payload<'_> {
+    /// Whether one of the ends has this port.
+    pub(crate) fn has_port(&self, port: u16) -> bool {
+        self.initiator_port == port || self.responder_port == port
+    }
+
+    pub(crate) fn sequence(&self) -> u32 {
+        match self.transport {
+            Transport::Tcp { sequence } => sequence,
+            Transport::Udp => 0,
+        }
+    }
+}
+
 /// What the inspector keeps for each flow beside its [`Entry`](crate::Entry), from the first payload to
-/// [`Verdict::Done`](crate::Verdict): 4 bytes, zero in the beginning.
+/// the last one of interest: 4 bytes, which are zero in the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowState {
     /// Payloads looked at: the initiator's in the low half, the responder's in the high half.
-    pub(crate) seen: u8,
-    /// Flags.
-    pub(crate) flags: u8,
+    seen: u8,
+    flags: u8,
     /// The number of the flow's buffer, from 1; 0: it has none.
     pub(crate) buffer: u16,
+}
+
+/// The flags of a state: the directions that are finished, and whether payloads are not counted.
+const FROM_INITIATOR: u8 = 1;
+const FROM_RESPONDER: u8 = 2;
+const BOTH: u8 = FROM_INITIATOR | FROM_RESPONDER;
+const ENDLESS: u8 = 4;
+
+impl FlowState {
+    /// Whether the next payload of a direction is of interest: cheaper than building a [`Payload`] for
+    /// nothing.
+    #[inline]
+    #[must_use]
+    pub fn wants(self, from_initiator: bool) -> bool {
+        self.flags & direction(from_initiator) == 0
+    }
+
+    /// Whether no further payload of the flow is of interest.
+    #[inline]
+    #[must_use]
+    pub fn is_done(self) -> bool {
+        self.flags & BOTH == BOTH
+    }
+
+    /// Counts a payload, and returns how many there were in its direction.
+    pub(crate) fn count(&mut self, from_initiator: bool) -> u8 {
+        let shift = if from_initiator { 0 } else { 4 };
+        let count = (self.seen >> shift & 15).saturating_add(1).min(15);
+        self.seen = self.seen & !(15 << shift) | count << shift;
+        count
+    }
+
+    /// Looks at further payloads however many there were.
+    pub(crate) fn go_on(&mut self) {
+        self.flags |= ENDLESS;
+    }
+
+    pub(crate) fn is_endless(self) -> bool {
+        self.flags & ENDLESS != 0
+    }
+
+    pub(crate) fn finish(&mut self, step: Step, from_initiator: bool) {
+        self.flags |= match step {
+            Step::More => 0,
+            Step::This => direction(from_initiator),
+            Step::Both => BOTH,
+        };
+    }
+}
+
+fn direction(from_initiator: bool) -> u8 {
+    if from_initiator {
+        FROM_INITIATOR
+    } else {
+        FROM_RESPONDER
+    }
+}
+
+/// What is finished after a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing.
+    More,
+    /// The payload's direction.
+    This,
+    /// Both directions.
+    Both,
 }

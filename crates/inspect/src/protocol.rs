@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::entry::Entry;
 use crate::payload::Transport;
+use crate::ports;
 
 /// Makes the enumeration of protocols with its names.
 macro_rules! protocols {
@@ -86,6 +87,98 @@ protocols! {
     Pop3 = 27 "pop3";
     /// File Transfer Protocol: its control connection.
     Ftp = 28 "ftp";
+    /// Session Initiation Protocol.
+    Sip = 29 "sip";
+    /// Real-Time Streaming Protocol.
+    Rtsp = 30 "rtsp";
+    /// Simple Service Discovery Protocol (UPnP).
+    Ssdp = 31 "ssdp";
+    /// XMPP (Jabber).
+    Xmpp = 32 "xmpp";
+    /// Lightweight Directory Access Protocol.
+    Ldap = 33 "ldap";
+    /// Kerberos.
+    Kerberos = 34 "kerberos";
+    /// Simple Network Management Protocol.
+    Snmp = 35 "snmp";
+    /// Syslog.
+    Syslog = 36 "syslog";
+    /// Trivial File Transfer Protocol.
+    Tftp = 37 "tftp";
+    /// RADIUS.
+    Radius = 38 "radius";
+    /// Internet Key Exchange of IPsec, and its ESP in UDP.
+    Ike = 39 "ike";
+    /// WireGuard.
+    WireGuard = 40 "wireguard";
+    /// OpenVPN.
+    OpenVpn = 41 "openvpn";
+    /// Telnet.
+    Telnet = 42 "telnet";
+    /// VNC (RFB).
+    Vnc = 43 "vnc";
+    /// SOCKS, versions 4 and 5.
+    Socks = 44 "socks";
+    /// Internet Relay Chat.
+    Irc = 45 "irc";
+    /// Border Gateway Protocol.
+    Bgp = 46 "bgp";
+    /// AMQP.
+    Amqp = 47 "amqp";
+    /// MongoDB.
+    MongoDb = 48 "mongodb";
+    /// Memcached.
+    Memcached = 49 "memcached";
+    /// Cassandra's native protocol.
+    Cassandra = 50 "cassandra";
+    /// Kafka.
+    Kafka = 51 "kafka";
+    /// Elasticsearch's transport.
+    Elasticsearch = 52 "elasticsearch";
+    /// Microsoft SQL Server (TDS).
+    MsSql = 53 "mssql";
+    /// Oracle (TNS).
+    Oracle = 54 "oracle";
+    /// Network File System.
+    Nfs = 55 "nfs";
+    /// Sun RPC.
+    SunRpc = 56 "sunrpc";
+    /// NetBIOS datagrams and sessions.
+    NetBios = 57 "netbios";
+    /// Modbus.
+    Modbus = 58 "modbus";
+    /// DNP3.
+    Dnp3 = 59 "dnp3";
+    /// Constrained Application Protocol.
+    Coap = 60 "coap";
+    /// GPRS Tunnelling Protocol.
+    Gtp = 61 "gtp";
+    /// VXLAN.
+    Vxlan = 62 "vxlan";
+    /// Geneve.
+    Geneve = 63 "geneve";
+    /// Layer 2 Tunnelling Protocol.
+    L2tp = 64 "l2tp";
+    /// Point-to-Point Tunnelling Protocol.
+    Pptp = 65 "pptp";
+    /// NetFlow and IPFIX.
+    NetFlow = 66 "netflow";
+    /// sFlow.
+    SFlow = 67 "sflow";
+    /// Real-Time Messaging Protocol.
+    Rtmp = 68 "rtmp";
+    /// Diameter.
+    Diameter = 69 "diameter";
+    /// Git's own protocol.
+    Git = 70 "git";
+    /// rsync.
+    Rsync = 71 "rsync";
+    /// Internet Printing Protocol.
+    Ipp = 72 "ipp";
+    /// Whois.
+    Whois = 73 "whois";
+    /// Teredo.
+    Teredo = 74 "teredo";
 }
 
 impl Protocol {
@@ -100,8 +193,8 @@ impl Protocol {
     /// first.
     #[must_use]
     pub fn by_port(transport: Transport, initiator_port: u16, responder_port: u16) -> Option<Self> {
-        let _ = (transport, initiator_port, responder_port);
-        None
+        ports::protocol(transport, responder_port)
+            .or_else(|| ports::protocol(transport, initiator_port))
     }
 }
 

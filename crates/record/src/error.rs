@@ -1,4 +1,4 @@
-//! The errors of a recording.
+//! Why a recording ended.
 
 use std::borrow::Cow;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringtap_savefile::{WriteError, WriteErrorKind};
 
-/// A recording that could not start, or failed.
+/// A recording that could not begin, or has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -15,22 +15,22 @@ pub enum RecordError {
     Create {
         /// The file.
         path: PathBuf,
-        /// The system's error.
+        /// What the system says.
         r#source: io::Error,
-        /// The number of packets in the earlier files, which are complete.
+        /// Packets in the files before, which are complete.
         earlier: u64,
     },
-    /// The output failed. Everything that was written before is intact.
+    /// The output failed; what was written before is intact.
     #[error("{}: {source}", name_of(path))]
     Write {
         /// The file.
         path: PathBuf,
-        /// The failure, and how much of the file is intact.
+        /// What failed, and how much of the file is intact.
         r#source: WriteError,
-        /// The number of packets in the earlier files, which are complete.
+        /// Packets in the files before, which are complete.
         earlier: u64,
     },
-    /// The output is not a regular file, so no other file can follow it.
+    /// Another file is to follow what is no regular file.
     #[error(
         "{}: is no regular file, so no other file can follow it",
         name_of(path)
@@ -39,7 +39,7 @@ pub enum RecordError {
         /// The file.
         path: PathBuf,
     },
-    /// The source has no interface, so the header of a pcap file cannot be written.
+    /// The source has no interface, so the header of a pcap file can't be written.
     #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
     NoLinkType {
         /// The file.
@@ -54,14 +54,13 @@ pub enum RecordError {
     /// The threads that compress and write could not be started.
     #[error("cannot start the writer: {source}")]
     Thread {
-        /// The system's error.
+        /// What the system says.
         r#source: io::Error,
     },
 }
 
 impl RecordError {
-    /// Returns the number of packets that are in the files although the recording failed, if the output is
-    /// what failed.
+    /// Returns the number of packets that are in the files all the same, if the output is what failed.
     #[must_use]
     pub fn intact_packets(&self) -> Option<u64> {
         match self {
@@ -84,5 +83,5 @@ fn name_of(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// The result of a recording's calls.
+/// What the calls of a recording return.
 pub type Result<T> = std::result::Result<T, RecordError>;

@@ -1,4 +1,4 @@
-//! The interface between a recording and its program.
+//! What a recording asks of the program that it is part of.
 
 use std::fmt;
 use std::io;
@@ -7,35 +7,34 @@ use std::path::{Path, PathBuf};
 use ringtap_savefile::index::SeekPoint;
 use ringtap_sys::output::{Access, Output};
 
-/// Opens files for a recording, and takes over complete files.
+/// The program's side of a recording: opens files, and takes over those that are complete.
 ///
-/// The writing threads call it. [`Access`] is the plain implementation: it opens files with the privileges of
-/// the process, and does nothing else.
+/// It is called by the threads that write. [`Access`] is the plain form: files are opened with the rights of
+/// the process, and nothing else is done with them.
 pub trait Host: Send + Sync {
-    /// Opens the file with this name for writing, or creates it. `-` is standard output.
+    /// Opens the file of that name for writing, or creates it; `-` is standard output.
     ///
     /// # Errors
-    /// The same errors as open(2).
+    /// As open(2).
     fn open(&self, path: &Path) -> io::Result<Output>;
 
-    /// Returns whether the program reads the file with this name, which is then not overwritten.
+    /// Returns whether the program reads the file of that name, which then is not overwritten.
     fn reads(&self, path: &Path) -> bool {
         let _ = path;
         false
     }
 
-    /// Returns whether [`Host::complete`] uses seek points.
+    /// Returns whether [`Host::complete`] makes use of seek points.
     fn wants_seek_points(&self) -> bool {
         false
     }
 
-    /// Takes over a complete file. For a compressed file, `points` are the offsets at which reading can
-    /// start.
+    /// Takes over a file that is complete, with the places of a compressed file that it can be read from.
     fn complete(&self, path: PathBuf, seek_points: Vec<SeekPoint>) {
         let _ = (path, seek_points);
     }
 
-    /// Takes a notice that does not end the recording.
+    /// Takes notice of something that does not end the recording.
     fn note(&self, note: &Note) {
         let _ = note;
     }
@@ -47,20 +46,20 @@ impl Host for Access {
     }
 }
 
-/// A notice for the user of a recording. Its `Display` is the text.
+/// Something that the user of a recording should know, in words by its `Display`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Note {
-    /// The maximum number of files has been reached.
+    /// There are as many files as were asked for.
     AllWritten {
-        /// The number of files.
+        /// How many.
         files: u32,
     },
     /// A thread could not be bound to its processors.
     NotPlaced(ringtap_sys::Error),
-    /// Packets whose time in the output differs from the input, by a fraction of a second or more.
+    /// Packets have another time in the output than in the input, which had a fraction of a second or more.
     AlteredTimes {
-        /// The number of packets.
+        /// How many.
         packets: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The interface of every back-end: it takes frames for one network interface.
+//! What every back-end is to its user: something that takes frames for one interface.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use ringtap_sys::privileges::Capability;
 
 use crate::{Rejection, Result, Template};
 
-/// Sends frames on one interface.
+/// Hands frames to one interface.
 pub(crate) trait BackEnd: Send {
-    /// Returns which back-end it is.
+    /// Which one it is.
     fn kind(&self) -> BackEndKind;
 
-    /// Returns the maximum number of frames per call.
+    /// The most frames that one call takes.
     fn batch(&self) -> usize;
 
-    /// Hands over as many of the frames as are accepted, in order, without waiting. Returns their number, at
-    /// least 1 unless there are none.
+    /// Hands over as many of the frames as are taken, from the first on, without waiting; returns
+    /// how many, at least 1 unless there are none.
     ///
     /// # Errors
-    /// The first frame was rejected, with the reason.
+    /// The first frame was not taken, and why.
     fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused>;
 
-    /// Prepares to [`BackEnd::generate`] frames of a template, starting with number 0.
+    /// Makes ready to [`BackEnd::generate`] frames of a template, from number 0 on.
     ///
     /// # Errors
-    /// The kernel does not support it.
+    /// The kernel does not take what that needs.
     fn prepare(&mut self, template: &Template) -> Result<()>;
 
-    /// Makes and hands over up to this many frames of the prepared template. `first` is the number of the
-    /// first one: the one after the last accepted frame. Returns their number.
+    /// Makes and hands over up to so many frames of the template that was prepared, the first of
+    /// which has the number `first`: the one behind the last that was taken. Returns how many.
     ///
     /// # Errors
-    /// The first frame was rejected, with the reason.
+    /// The first frame was not taken, and why.
     fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused>;
 
-    /// Returns a stamp of a frame that has left, if stamps were requested and one has come.
+    /// A stamp of a frame that has left, where stamps were asked for and one has come.
     ///
     /// # Errors
     /// The socket fails.
@@ -45,45 +45,46 @@ pub(crate) trait BackEnd: Send {
         Ok(None)
     }
 
-    /// Returns how late frames may be because of how the back-end works.
+    /// How late frames may be because of how the back-end works.
     fn tolerance(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Waits until frames may be accepted again, the waker is used, or the time is over.
+    /// Waits until frames may be taken again, the waker is used, or the time is over.
     ///
     /// # Errors
-    /// The wait failed.
+    /// The kernel fails to wait.
     fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()>;
 
-    /// Waits until all accepted frames are with the driver, or the time is over. Returns how many are not.
+    /// Waits until all that was taken is with the driver, or the time is over; returns how many
+    /// frames are not.
     ///
     /// # Errors
-    /// The kernel does not report it.
+    /// The kernel fails to tell.
     fn drain(&mut self, limit: Duration) -> Result<u64> {
         let _ = limit;
         Ok(0)
     }
 
-    /// Returns the capabilities that it still needs once it is open.
+    /// The capabilities that it still needs once it is open.
     fn required_capabilities(&self) -> &'static [Capability] {
         &[]
     }
 
-    /// Returns notes on it, one line each.
+    /// What there is to say of it, a line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The reason why a frame was rejected.
+/// Why a frame was not taken.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// There is no room yet.
+    /// There is no room for it yet.
     NoRoom,
     /// The driver's queue is full; the device has counted the frame as dropped.
     QueueFull,
-    /// It will never be accepted.
+    /// It will never be taken.
     Rejected(Rejection),
     /// Nothing can be sent.
     Failed(Error),
@@ -93,7 +94,7 @@ pub(crate) enum Refused {
 const SHORTEST: usize = 14;
 
 impl Refused {
-    /// Rejects a frame whose length, in bytes, the interface never accepts.
+    /// Refuses a frame whose length the interface never takes, in bytes.
     pub(crate) fn check(len: usize, longest: usize) -> std::result::Result<(), Self> {
         match len {
             _ if len > longest => Err(Self::Rejected(Rejection::TooLong)),
@@ -107,16 +108,16 @@ impl Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackEndKind {
-    /// AF_PACKET: batches with one system call each, bypassing the queueing discipline.
+    /// AF_PACKET, batches by one system call each, past the queueing discipline.
     Packet,
-    /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), passed to the driver without a
-    /// socket buffer.
+    /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), handed to the driver
+    /// without a socket buffer.
     Live,
     /// AF_XDP: memory shared with the driver, which sends from it without a copy where it can.
     Xsk,
 }
 
-/// Every back-end, by the name in a device.
+/// Every back-end by the name that a device may ask for.
 pub(crate) const BACK_ENDS: [(&str, BackEndKind); 3] = [
     ("packet", BackEndKind::Packet),
     ("live", BackEndKind::Live),
@@ -134,7 +135,7 @@ impl BackEndKind {
         }
     }
 
-    /// Returns the event that its packet counter counts.
+    /// What has happened to a packet that it counts.
     #[must_use]
     pub const fn verb(self) -> &'static str {
         match self {

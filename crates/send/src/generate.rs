@@ -1,4 +1,4 @@
-//! Generates traffic: frames of a template at generated times.
+//! Generated traffic: frames of a template at times that are made up too.
 
 use std::time::Duration;
 
@@ -7,40 +7,40 @@ use crate::{Progress, Report, Result, SendError, Sender, Template, Timing};
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// As fast as they are accepted.
+    /// As fast as they are taken.
     TopSpeed,
-    /// Evenly, at this rate.
+    /// Evenly, so many a second.
     Constant {
-        /// Packets per second.
+        /// The rate.
         per_second: f64,
     },
-    /// At random, independently of each other, at this rate on average.
+    /// At random, independently of each other, so many a second in the mean.
     Poisson {
-        /// Packets per second.
+        /// The rate.
         per_second: f64,
-        /// The seed. The same seed gives the same times.
+        /// The same seed gives the same times.
         seed: u64,
     },
-    /// In bursts, at this rate on average.
+    /// So many together each time, and so many a second in the mean.
     Burst {
-        /// Packets per second.
+        /// The rate.
         per_second: f64,
-        /// The number of packets in a burst.
+        /// Packets of a burst.
         packets: u32,
     },
 }
 
-/// The amount of traffic.
+/// How much is generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
-    /// At most this many packets.
+    /// So many packets at most.
     pub count: Option<u64>,
-    /// This long. At a rate, it includes the packets that are due within this time. A schedule that was
-    /// delayed ends at the same time, with fewer packets.
+    /// So long; at a rate the packets that are due within this time. A schedule that had to be moved
+    /// ends no later, with fewer packets.
     pub duration: Option<Duration>,
 }
 
-/// The due times of consecutive packets, in nanoseconds.
+/// Due times of packet after packet, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Times {
     arrivals: Arrivals,
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// Returns the due time of a packet. Numbers must be in order.
+    /// The due time of a packet; numbers are asked for in their order.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -91,7 +91,7 @@ impl Times {
 }
 
 impl Arrivals {
-    /// Returns the timing with the matching rules on lateness.
+    /// The timing whose rules on lateness fit.
     pub(crate) fn timing(self) -> Timing {
         match self {
             Self::TopSpeed => Timing::TopSpeed,
@@ -100,7 +100,7 @@ impl Arrivals {
         }
     }
 
-    /// Returns the average rate in packets per second. `None` at top speed.
+    /// Packets per second in the mean; nothing at top speed.
     #[must_use]
     pub fn rate(self) -> Option<f64> {
         match self {
@@ -113,22 +113,22 @@ impl Arrivals {
 }
 
 impl Sender {
-    /// Prepares to generate from this template. Afterwards the caller can give up privileges that the next
-    /// call of [`Sender::generate`] does not need ([`Sender::required_capabilities`]).
+    /// Makes ready to generate from this template, so that rights that the next call of
+    /// [`Sender::generate`] needs no more ([`Sender::required_capabilities`]) can be given up before.
     ///
     /// # Errors
-    /// The back-end does not support this template.
+    /// The back-end cannot make frames of this template.
     pub fn prepare(&mut self, template: &Template) -> Result<()> {
         self.back_end.prepare(template)?;
         self.is_prepared = true;
         Ok(())
     }
 
-    /// Generates traffic. If [`Sender::prepare`] was called just before, its template is used. `each` is
-    /// called regularly with the progress.
+    /// Generates traffic, of the template that was last prepared where [`Sender::prepare`] was
+    /// called just before. `each` is called from time to time with what was sent so far.
     ///
     /// # Errors
-    /// An invalid rate; the back-end does not support this template.
+    /// A rate that cannot be; the back-end cannot make frames of this template.
     pub fn generate(
         &mut self,
         template: &Template,
@@ -137,7 +137,7 @@ impl Sender {
         mut each: impl FnMut(&Progress),
     ) -> Result<Report> {
         if let Some(per_second) = arrivals.rate() {
-            // This checks the value.
+            // Checks the value.
             crate::pace::Schedule::new(Timing::Packets { per_second })?;
         }
         if let Arrivals::Burst { packets: 0, .. } = arrivals {
@@ -151,7 +151,7 @@ impl Sender {
             self.back_end.prepare(template)?;
         }
         let mut run = self.begin(arrivals.timing())?;
-        // The report has the reason why a run ended.
+        // What ends the run is in the report.
         let _ = run.generate(template, &mut Times::new(arrivals), generation, &mut each);
         Ok(run.finish())
     }

@@ -39,35 +39,35 @@ use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 
-/// When packets are sent.
+/// Says when packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// As fast as they are accepted.
+    /// As fast as they are taken.
     TopSpeed,
-    /// By the differences of their timestamps, faster by this factor.
+    /// By the differences of their timestamps, so many times as fast.
     Recorded {
         /// 2.0 sends in half the time.
         multiplier: f64,
     },
-    /// Evenly, at a rate of packets.
+    /// Evenly, so many packets per second.
     Packets {
-        /// Packets per second.
+        /// The rate.
         per_second: f64,
     },
-    /// At a rate of bits of frames (without preamble, checksum and gap).
+    /// So many bits of frames per second (without preamble, checksum and gap).
     Bits {
-        /// Bits per second.
+        /// The rate.
         per_second: f64,
     },
 }
 
-/// How to handle a frame that the interface never accepts.
+/// Says what to do with a frame that the interface never takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRejected {
-    /// Count it, and continue with the next.
+    /// Count it, and go on with the next.
     #[default]
     Skip,
-    /// Stop with an error.
+    /// End with an error.
     Stop,
 }
 
@@ -75,39 +75,38 @@ pub enum OnRejected {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SendOptions {
-    /// How to handle a frame that the interface never accepts.
+    /// What to do with a frame that the interface never takes.
     pub on_rejected: OnRejected,
-    /// How long to wait for a full queue before it is an error.
+    /// How long a full queue is waited for before it is an error.
     pub patience: Duration,
-    /// Whether to bypass the queueing discipline (AF_PACKET).
+    /// Past the queueing discipline (AF_PACKET).
     pub qdisc_bypass: bool,
-    /// Memory of the socket, in bytes, for frames that the device has not processed yet (AF_PACKET).
+    /// Memory of the socket in bytes, for frames that the device has not processed yet (AF_PACKET).
     pub buffer: Option<u32>,
-    /// Stamps sent packets, to report how well the schedule was kept: [`Report::departures`]. AF_PACKET only;
-    /// each stamp costs about as much as sending. Driver or adapter must support it (`ringtap devices`,
-    /// `ethtool -T`); for an adapter's clock, stamping must already be enabled.
+    /// Have sent packets stamped, to tell how well the schedule was kept: [`Report::departures`].
+    /// AF_PACKET only; each stamp costs about as much as sending. Driver or adapter must offer it
+    /// (`ringtap devices`, `ethtool -T`); of an adapter's clock, stamping must have been switched on.
     pub stamps: Option<SendStamps>,
-    /// Whether generated frames of one size and flow are handed over many at a time, as one datagram that the
-    /// kernel or the adapter cuts (generic segmentation offload; AF_PACKET, Linux 6.2). The adapter then
-    /// computes checksums: a virtual interface leaves them incomplete. The frames pass the queueing
-    /// discipline.
+    /// Generated frames are handed over many at a time, as one datagram that the kernel or the adapter
+    /// cuts (generic segmentation offload; AF_PACKET, Linux 6.2), where they are of one size and
+    /// one flow. Checksums are the adapter's work then: a virtual interface leaves them undone. They
+    /// go through the queueing discipline.
     pub segmentation: bool,
-    /// The traffic that will be generated, to choose a back-end. `None` if packets are given.
+    /// The traffic that is to be generated, for the choice of a back-end; `None` if packets are given.
     pub demand: Option<Demand>,
 }
 
-/// Traffic that will be generated.
+/// Traffic that is to be generated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Length of the longest frame, in bytes.
+    /// Bytes of the longest frame.
     pub longest: usize,
     /// Packets per second; `None` for as many as possible.
     pub per_second: Option<f64>,
 }
 
 impl Default for SendOptions {
-    /// Returns the defaults: skips rejected frames, waits a second for a full queue, bypasses the queueing
-    /// discipline.
+    /// Skips what is not taken, waits a second for a full queue, goes past the queueing discipline.
     fn default() -> Self {
         Self {
             on_rejected: OnRejected::Skip,
@@ -121,7 +120,7 @@ impl Default for SendOptions {
     }
 }
 
-/// Sends packets on one interface.
+/// Sends packets by one interface.
 pub struct Sender {
     device: String,
     index: u32,
@@ -130,7 +129,7 @@ pub struct Sender {
     reason: String,
     options: SendOptions,
     waker: Waker,
-    /// The number of all accepted packets, modulo 2^32, which numbers stamps.
+    /// Packets taken in all, modulo 2^32: what stamps are numbered by.
     stamped: u32,
     /// Whether a template was prepared for the next generation.
     is_prepared: bool,
@@ -181,16 +180,16 @@ impl Sender {
         self.back_end.required_capabilities()
     }
 
-    /// Counts further accepted packets.
+    /// So many more packets were taken.
     fn count_stamped(&mut self, packets: usize) {
-        // The wrap modulo 2^32 is intended.
+        // Modulo 2^32 on purpose.
         let low = packets as u64 & u64::from(u32::MAX);
         self.stamped = self
             .stamped
             .wrapping_add(u32::try_from(low).unwrap_or_default());
     }
 
-    /// Returns notes on the back-end, one line each.
+    /// Returns notes on the back-end, a line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.back_end.notes()
@@ -209,17 +208,16 @@ impl Sender {
         route_over(self.index).map_err(failed)
     }
 
-    /// Returns a handle that ends the present or the next run from another thread or a signal handler.
+    /// Returns a handle that ends a run from another thread or a signal handler: the present one, or the next.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Sends one frame immediately.
+    /// Hands over one frame at once.
     ///
     /// # Errors
-    /// The frame was not sent; the error has the reason. A full queue is waited for as long as the options
-    /// allow.
+    /// The frame was not sent; the error says why. A full queue is waited for as long as the options say.
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
         let packet = Outgoing {
             timestamp: Timestamp::default(),
@@ -234,8 +232,8 @@ impl Sender {
         }
     }
 
-    /// Sends all the packets: without a schedule with [`Timing::TopSpeed`], at their times with
-    /// [`Timing::Recorded`]. The report has the reasons why packets were not sent.
+    /// Sends all the packets: unsynchronised with [`Timing::TopSpeed`], synchronised to their times
+    /// with [`Timing::Recorded`]. What kept packets from being sent is in the report.
     ///
     /// # Errors
     /// The timing's value is invalid.
@@ -245,12 +243,12 @@ impl Sender {
         timing: Timing,
     ) -> Result<Report> {
         let mut run = self.begin(timing)?;
-        // The report has the reason why a run ended.
+        // What ends the run is in the report.
         let _ = run.send(packets);
         Ok(run.finish())
     }
 
-    /// Starts a run, to which packets are then passed piece by piece.
+    /// Begins a run, which is then fed with packets piece by piece.
     ///
     /// # Errors
     /// The timing's value is invalid.
@@ -259,7 +257,7 @@ impl Sender {
     }
 }
 
-/// Returns the first default route through an interface, in words.
+/// The first route to everywhere that hangs on an interface, in words.
 fn route_over(index: u32) -> netlink::Result<Option<String>> {
     let hazards = steal_hazards(&mut Netlink::open()?, index)?;
     let is_route = |hazard: &StealHazard| !matches!(hazard, StealHazard::Loopback);

@@ -1,9 +1,10 @@
-//! A frame whose copies differ in number, time, flow and length, with correct checksums.
+//! A frame of which every copy differs: number, time, flow and length, with right checksums.
 //!
-//! The frames are UDP over IPv4 or IPv6 over Ethernet, from 60 or 80 bytes on. The payload starts with a mark
-//! of two bytes. Then come the number (16 bits of the run, 48 bits of the packet's number, from 0) and the
-//! creation time (nanoseconds since the epoch), both 8 bytes in network order. Two implementations agree in
-//! each byte: this one, and a program in the kernel (`live/program.rs`).
+//! The frames are UDP over IPv4 or IPv6 over Ethernet, from 60 or 80 bytes on. The payload begins with a mark of
+//! two bytes, then the number (16 bits of the run, 48 bits of the packet's number in it, from 0) and
+//! the time it was made at (nanoseconds since the epoch), both of 8 bytes in network order. It is
+//! written in two ways that agree to the byte: here, and by a program in the kernel
+//! (`live/program.rs`).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,10 +12,10 @@ use ringtap_packet::protocol::UDP;
 
 use crate::{Result, SendError};
 
-/// The offsets of a frame's fields, from its first byte.
+/// Where a frame's fields are, from its first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The length field of IP, and the bytes of a frame that it does not count.
+    /// The length that IP tells, and the bytes of a frame that it does not count.
     pub(crate) ip_len: usize,
     ip_uncounted: u16,
     /// IPv4 only.
@@ -26,7 +27,7 @@ pub(crate) struct Layout {
     pub(crate) udp: usize,
 }
 
-/// The start of IP.
+/// Where IP begins.
 const IP: usize = 14;
 const HEAD_V6: usize = 40;
 
@@ -58,7 +59,7 @@ impl Layout {
         self.udp + 6
     }
 
-    /// The start of the payload.
+    /// Where the payload begins.
     pub(crate) const fn mark(self) -> usize {
         self.udp + 8
     }
@@ -71,17 +72,17 @@ impl Layout {
         self.number() + 8
     }
 
-    /// The end of the fields: the minimum length of a frame.
+    /// Behind the fields: the least length of a frame.
     pub(crate) const fn end(self) -> usize {
         self.time() + 8
     }
 
-    /// Returns the IP length in a frame of this many bytes.
+    /// The length that IP has in a frame of so many bytes.
     pub(crate) const fn ip_len_of(self, frame: u16) -> [u8; 2] {
         (frame - self.ip_uncounted).to_be_bytes()
     }
 
-    /// Returns the UDP length in a frame of this many bytes.
+    /// The length that UDP has in a frame of so many bytes.
     pub(crate) const fn udp_len_of(self, frame: u16) -> [u8; 2] {
         (frame - self.udp_offset()).to_be_bytes()
     }
@@ -100,16 +101,16 @@ pub const SMALLEST: u16 = 60;
 pub const SMALLEST_V6: u16 = 80;
 const _: () = assert!(Layout::V4.end() == SMALLEST as usize);
 const _: () = assert!(Layout::V6.end() == SMALLEST_V6 as usize);
-/// The maximum number of sizes in turn.
+/// Sizes that frames may have in turn, at most.
 pub const MOST_SIZES: usize = 4096;
-/// The maximum number of flows: one source address each.
+/// Flows at most: a source address each.
 pub const MOST_FLOWS: u32 = 1 << 16;
-/// The number of source ports of flows.
+/// Source ports of flows: so many from the first on.
 pub(crate) const PORTS: u32 = 1 << 14;
 pub(crate) const FIRST_PORT: u16 = 49_152;
 const NUMBER_BITS: u32 = 48;
 
-/// Options of a template.
+/// What frames are made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemplateOptions {
@@ -123,17 +124,17 @@ pub struct TemplateOptions {
     pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
-    /// Sizes of the frames in turn, in bytes, without the frame check sequence.
+    /// Bytes of the frames, without the frame check sequence, in turn.
     pub sizes: Vec<u16>,
-    /// The number of flows that frames belong to in turn; each has its own source address and port.
+    /// How many flows frames belong to in turn; each has its own source address and port.
     pub flows: u32,
-    /// Distinguishes runs at the receiver.
+    /// Tells runs apart at the receiver.
     pub run: u16,
 }
 
 impl Default for TemplateOptions {
-    /// Returns the defaults: frames of 60 bytes of one flow between locally administered MAC addresses, and
-    /// addresses of the range for benchmarks (RFC 2544, 198.18.0.0/15).
+    /// Frames of 60 bytes of one flow between locally administered MAC addresses and addresses of
+    /// the range for benchmarks (RFC 2544, 198.18.0.0/15).
     fn default() -> Self {
         Self {
             source_mac: [2, 0, 0, 0, 0, 1],
@@ -148,10 +149,10 @@ impl Default for TemplateOptions {
     }
 }
 
-/// A template that is ready to make frames.
+/// Frames ready to be made.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The longest frame, with the first flow's source and zeros in the fields that change.
+    /// The longest frame, with the first flow's source and nothing in the fields that change.
     pub(crate) frame: Vec<u8>,
     pub(crate) layout: Layout,
     pub(crate) sizes: Vec<Sized>,
@@ -162,12 +163,12 @@ pub struct Template {
     pub(crate) run: u16,
 }
 
-/// The parts of a frame that depend on its size.
+/// What of a frame depends on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sized {
     pub(crate) len: u16,
-    /// Sums of the native 16-bit words that checksums cover and that do not change, as [`native_sum`]
-    /// computes them.
+    /// Sums of the native 16-bit words that checksums cover and that do not change, as
+    /// [`native_sum`] makes them.
     pub(crate) ip_sum: u32,
     pub(crate) udp_sum: u32,
 }
@@ -200,7 +201,7 @@ impl Template {
             return Err(wrong("the number of flows", "1 to 65536", found));
         }
         let longest = options.sizes.iter().copied().max().unwrap_or(SMALLEST);
-        // A pattern whose period is not a multiple of a word reveals a shifted copy.
+        // A pattern whose period is no multiple of a word shows a shifted copy.
         let pattern = (frame.len()..longest.into()).map(|at| (at % 251).to_le_bytes()[0]);
         frame.extend(pattern.collect::<Vec<_>>());
         let is_one_flow = options.flows == 1;
@@ -216,13 +217,13 @@ impl Template {
         })
     }
 
-    /// Returns the length of the longest frame, in bytes.
+    /// Bytes of the longest frame.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.frame.len()
     }
 
-    /// Returns the lengths of the frames numbered from `first` on, in bytes.
+    /// Bytes of the frames numbered from `first` on.
     #[must_use]
     pub fn bytes(&self, first: u64, count: u64) -> u64 {
         self.bytes_before(first.saturating_add(count)) - self.bytes_before(first)
@@ -235,13 +236,13 @@ impl Template {
         (number / sizes).saturating_mul(self.round) + rest.sum::<u64>()
     }
 
-    /// Returns the number in the form of the payload.
+    /// The number as the payload holds it.
     pub(crate) fn marked(&self, number: u64) -> u64 {
         u64::from(self.run) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
     }
 
-    /// Writes the frame of a number and a creation time (nanoseconds since the epoch) to the start of
-    /// `frame`, and returns its length; 0 if the longest does not fit.
+    /// Writes the frame of a number, made at a time (nanoseconds since the epoch), to the beginning
+    /// of `frame`, and returns its length; 0 where the longest does not fit.
     pub fn write(&self, number: u64, nanos: u64, frame: &mut [u8]) -> usize {
         let sizes = self.sizes.len() as u64;
         let size = self.sizes[usize::try_from(number % sizes).unwrap_or_default()];
@@ -272,7 +273,7 @@ impl Template {
         }
         udp += native_sum(&frame[at.number()..at.end()]);
         let checksum = match folded(udp) {
-            // Zero would mean no checksum (RFC 768).
+            // Zero would say that there is none (RFC 768).
             [0, 0] => [0xff, 0xff],
             checksum => checksum,
         };
@@ -280,8 +281,8 @@ impl Template {
         len
     }
 
-    /// Completes the headers for payloads of this many bytes together, which will be cut: the UDP checksum is
-    /// the sum of the pseudo header.
+    /// Completes the head for payloads of so many bytes together, which are to be cut: the checksum
+    /// of UDP is the sum of the pseudo header.
     pub(crate) fn write_head(&self, payloads: usize, head: &mut [u8]) {
         let at = self.layout;
         let len = u16::try_from(at.mark() + payloads).unwrap_or(u16::MAX);
@@ -334,7 +335,7 @@ impl Sized {
     }
 }
 
-/// Returns the part of the source address that counts up from flow to flow.
+/// What of the source address counts up from flow to flow.
 fn last_bits(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(address) => address.into(),
@@ -345,7 +346,7 @@ fn last_bits(address: IpAddr) -> u32 {
     }
 }
 
-/// Returns the frame up to the payload's own bytes.
+/// The frame up to the payload's own bytes.
 fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
     let mut frame = Vec::with_capacity(Layout::V6.end());
     frame.extend(options.destination_mac);
@@ -383,8 +384,8 @@ fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
     Ok((layout, frame))
 }
 
-/// Returns the sum of 16-bit words in the machine's order. Its fold is the checksum in that order (RFC 1071,
-/// section 2 (B)).
+/// The sum of 16-bit words in the machine's order: of which the checksum is the fold in that order
+/// too (RFC 1071, section 2 (B)).
 pub(crate) fn native_sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let whole: u64 = words
@@ -404,18 +405,18 @@ fn folded(mut sum: u64) -> [u8; 2] {
     (!u16::try_from(sum).unwrap_or_default()).to_ne_bytes()
 }
 
-/// The mark of a generated frame.
+/// What the payload of a generated frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// The run that it belongs to.
     pub run: u16,
     /// Its number in the run.
     pub number: u64,
-    /// When it was created, in nanoseconds since the epoch.
+    /// When it was made, in nanoseconds since the epoch.
     pub nanos: u64,
 }
 
-/// Reads the mark of a frame. `None` if there is none.
+/// Reads the mark of a frame; nothing where it has none.
 #[inline]
 #[must_use]
 pub fn read_mark(frame: &[u8]) -> Option<Marked> {

@@ -1,4 +1,4 @@
-//! The interface of a capture: found by any of its names, with its own counters.
+//! The interface that a capture is bound to: found by any of its names, and its own counters.
 
 use ringtap_savefile::Interface;
 use ringtap_sys::netlink::{Link, Netlink};
@@ -23,12 +23,12 @@ pub(in crate::engines) enum Scope {
     Any,
 }
 
-/// The interfaces of a capture.
+/// What a capture is bound to.
 #[derive(Debug)]
 pub(in crate::engines) enum Target {
     /// All interfaces.
     Any,
-    /// One interface, as it was when the capture was opened.
+    /// One, as it was when the capture was opened.
     One(Box<Link>),
 }
 
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// Returns the kernel's number; 0 for all interfaces.
+    /// The kernel's number; 0 for all interfaces.
     pub(in crate::engines) fn ifindex(&self) -> u32 {
         match self {
             Self::Any => 0,
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// Returns the kernel's name.
+    /// The name that the kernel calls it by.
     pub(in crate::engines) fn name(&self) -> String {
         match self {
             Self::Any => "any".to_owned(),
@@ -81,8 +81,8 @@ impl Target {
         }
     }
 
-    /// Returns the longest possible packet, in bytes, so that blocks are not larger than necessary. A longer
-    /// one would be cut; its length shows it.
+    /// The longest packet that can come, in bytes, so that blocks are no larger than need be. A
+    /// longer one would be cut, visibly: its length tells.
     pub(in crate::engines) fn largest_packet(&self) -> u32 {
         let stated = match self {
             Self::Any => 0,
@@ -94,7 +94,7 @@ impl Target {
         stated.max(USUAL_LARGEST).saturating_add(HEADERS)
     }
 
-    /// Returns the interface in the form that packets refer to.
+    /// The interface as packets refer to it.
     pub(in crate::engines) fn description(&self, link_type: LinkType, snaplen: u32) -> Interface {
         let mut interface = Interface::new(link_type, snaplen);
         interface.name = Some(self.name());
@@ -115,7 +115,7 @@ pub(in crate::engines) struct InterfaceLosses {
 }
 
 impl InterfaceLosses {
-    /// `None` for all interfaces together, some of which come and go.
+    /// Nothing for all interfaces together, of which some come and go.
     pub(in crate::engines) fn new(netlink: Netlink, target: &Target) -> Option<Self> {
         match target {
             Target::Any => None,
@@ -127,7 +127,7 @@ impl InterfaceLosses {
         }
     }
 
-    /// `None` if the interface is gone, or its counters were reset.
+    /// Nothing where the interface is gone, or its counters were set back.
     pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
         let link = self.netlink.link_at(self.ifindex).ok()?;
         losses(&link).checked_sub(self.at_opening)

@@ -1,4 +1,4 @@
-//! Measures how fast packets come: readers wait longer if they come fast.
+//! How fast packets come, for readers that wait longer where they come fast.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Starts now, with nothing counted.
+    /// Begins now, with nothing counted.
     pub(super) fn new() -> Self {
         Self {
             at: Instant::now(),

@@ -1,14 +1,14 @@
-//! Lets captures of ringtap that take packets from one another report it.
+//! Captures of ringtap that take packets away from one another, and say so.
 //!
-//! A stealing capture is placed before those that already run. It takes the packets that match its filter, so
-//! the others still see some packets and cannot notice by themselves ([`super::Sight`] finds thieves that
-//! take everything). The kernel shows programs only with `CAP_NET_ADMIN`, which a capture has given up.
+//! A capture that steals is put in front of those that run already. It takes what its filter matches, so
+//! that the others see some packets still, and can't notice by themselves ([`super::Sight`] finds thieves
+//! that take everything). The kernel lists programs to `CAP_NET_ADMIN` only, which a capture has given up.
 //!
-//! So each capture listens on an abstract socket (unix(7)) in the interface's network namespace, whose name
-//! starts with the interface's number. When a thief's program is attached, it connects to all listeners,
-//! sends a line about the packets it takes, and keeps the connections until its program is removed. If it is
-//! killed, the kernel closes them; the kernel also vouches for its process and user. Anybody may connect:
-//! users other than root and the capture's own are ignored.
+//! So each capture listens on an abstract socket (unix(7)) in the interface's network namespace, by a name
+//! that begins with the interface's number. A thief connects to all that listen when its program is
+//! attached, says in a line what it takes, and keeps the connections until its program is gone. The kernel
+//! closes them if it is killed, and vouches for its process and user. Anybody may connect: users other
+//! than root and the capture's own are ignored.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -25,44 +25,43 @@ use crate::describe::Note;
 
 /// The prefix of names; the interface's number and a number of the capture follow.
 const PREFIX: &str = "ringtap-behind";
-/// The number for all interfaces; no interface has it.
+/// The number that stands for all interfaces; none has it.
 const ALL_INTERFACES: u32 = 0;
-/// The maximum number of captures of an interface to which a thief reports itself.
+/// The most captures of an interface that a thief reports itself to.
 const CAPTURES: u32 = 32;
-/// The maximum number of thieves that a capture listens to.
+/// The most thieves that a capture listens to.
 const THIEVES: usize = 16;
-/// The maximum number of connections that a check accepts: anybody on the host may connect, as often as they
-/// like.
+/// The most connections that a look accepts: anybody on the host may connect, as often as they like.
 const CONNECTIONS: usize = 64;
 /// The longest line.
 const LINE: usize = 64;
-/// The minimum time between two checks.
+/// Time between two looks at the least.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A thief: the packets that it takes.
+/// The packets that a thief takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Theft {
-    /// Its process id, if it has one here.
+    /// Its process, where that has a number here.
     pub(crate) process: Option<u32>,
     /// The kernel's number of the interface.
     pub(crate) index: u32,
-    /// The hook of its program.
+    /// Where its program is.
     pub(crate) at: &'static str,
-    /// Whether it takes all packets, or those that match its filter.
+    /// Whether it takes all packets, or those that its filter matches.
     pub(crate) all: bool,
 }
 
-/// A change since the last check.
+/// Something that has changed since the last look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// A thief is before the capture.
+    /// A thief stands before the capture.
     Came(Theft),
-    /// It has ended.
+    /// It is gone.
     Went(Theft),
 }
 
 impl News {
-    /// Returns the change in the form of a report.
+    /// The change as it is reported.
     pub(crate) fn into_error(self, device: String) -> Error {
         match self {
             Self::Came(theft) => Error::TakenBefore {
@@ -79,19 +78,19 @@ impl News {
     }
 }
 
-/// The thieves before a capture. Without any it costs a system call per second.
+/// Thieves before a capture. Where nothing comes it costs a system call each second.
 #[derive(Debug)]
 pub(crate) struct Thieves {
     listener: UnixListener,
     name: String,
     /// The interface; `None` for all of them.
     index: Option<u32>,
-    /// The user who opened the capture.
+    /// The user that the capture was opened by.
     user: u32,
     visitors: Vec<Visitor>,
     news: VecDeque<News>,
     looked: Instant,
-    /// Whether any thief has taken some packets, so that their number is unknown.
+    /// Whether any thief has taken some packets, so that nobody knows how many.
     has_unknown: bool,
 }
 
@@ -103,9 +102,9 @@ struct Visitor {
 }
 
 impl Thieves {
-    /// Listens in the thread's network namespace for thieves on an interface, or on any. Call it before the
-    /// capture's own programs are attached, so that no thief is missed. Returns `None` if no name is free or
-    /// sockets are not available: a capture works without.
+    /// Listens in the thread's network namespace for those who steal from an interface there, or from
+    /// any. To be called before the capture's own programs are attached, lest one be missed. Returns
+    /// `None` if no name is free or sockets are not to be had: a capture does without.
     pub(crate) fn listen(index: Option<u32>) -> Option<Self> {
         (0..CAPTURES).find_map(|number| {
             let name = name(index.unwrap_or(ALL_INTERFACES), number);
@@ -125,7 +124,7 @@ impl Thieves {
         })
     }
 
-    /// Checks once a second, and returns one change per call.
+    /// Looks once a second, and returns what has changed: one change a call.
     pub(crate) fn look(&mut self) -> Option<News> {
         if self.news.is_empty() && self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
@@ -134,7 +133,7 @@ impl Thieves {
         self.news.pop_front()
     }
 
-    /// Returns whether packets were taken that nobody has counted.
+    /// Whether packets were taken that nobody has counted.
     pub(crate) fn hide_some(&self) -> bool {
         self.has_unknown
     }
@@ -165,7 +164,7 @@ impl Thieves {
         self.has_unknown |= came.any(|one| matches!(one, News::Came(theft) if !theft.all));
     }
 
-    /// A connection by root or the capture's own user.
+    /// A visitor of root's or the capture's own user.
     fn admit(&self, stream: UnixStream) -> Option<Visitor> {
         let peer = local::peer(&stream).ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -178,7 +177,7 @@ impl Thieves {
 }
 
 impl Visitor {
-    /// Reads its line, and returns whether it is still connected. A connection with another line is closed.
+    /// Reads its line, and returns whether it is still there. A visitor with another line is sent away.
     fn listen(&mut self, index: Option<u32>) -> bool {
         let mut line = [0; LINE];
         match self.stream.read(&mut line) {
@@ -197,18 +196,18 @@ impl Visitor {
     }
 }
 
-/// The connections of a thief to the captures from which it takes packets.
+/// The connections of a thief to those from whom it takes packets.
 #[derive(Debug, Default)]
 pub(crate) struct Announced {
-    /// Held until the thief has ended.
+    /// Held until the thief is gone.
     connections: Vec<UnixStream>,
-    /// The process ids to which it reported itself.
+    /// The processes that it reported itself to.
     processes: Vec<u32>,
 }
 
 impl Announced {
-    /// Reports a program that takes all packets or some to the captures that run after it on the interface,
-    /// but not to the thief's own. It does not wait for a capture that does not listen.
+    /// Reports a program that takes all packets or some to the captures that run behind it on the interface,
+    /// but not to the thief's own. It waits for no capture that does not listen.
     pub(crate) fn to_others(
         index: u32,
         place: HookPoint,
@@ -238,7 +237,7 @@ impl Announced {
         announced
     }
 
-    /// Returns the processes that see fewer packets from now on, if there are any.
+    /// Which processes see fewer packets from now on, where there are any.
     pub(crate) fn note(&self) -> Option<Note> {
         let processes = self.processes.clone();
         (!processes.is_empty()).then_some(Note::HidesFrom { processes })

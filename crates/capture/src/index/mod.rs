@@ -1,8 +1,9 @@
-//! Indices of capture files: made by reading a file once, used by searches to skip stretches without results.
+//! Indices of capture files: made by reading a file once, used by searches to pass over stretches of
+//! it in which nothing can be found.
 //!
-//! [`ringtap_savefile::index`] defines the content of an index and its place beside the file.
-//! [`ringtap_filter::search`] defines the addresses and ports of a packet, and those that a filter needs.
-//! This module combines both.
+//! What is in an index, and how it lies beside the file, is [`ringtap_savefile::index`]'s; which
+//! addresses and ports a packet has, and which a filter needs, is [`ringtap_filter::search`]'s. Here
+//! the two meet.
 
 mod build;
 mod search;

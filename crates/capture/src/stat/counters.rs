@@ -1,15 +1,15 @@
-//! The counters: an array map of one value, mapped read-only into the application.
+//! The counters: an array map of one value, mapped into the application, read only.
 //!
-//! Each processor has a separate stretch, so that no two write to one cache line. It has a slot of two 64-bit
-//! numbers, packets and bytes, for each filter and for the total. Programs at the hooks run with softirqs
-//! off, so there is one writer at a time per processor, and plain additions suffice. With PREEMPT_RT that
-//! does not hold, and additions are atomic.
+//! Each processor has a stretch of its own, so that no two write to one cache line: for each filter
+//! and for the total a slot of two 64-bit numbers, packets and bytes. Programs at the hooks run with
+//! softirqs off, so that on one processor there is one writer at a time, and plain additions do. On
+//! a kernel with PREEMPT_RT, where that does not hold, they are atomic.
 //!
-//! Received and sent packets have separate totals, which shows when received ones no longer come.
+//! Received and sent packets have a total each, so that it shows where received ones come no more.
 //!
-//! Each number is read with one load. The two numbers of a slot, and the slots, are read one after the other
-//! while packets are being counted. So a packet may be in one and not yet in another; it is then in the next
-//! reading. Nothing is lost or counted twice.
+//! A number is read whole, with one load. The two of a slot, and the slots, are read one after the
+//! other while packets are being counted: a packet may be in one and not yet in the other. It is
+//! then in the next reading; nothing is lost or counted twice.
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Mapping, possible_cpus};
 
@@ -18,10 +18,11 @@ use crate::hook::is_realtime_kernel;
 
 /// Bytes of a slot: packets, then bytes.
 const SLOT: usize = 16;
-/// The size of a processor's stretch is a multiple of this: two cache lines, since they are fetched in pairs.
+/// Bytes of a processor's stretch are a multiple of this: two cache lines, as they are fetched in
+/// pairs.
 const ALIGN: usize = 128;
 
-/// The counters of some filters, and of all received and all sent packets in the two slots after them.
+/// Counters of some filters, and of all received and all sent packets in the two slots behind them.
 #[derive(Debug)]
 pub(super) struct Counters {
     map: Map,
@@ -32,7 +33,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Returns counters that are all zero. Needs Linux 5.5.
+    /// All zero. Needs Linux 5.5.
     pub(super) fn create(kernel: &Kernel, filters: usize) -> bpf::Result<Self> {
         let cpus = possible_cpus();
         let bytes = cpus * stride(filters);
@@ -40,7 +41,7 @@ impl Counters {
             mmapable: true,
             inner: false,
         };
-        // The kernel rejects sizes that do not fit; a processor takes 4 KiB at most.
+        // The kernel refuses what does not fit; a processor takes 4 KiB at most.
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let map = Map::create(kernel, &MapSpec::new("ringtap_stat", kind, bytes, 1))?;
         Ok(Self {
@@ -52,32 +53,32 @@ impl Counters {
         })
     }
 
-    /// Returns the map, for the program.
+    /// The map, for the program.
     pub(super) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Returns the number of processors with a stretch.
+    /// The number of processors that have a stretch.
     pub(super) fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// Returns the bytes from one processor's stretch to the next.
+    /// Bytes from one processor's stretch to the next.
     pub(super) fn stride(&self) -> usize {
         stride(self.filters)
     }
 
-    /// Returns whether additions must be atomic.
+    /// Whether additions must be atomic.
     pub(super) fn atomic(&self) -> bool {
         self.atomic
     }
 
-    /// Returns the slot of all received (else sent) packets.
+    /// The slot of all packets that were received (else sent).
     pub(super) fn total_slot(&self, received: bool) -> usize {
         self.filters + usize::from(!received)
     }
 
-    /// Returns the sum of all packets.
+    /// All packets.
     pub(super) fn total(&self) -> Count {
         let [mut sum, sent] = [true, false].map(|received| self.load(self.total_slot(received)));
         sum.packets = sum.packets.wrapping_add(sent.packets);
@@ -85,7 +86,7 @@ impl Counters {
         sum
     }
 
-    /// Returns a slot, summed over the processors.
+    /// A slot, summed over the processors.
     pub(super) fn load(&self, slot: usize) -> Count {
         let mut sum = Count::default();
         for cpu in 0..self.cpus {
@@ -97,7 +98,7 @@ impl Counters {
     }
 }
 
-/// Returns the bytes from the start of a processor's stretch to a slot.
+/// Bytes from the begin of a processor's stretch to a slot.
 pub(super) const fn slot_offset(slot: usize) -> usize {
     slot * SLOT
 }

@@ -1,12 +1,14 @@
-//! Statistics mode: counts packets and bytes by filter in the kernel, and captures nothing.
+//! Statistics mode: packets and bytes counted by filter in the kernel, nothing captured.
 //!
-//! One program at a hook has up to [`MAX_FILTERS`] filters, and increments counters. There is no ring and no
-//! buffer, no packet is copied, and the application does nothing per packet. The counters are memory that it
-//! shares with the kernel, one set per processor. Packets that no filter accepts count only in the total.
+//! What it is: up to [`MAX_FILTERS`] filters in one program at a hook, and counters that it adds to.
+//! There is no ring and no buffer, no packet is copied, and the application does nothing per
+//! packet: the counters are memory that it shares with the kernel, one set a processor, and reading
+//! them is reading memory. What it is not: it stores nothing; packets that no filter accepts are in
+//! the total only.
 //!
-//! A user without the privilege to attach programs counts with a packet socket instead, in a thread of this
-//! process that examines every packet. Packets that arrive too fast for it are counted as lost.
-//! [`Statistics::describe`] reports which of both is used.
+//! Who has no right to attach programs counts by a packet socket instead, in a thread of this process
+//! that looks at every packet; what comes too fast for it is told as lost. [`Statistics::describe`]
+//! says which of both it is.
 //!
 //! ```no_run
 //! use std::thread::sleep;
@@ -52,24 +54,24 @@ pub use describe::StatDescription;
 use program::Emission;
 use socket::SocketCounters;
 
-/// The maximum number of filters in one program.
+/// The most filters that one program counts.
 pub const MAX_FILTERS: usize = 256;
 
-/// Options of [`Statistics`].
+/// How to count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatOptions {
-    /// Whether packets that match a filter also go on to the host.
+    /// Whether packets that a filter accepts go on to the host.
     pub mode: Mode,
-    /// The direction of packets. Only received packets can be stolen.
+    /// Which packets, by the way they go. Stealing takes received ones.
     pub direction: Direction,
-    /// Whether to steal even if the host's connections use the device.
+    /// Whether to steal where the host's connections hang on the device.
     pub force: bool,
-    /// Whether [`Statistics::begin`] starts the counting thread if no hook counts, so that privileges can be
-    /// given up before.
+    /// Whether a thread that counts, where no hook does, is left to [`Statistics::begin`]: so that
+    /// privileges can be given up before.
     pub begins_later: bool,
 }
 
-/// The reasons why statistics failed.
+/// Why statistics could not be had of a device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatError {
@@ -87,39 +89,39 @@ pub enum StatError {
         /// The device as given.
         device: String,
     },
-    /// Packets at the hook have another link type than the filters.
+    /// Packets at the hook do not begin with what the filters are compiled for.
     #[error("{device}: packets of link type {link_type} cannot be counted by filters")]
     LinkType {
         /// The device.
         device: String,
-        /// The link type in a capture.
+        /// What a capture of its packets would begin with.
         link_type: LinkType,
     },
     /// Too many filters.
     #[error("{found} filters; one program counts {MAX_FILTERS}")]
     TooMany {
-        /// Their number.
+        /// How many there are.
         found: usize,
     },
-    /// A filter tests a property that is unknown at the hook, or is too long.
+    /// A filter asks for what is not known at the hook, or is too long.
     #[error("filter {number} ({expression}): {source}")]
     Filter {
-        /// Its number, from 1.
+        /// Its number, from 1 on.
         number: usize,
         /// Its expression.
         expression: String,
-        /// The property.
+        /// What it asks for.
         r#source: LowerError,
     },
-    /// The filters together need jumps that the kernel does not support.
+    /// The filters together make a program with jumps that the kernel does not have.
     #[error("the filters together: {0}")]
     Assemble(AssembleError),
-    /// There is no privilege for a hook or for a packet socket.
+    /// There is neither the right to a hook nor to a packet socket.
     #[error("{hook}; nor by a packet socket: {socket}")]
     NoWay {
-        /// The reason for the hook.
+        /// Why not at a hook.
         hook: Box<Error>,
-        /// The reason for the socket.
+        /// Why not by a socket.
         socket: Box<Error>,
     },
 }
@@ -130,10 +132,11 @@ impl From<AssembleError> for StatError {
     }
 }
 
-/// Packets, and their bytes on the wire (without frame check sequence, with VLAN tags).
+/// Packets, and their bytes as they were on the wire (without frame check sequence), VLAN tags
+/// included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets. At tcx, packets that receive offload has merged count as one.
+    /// Packets. One that receive offload has joined from several counts once, at tcx.
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
@@ -153,25 +156,25 @@ impl Count {
     }
 }
 
-/// The counts of an interval.
+/// What was counted in a stretch of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Its exact length, to divide by.
+    /// The true length of it, to divide by.
     pub elapsed: Duration,
-    /// The counts by filter, in their order.
+    /// By filter, in their order.
     pub filters: Vec<Count>,
     /// All packets at the hook, or of the socket.
     pub total: Count,
-    /// Packets that came and are in none of these counts: none at a hook; at a socket, those for which the
-    /// ring was full. `None` if the kernel does not report it.
+    /// Packets that came and are in none of these counts: none at a hook, those that found no room at
+    /// a socket; nothing where the kernel does not tell.
     pub lost: Option<u64>,
     /// Packets that the interface received while none reached the hook, since another program took them
-    /// earlier. `None` if unknown. [`Statistics::look`] updates it.
+    /// before; nothing where that is not known. Found out by [`Statistics::look`].
     pub before_hook: Option<u64>,
 }
 
 impl Interval {
-    /// Returns zero counts for this number of filters.
+    /// Nothing counted by so many filters.
     fn of(filters: usize) -> Self {
         Self {
             filters: vec![Count::default(); filters],
@@ -180,20 +183,20 @@ impl Interval {
     }
 }
 
-/// Counting filters. Dropping them removes them from the kernel.
+/// Filters that count. Dropped, they are gone from the kernel.
 #[derive(Debug)]
 pub struct Statistics {
     way: Way,
     opened: Instant,
     read_at: Instant,
-    /// The counts at the last reading.
+    /// As they were at the last reading.
     before: Interval,
-    /// The counts since the last reading.
+    /// Since the last reading.
     interval: Interval,
     description: StatDescription,
 }
 
-/// The counting mechanism.
+/// What counts.
 #[derive(Debug)]
 enum Way {
     /// A program at hooks.
@@ -202,7 +205,7 @@ enum Way {
         counters: Counters,
         /// Where received packets are counted.
         received: Option<Box<Received>>,
-        /// The captures from which the program takes packets.
+        /// The captures that the program takes packets away from.
         _announced: Announced,
     },
     /// A thread that reads a socket.
@@ -213,14 +216,14 @@ enum Way {
 #[derive(Debug)]
 struct Received {
     sight: Sight,
-    /// Captures that take packets earlier. `None` if nothing can come earlier.
+    /// Captures that take packets away before; `None` where nothing can come before.
     thieves: Option<Thieves>,
-    /// Packets until the last check.
+    /// Packets until the last look.
     before: u64,
 }
 
 impl Received {
-    /// `None` if programs see only sent packets.
+    /// Nothing where programs see sent packets only.
     fn at(
         attached: &Attached,
         device: &HookDevice,
@@ -243,34 +246,34 @@ impl Received {
     }
 }
 
-/// The request in the device's name.
+/// What the device asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// A hook, or whatever is available if no engine is named.
+    /// A hook, or by no engine's name whatever there is.
     Hook(HookChoice),
     /// A packet socket.
     Socket,
 }
 
 impl Statistics {
-    /// Counts on `device` from the return on: `eth0`, `xdp:eth0`, `tcx:eth0`, `packet:eth0`. Unless the
-    /// options differ, received and sent packets are counted, and go on to the host.
+    /// Counts on `device` from the return on: `eth0`, `xdp:eth0`, `tcx:eth0`, `packet:eth0`. Received
+    /// and sent packets are counted, and go on to the host, unless the options say otherwise.
     ///
-    /// A device without an engine is counted at a hook, else by a packet socket. A hook needs CAP_BPF,
-    /// CAP_NET_ADMIN and CAP_PERFMON, a socket CAP_NET_RAW, until this returns. Call it in the network
-    /// namespace of the device.
+    /// A device that names no engine is counted on at a hook, else by a packet socket. The former needs
+    /// CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, the latter CAP_NET_RAW, until it returns. To be called
+    /// in the network namespace of the device.
     ///
     /// # Errors
-    /// An invalid filter, or one that the hook does not support; a device without support; a failed system
-    /// call.
+    /// A filter that is none, or that cannot be told at the hook; a device that cannot be counted
+    /// on; what the kernel refuses.
     pub fn open(device: &str, filters: &[Filter], options: &StatOptions) -> Result<Self> {
         Self::open_on(&Kernel::running(), device, filters, options)
     }
 
-    /// The same as [`Statistics::open`], with a restricted kernel, for tests of other kernels.
+    /// [`Statistics::open`] on a kernel behind a gate, for tests of what other kernels do.
     ///
     /// # Errors
-    /// The same errors as [`Statistics::open`].
+    /// As [`Statistics::open`].
     pub fn open_on(
         kernel: &Kernel,
         device: &str,
@@ -344,7 +347,7 @@ impl Statistics {
             mode: options.mode,
             direction: options.direction,
             force: options.force,
-            // A user who requests XDP gets it, and a note reports what it does not see.
+            // Who asks for XDP gets it, and is told what it does not see.
             reads_tags_at_xdp: hook == HookChoice::Xdp || device.tag_restorer.is_some(),
             stamps: None,
         };
@@ -360,7 +363,7 @@ impl Statistics {
             bpf::Program::load(kernel, name, kind, instructions)
         })?;
         let announced = match options.mode {
-            // Without a filter nothing is stolen.
+            // Without a filter nothing is taken.
             Mode::Steal if !filters.is_empty() => attached.announce(false, thieves.as_ref()),
             _ => Announced::default(),
         };
@@ -390,17 +393,17 @@ impl Statistics {
         }
     }
 
-    /// Starts the counting thread, if there is one and [`StatOptions::begins_later`] is set; so does the
-    /// first reading. Until then packets wait in the socket's ring.
+    /// Starts the thread that counts, where there is one and [`StatOptions::begins_later`] has left it
+    /// to this; so does the first reading. Until then packets wait in the socket's ring.
     pub fn begin(&mut self) {
         if let Way::Socket(counters) = &mut self.way {
             counters.begin();
         }
     }
 
-    /// Returns the counts since the last reading, or since the opening. It does not allocate; at a hook its
-    /// only system call reads the clock, unless packets do not reach the hook. A socket's packet is counted
-    /// at most 10 ms after it came, if the counting thread keeps up.
+    /// What was counted since the last reading, or since the opening. Nothing is allocated; at a hook
+    /// there is no system call but for the clock, unless packets do not reach it. A socket's packet is counted 10 ms after it came at
+    /// the latest, if the thread that counts keeps up.
     pub fn read(&mut self) -> &Interval {
         self.begin();
         let now = Instant::now();
@@ -423,33 +426,34 @@ impl Statistics {
         let missed = self.way.before_hook();
         let before = self.before.before_hook.unwrap_or_default();
         interval.before_hook = missed.map(|missed| missed.saturating_sub(before));
-        // Unknown once, it is unknown for the whole.
+        // Not known once, it is not known for the whole.
         self.before.before_hook = missed;
         self.before.elapsed = now - self.opened;
         interval
     }
 
-    /// Ends counting by a socket, after waiting packets have been counted: for a complete last reading. It
-    /// takes some 20 ms, at most a second. At a hook no packets wait, and counting continues.
+    /// Ends counting by a socket, after what is on its way has been counted: for a last reading that
+    /// leaves nothing out. It takes some 20 ms, a second at most. At a hook there is nothing on
+    /// its way, and counting goes on.
     pub fn settle(&mut self) {
         if let Way::Socket(counters) = &mut self.way {
             counters.settle();
         }
     }
 
-    /// Returns the result of the last reading.
+    /// What the last reading gave.
     #[must_use]
     pub fn last(&self) -> &Interval {
         &self.interval
     }
 
-    /// Returns the counts from the opening to the last reading.
+    /// What was counted since the opening, up to the last reading.
     #[must_use]
     pub fn totals(&self) -> &Interval {
         &self.before
     }
 
-    /// Returns whether the filters are still attached: false if the device was removed. One or two system
+    /// Whether the filters are still attached: false once the device is gone. One or two system
     /// calls.
     #[must_use]
     pub fn is_attached(&mut self) -> bool {
@@ -459,10 +463,10 @@ impl Statistics {
         }
     }
 
-    /// Returns a change in whether received packets reach the hook: [`Error::Blind`] if another program takes
-    /// them earlier, [`Error::SeesAgain`] if they come again. Also returns other captures that take packets
-    /// earlier, [`Error::TakenBefore`], and their end, [`Error::TakenNoMore`]. Call it about once a second.
-    /// `None` if a socket counts, or only sent packets are counted.
+    /// Returns a change in whether received packets reach the hook: [`Error::Blind`] where another
+    /// program takes them before, [`Error::SeesAgain`] where they come again; and other captures that
+    /// take packets before, [`Error::TakenBefore`], with their end, [`Error::TakenNoMore`]. To be asked about once a
+    /// second; nothing where a socket counts, or sent packets only.
     pub fn look(&mut self) -> Option<Error> {
         let Way::Hooks {
             attached,
@@ -498,8 +502,8 @@ impl Statistics {
         })
     }
 
-    /// Returns the capabilities to keep after privileges are given up, so that everything is removed at the
-    /// end. Empty if the kernel does that by itself.
+    /// Capabilities to keep after privileges are given up, so that all is taken away at the end;
+    /// none where the kernel does that by itself.
     #[must_use]
     pub fn required_capabilities(&self) -> &'static [Capability] {
         match &self.way {
@@ -508,7 +512,7 @@ impl Statistics {
         }
     }
 
-    /// Returns where and how it counts, with the reasons.
+    /// Where and how it counts, with the reasons.
     #[must_use]
     pub fn describe(&self) -> &StatDescription {
         &self.description
@@ -549,7 +553,7 @@ impl Way {
     }
 }
 
-/// Returns the interface's name, and the request in the device's name.
+/// The interface's name, and what the device asks for.
 fn asked_of(given: &str) -> Result<(&str, Asked)> {
     let device = Device::parse(given)?;
     let asked = match device.engine.map(|engine: &Engine| engine.name) {
@@ -569,7 +573,7 @@ fn asked_of(given: &str) -> Result<(&str, Asked)> {
     Ok((device.name, asked))
 }
 
-/// Returns whether a socket may count if no hook does.
+/// Whether a socket may count what no hook does.
 fn is_obstacle(error: &Error, options: &StatOptions) -> bool {
     let by_hook = matches!(
         error,
@@ -578,7 +582,7 @@ fn is_obstacle(error: &Error, options: &StatOptions) -> bool {
     by_hook && options.mode == Mode::Copy
 }
 
-/// Returns the error if neither way works.
+/// What is told where neither way counts.
 fn both(hook: Error, socket: Error) -> Error {
     if !hook.is_permission_denied() {
         return hook;

@@ -1,10 +1,10 @@
-//! The networks whose datagrams are accepted, in CIDR notation.
+//! Whose datagrams are taken: networks in the notation of CIDR.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network in CIDR notation: an address, and the number of its leading bits that count.
+/// A network in the notation of CIDR: an address, and how many of its first bits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -14,16 +14,16 @@ pub struct Network {
 /// An invalid network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// The text is neither an address nor an address with a prefix.
+    /// Neither an address nor an address with a prefix.
     #[error("expected an address or a network, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")]
     Form,
-    /// The prefix is longer than the address.
+    /// A prefix that is longer than an address.
     #[error("the prefix is longer than an address: expected 0 to {longest}")]
     Prefix {
-        /// The number of bits in the address.
+        /// The bits of an address.
         longest: u8,
     },
-    /// The address has bits after the prefix.
+    /// An address with bits behind the prefix.
     #[error("the address has bits behind the prefix; the network is {network}")]
     HostBits {
         /// The address without these bits.
@@ -70,14 +70,14 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Returns whether the network contains the address. An IPv4-mapped IPv6 address counts as IPv4.
+    /// Returns whether the address is of the network. IPv4 in the form of IPv6 is IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
     }
 }
 
-/// Returns the address without the bits after the prefix.
+/// The address without the bits behind the prefix.
 fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     let prefix = u32::from(prefix);
     match address {

@@ -1,5 +1,6 @@
-//! Sends records to collectors. All UDP collectors share one encoder. Each TCP collector has its own encoder
-//! in its own thread, because each connection is a new session.
+//! Collectors that records are sent to: one encoder for all that are reached by UDP; one of its own,
+//! in a thread of its own, for each that is reached by TCP, whose sessions begin anew with each
+//! connection.
 
 mod queue;
 mod tcp;
@@ -16,7 +17,7 @@ use udp::UdpCollector;
 
 /// The collectors of a run.
 pub(super) struct Exporters {
-    /// The messages to all UDP collectors.
+    /// What is sent to all collectors that are reached by UDP.
     encoder: Encoder,
     udp: Vec<UdpCollector>,
     tcp: Vec<TcpExporter>,
@@ -69,7 +70,7 @@ impl Exporters {
         }
     }
 
-    /// Repeats templates when a collector has restarted, instead of waiting for the interval.
+    /// Has templates repeated where a collector was started anew, instead of when their time comes.
     fn teach_new(&mut self) {
         let came_back = |any, collector: &mut UdpCollector| collector.came_back() || any;
         if self.udp.iter_mut().fold(false, came_back) {
@@ -78,8 +79,7 @@ impl Exporters {
     }
 
     pub(super) fn set_statistics(&mut self, mut statistics: Statistics) {
-        // An exporter sends the same statistics to all collectors: the losses of the collector that missed
-        // most.
+        // One exporter tells all collectors the same: what the worst served of them has missed.
         let lost = self
             .udp
             .iter()
@@ -105,7 +105,7 @@ impl Exporters {
         }
     }
 
-    /// Returns the counters of each collector.
+    /// What became of the records, per collector.
     pub(super) fn report(&self) -> Vec<ExportReport> {
         let counters = self.encoder.counters();
         let udp = self.udp.iter().map(|collector| ExportReport {
@@ -118,7 +118,7 @@ impl Exporters {
     }
 }
 
-/// Reports that a collector cannot be reached: each kind of failure once, until another occurs.
+/// Tells people that a collector cannot be reached: each kind of failure once, until another comes.
 struct Teller {
     collector: String,
     told: Option<ErrorKind>,
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Templates come before the next flows, although the interval has not passed.
+    /// Templates come before the next flows, though the time to repeat them is far.
     #[test]
     fn a_collector_that_was_started_anew_is_taught() {
         let [_, high, middle, low] = (std::process::id() & 0xff_ffff).to_be_bytes();
@@ -203,7 +203,7 @@ mod tests {
             sets.any(|set| set == 2)
         });
         assert!(taught);
-        // And not repeatedly; an answer to an earlier message may come late.
+        // And not again and again; an answer to what was sent before may come late.
         let mut only_flows = || {
             send();
             let mut sets =

@@ -1,8 +1,9 @@
-//! Sends to a TCP collector (RFC 7011, section 10.4): a thread that connects, sends, and connects again.
+//! A collector that is reached by TCP (RFC 7011, section 10.4): a thread that connects, sends, and
+//! connects again.
 //!
-//! Records wait in a bounded queue while there is no connection. Records that find no room are lost and
-//! counted. A new connection is a new session: templates first, sequence numbers from 0. When a connection
-//! breaks, data that the system had already accepted may be lost too; this cannot be detected.
+//! Records wait in a bounded queue while there is no connection; what finds no room is lost and
+//! counted. A new connection is a new session: templates first, sequence numbers from 0. What the
+//! system had taken when a connection broke may have got lost as well, which nobody can know.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -19,19 +20,19 @@ use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
 /// Messages need not fit a datagram.
 const MESSAGE: u16 = 16_384;
-/// The number of records that are handed to the thread at once.
+/// Records are handed to the thread in batches of so many.
 const BATCH: usize = 64;
-/// The interval at which time advances when no records come.
+/// How often time goes on where no records come.
 const TICK: Duration = Duration::from_millis(250);
-/// The time limit for a connection attempt.
+/// How long to wait for a connection to be made.
 const CONNECTING: Duration = Duration::from_secs(3);
-/// The time limit for a collector to read, before the connection counts as broken.
+/// How long a collector may take to read before the connection counts as broken.
 const WRITING: Duration = Duration::from_secs(5);
-/// The pauses between connection attempts: the first, doubled up to the last.
+/// Waits between attempts to connect: the first, doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The metering thread's side.
+/// The metering thread's end of it.
 pub(super) struct TcpExporter {
     shared: Arc<Shared>,
     batch: Vec<FlowRecord>,
@@ -40,8 +41,8 @@ pub(super) struct TcpExporter {
     work: Work,
 }
 
-/// The thread starts with the first record. Before that, the program may still give up privileges, which
-/// applies only to threads that do not exist yet.
+/// The thread begins with the first record: before, the program may still have to give up
+/// privileges, which holds for threads that are not there yet.
 enum Work {
     ToBegin(Box<Sender>),
     Begun(JoinHandle<()>),
@@ -118,7 +119,7 @@ impl TcpExporter {
         }
     }
 
-    /// Starts the thread, unless it is running. If that fails, records find no room in the end.
+    /// Starts the thread, unless it was started. Where that fails, records find no room in the end.
     fn begin(&mut self) {
         self.work = match std::mem::replace(&mut self.work, Work::Ended) {
             Work::ToBegin(sender) => {
@@ -151,7 +152,7 @@ impl TcpExporter {
         self.begin();
         self.shared.queue.close();
         if let Work::Begun(thread) = std::mem::replace(&mut self.work, Work::Ended) {
-            // A panicked thread has already reported it.
+            // A thread that panicked has said so itself.
             let _ = thread.join();
         }
         // Without a connection, or without a thread.
@@ -185,7 +186,7 @@ impl Sender {
         let mut closed = false;
         while !closed {
             if !self.connect() {
-                // Records wait in the queue in the meantime. At the end there is one more attempt.
+                // Records wait in the queue meanwhile; at the end there is one more attempt.
                 let pause = self
                     .link
                     .next_attempt
@@ -203,7 +204,7 @@ impl Sender {
         }
     }
 
-    /// Connects if there is no connection and the pause is over.
+    /// Makes a connection where there is none and it is time to try.
     fn connect(&mut self) -> bool {
         if self.link.is_open() {
             return true;
@@ -236,7 +237,7 @@ impl Sender {
         for record in &taken.records {
             encoder.record(record, &mut write);
         }
-        // A file's reader has all records at once, and no clock that advances.
+        // Whoever reads a file has all records in hand at once, and no clock that goes on.
         if taken.closed {
             encoder.finish(&mut write);
         }
@@ -248,7 +249,7 @@ impl Sender {
 }
 
 impl Link {
-    /// Returns whether there is a connection that the collector has not closed.
+    /// Whether there is a connection that the collector has not ended.
     fn is_open(&self) -> bool {
         let Some(stream) = &self.stream else {
             return false;
@@ -258,7 +259,7 @@ impl Link {
             .set_nonblocking(true)
             .and_then(|()| stream.peek(&mut byte));
         let open = match looked {
-            // A collector sends nothing. If it does, the data is ignored.
+            // A collector says nothing; if it does, that is no matter of ours.
             Ok(count) => count > 0,
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         };
@@ -288,8 +289,8 @@ impl Link {
         }
     }
 
-    /// Writes a whole message. If that fails, the connection is closed, since a partial message would corrupt
-    /// all that follow.
+    /// Writes a whole message; the connection is given up where that fails, since half of one would
+    /// spoil all that follow.
     fn write(&mut self, message: &[u8]) -> bool {
         let Some(stream) = &mut self.stream else {
             return false;

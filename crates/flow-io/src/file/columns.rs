@@ -7,12 +7,12 @@ use ringtap_flow::{EndReason, FlowRecord, Traffic, TunnelKind};
 
 use crate::Origin;
 
-/// A record, and the facts about it from elsewhere.
+/// A record, and what is known of it from elsewhere.
 pub(super) struct Row<'a> {
     pub(super) record: &'a FlowRecord,
-    /// The sampling interval N: one of N packets was metered.
+    /// One packet in so many was metered.
     pub(super) sampling: u32,
-    /// The exporter, unless the record was metered here.
+    /// Who sent it, where it was not metered here.
     pub(super) origin: Option<&'a Origin>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Value {
     Word(&'static str),
 }
 
-/// The type of a column's values.
+/// What kind of values a column has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
@@ -43,12 +43,12 @@ pub(super) struct Column {
         expect(dead_code, reason = "text formats need no types")
     )]
     pub(super) kind: Kind,
-    /// Writes the record's value into a row, if it has one.
+    /// The value of a record, in a row, if it has one.
     value: Get,
 }
 
 impl Column {
-    /// Returns the value in a row, if the record has it.
+    /// The value in a row, if the record has it.
     pub(super) fn value(&self, row: &Row<'_>) -> Option<Value> {
         (self.value)(row.record, row)
     }
@@ -140,7 +140,7 @@ fn word(word: &'static str) -> Option<Value> {
     Some(Value::Word(word))
 }
 
-/// Returns the ports, for protocols that have ports.
+/// Ports, of the protocols that have some.
 fn port(f: &FlowRecord, port: u16) -> Option<Value> {
     use ringtap_packet::protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
     let has_ports = matches!(f.key.protocol, TCP | UDP | DCCP | SCTP | UDP_LITE);

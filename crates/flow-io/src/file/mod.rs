@@ -1,4 +1,4 @@
-//! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending selects the format.
+//! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending decides.
 
 mod columns;
 mod ipfix;
@@ -20,29 +20,29 @@ use crate::{FileReport, Origin, OutputError};
 use columns::Row;
 use whole::Whole;
 
-/// The number of bytes that are written at once.
+/// Bytes that are written at once.
 #[cfg(feature = "parquet")]
 const BUFFER: usize = 1 << 16;
 
-/// A file format.
+/// A format.
 trait Format: Send {
     /// Writes a record.
     fn record(&mut self, row: &Row<'_>) -> io::Result<()>;
 
-    /// Sets the statistics in the file, if its format has any.
+    /// What the statistics say that stand in the file, where its format has any.
     fn set_statistics(&mut self, _statistics: Statistics) {}
 
-    /// Writes the waiting records, as far as the format allows it.
+    /// Writes what waits, as far as the format can.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Writes the waiting records and the end of the file.
+    /// Writes what waits and what ends the file.
     fn finish(&mut self) -> io::Result<()> {
         self.flush()
     }
 
-    /// Returns the number of records in the file, once it is finished or has failed.
+    /// Records that whoever reads the file finds in it, once it is finished or has failed.
     fn records(&self) -> u64;
 }
 
@@ -50,7 +50,7 @@ trait Format: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileFormat {
-    /// JSON lines: one object per record and line.
+    /// JSON lines: an object per record and line.
     Json,
     /// Comma-separated values (RFC 4180).
     Csv,
@@ -62,10 +62,10 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// Returns the format for the ending of a file's name. `-` is JSON lines.
+    /// Returns the format that the ending of a file's name stands for; `-` is JSON lines.
     ///
     /// # Errors
-    /// The ending is unknown, or the feature of its format is off.
+    /// The ending is not known, or the feature of its format is off.
     pub fn of(path: &Path) -> Result<Self, OutputError> {
         if path == Path::new("-") {
             return Ok(Self::Json);
@@ -83,7 +83,7 @@ impl FileFormat {
         }
     }
 
-    /// Writes the beginning of a file of this format.
+    /// Writes what a file of the format begins with.
     fn begin(
         self,
         file: File,
@@ -104,10 +104,10 @@ impl FileFormat {
     }
 }
 
-/// Returns an open file, without its former content.
+/// Returns a file that is open, without what it held.
 pub(super) type Open = Box<dyn FnOnce() -> io::Result<File> + Send>;
 
-/// A file that is being written.
+/// A file that is written.
 pub(super) struct RecordFile {
     path: PathBuf,
     format: FileFormat,
@@ -116,12 +116,12 @@ pub(super) struct RecordFile {
 }
 
 enum State {
-    /// The file still has its former content.
+    /// It holds what it held.
     Waiting(Open),
     Begun(Box<dyn Format>),
-    /// After an error nothing more is written: the file ends there.
+    /// After an error nothing more is written: the file ends where it is.
     Broken {
-        /// The number of records in it.
+        /// Records in it.
         records: u64,
     },
 }
@@ -141,7 +141,7 @@ impl RecordFile {
         }
     }
 
-    /// Starts the file, unless it was started. Its former content is removed.
+    /// Begins the file, unless it is: it holds nothing any more that it held before.
     pub(super) fn begin(&mut self) -> Result<(), OutputError> {
         match std::mem::replace(&mut self.state, State::Broken { records: 0 }) {
             State::Waiting(open) => {
@@ -182,7 +182,7 @@ impl RecordFile {
         }
     }
 
-    /// Writes the waiting records.
+    /// Writes what waits.
     pub(super) fn flush(&mut self) -> Result<(), OutputError> {
         self.with(|format| format.flush())
     }

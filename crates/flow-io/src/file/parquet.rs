@@ -1,4 +1,4 @@
-//! Parquet: the same columns, a row group per [`GROUP`] records, compressed with zstd.
+//! Parquet: the columns as they are, a row group per [`GROUP`] records, compressed by zstd.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use parquet::schema::types::{Type, TypePtr};
 use super::Format;
 use super::columns::{COLUMNS, Column, Kind, Row, Value};
 
-/// The number of records in a row group: these wait in memory, 10 to 20 MiB.
+/// Records of a row group: what waits in memory, 10 to 20 MiB.
 const GROUP: usize = 65_536;
 
 /// A Parquet file.
 pub(super) struct Parquet<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    /// The records that wait for their row group, by column.
+    /// What waits for its row group, by column.
     columns: Vec<Waiting>,
     rows: usize,
-    /// The number of rows in row groups.
+    /// Rows in row groups.
     grouped: u64,
-    /// Without its end the file cannot be read.
+    /// Without its end nothing in the file can be read.
     broken: bool,
 }
 
-/// The values of a column, and 1 for each row that has one, else 0.
+/// The values of a column; 1 where a row has one, else 0.
 struct Waiting {
     present: Vec<i16>,
     values: Values,

@@ -1,4 +1,4 @@
-//! The encoder of all versions.
+//! The encoder of any version.
 
 use super::ipfix::Ipfix;
 use super::session::Session;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::FlowRecord;
 
-/// Encodes records as messages of one session.
+/// Turns records into messages of one session.
 #[derive(Debug)]
 pub struct Encoder(Kind);
 
@@ -22,10 +22,10 @@ enum Kind {
 }
 
 impl Encoder {
-    /// Returns an encoder. Its memory does not grow with the number of records.
+    /// An encoder whose memory does not grow with what it encodes.
     ///
     /// # Errors
-    /// The version does not support an option, or messages are too short.
+    /// When the version cannot express an option, or messages are too short.
     pub fn new(options: ExportOptions) -> Result<Self, ExportError> {
         if options.max_message < MIN_MESSAGE {
             return Err(ExportError::MessageTooShort {
@@ -50,10 +50,10 @@ impl Encoder {
         Ok(Self(kind))
     }
 
-    /// Encodes the record of a flow. It waits in a message until the message is full, or for
-    /// [`ExportOptions::hold`].
+    /// Takes the record of a flow. It waits in a message until that is full, or until it has waited
+    /// for [`ExportOptions::hold`].
     ///
-    /// A record of both directions becomes two records if the version has only one direction.
+    /// A record of two directions becomes two records where the version has one direction only.
     pub fn record(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
         match &mut self.0 {
             Kind::V5(v5) => each_direction(record, |record| v5.record(record, sink)),
@@ -62,8 +62,9 @@ impl Encoder {
         }
     }
 
-    /// Sets the time, in nanoseconds since 1970, by the clock of the packets. Message headers contain it.
-    /// Sends messages that have waited long enough, and repeats templates and options that are due.
+    /// Tells the time, in nanoseconds since 1970, by the clock of the packets: it stands in the
+    /// headers of messages. Sends what has waited for long enough, and repeats templates and options
+    /// that are due.
     pub fn advance(&mut self, now_ns: u64, sink: &mut impl MessageSink) {
         match &mut self.0 {
             Kind::V5(v5) => v5.advance(now_ns, sink),
@@ -72,7 +73,7 @@ impl Encoder {
         }
     }
 
-    /// Sets the numbers of the next statistics. v5 has none.
+    /// What the next statistics will say; v5 has none.
     pub fn set_statistics(&mut self, statistics: Statistics) {
         match &mut self.0 {
             Kind::V5(_) => {}
@@ -81,7 +82,7 @@ impl Encoder {
         }
     }
 
-    /// Sends everything that waits, and the last statistics.
+    /// Sends what waits, and the statistics for the last time.
     pub fn finish(&mut self, sink: &mut impl MessageSink) {
         match &mut self.0 {
             Kind::V5(v5) => v5.send(sink),
@@ -90,7 +91,7 @@ impl Encoder {
         }
     }
 
-    /// Announces that a collector has restarted: templates and options are sent before the next flows.
+    /// A collector was started anew: templates and options are sent before the next flows.
     pub fn announce_again(&mut self) {
         match &mut self.0 {
             Kind::V5(_) => {}
@@ -99,8 +100,8 @@ impl Encoder {
         }
     }
 
-    /// Starts a new session over a new connection: sequence numbers start at zero, and templates are sent
-    /// before the next flows.
+    /// A new session begins, over a new connection: sequence numbers begin at zero, and templates are
+    /// sent before the next flows.
     pub fn restart(&mut self) {
         match &mut self.0 {
             Kind::V5(v5) => v5.restart(),
@@ -109,7 +110,7 @@ impl Encoder {
         }
     }
 
-    /// Returns the counters so far.
+    /// What was done so far.
     #[must_use]
     pub fn counters(&self) -> ExportCounters {
         match &self.0 {
@@ -120,7 +121,7 @@ impl Encoder {
     }
 }
 
-/// Returns the record of each direction as a separate record.
+/// The record of each direction, as a record of its own.
 fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
     let Some(reverse) = record.reverse else {
         take(record);
@@ -144,8 +145,7 @@ fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
     take(&one);
 }
 
-/// Returns the type of the messages that answer this type (RFC 792, RFC 4443). If none does, returns the type
-/// itself.
+/// The type of the messages that answer those of a type (RFC 792, RFC 4443); itself where none does.
 fn answer(kind: u8, protocol: u8) -> u8 {
     use ringtap_packet::protocol::ICMP;
     match (protocol == ICMP, kind) {

@@ -1,18 +1,19 @@
-//! The default limit of the queue's memory.
+//! How much memory the queue may take where nobody says.
 //!
-//! If a disk is busy, or packets arrive faster than it writes, the queue fills; when it is full, packets are
-//! lost. Unused memory is well used for the queue, as the page cache would use it; see [`automatic`].
+//! A disk that is busy elsewhere, or a burst that is faster than it, fills the queue; what has no
+//! place there is lost. Memory that nothing else needs is well used for that, as the page cache would
+//! use it; see [`automatic`].
 
 use std::fs;
 use std::path::Path;
 
-/// The minimum and the maximum, in bytes.
+/// The least and the most, in bytes.
 const LEAST: u64 = 64 << 20;
 const MOST: u64 = 512 << 20;
 /// The share of the free memory.
 const SHARE: u64 = 8;
 
-/// Returns an eighth of the memory that is available to the process, at least 64 MiB and at most 512 MiB.
+/// Returns an eighth of the memory that is available to the process, but at least 64 MiB and at most 512.
 pub fn automatic() -> u64 {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let system = available(&text("/proc/meminfo")).unwrap_or(0);
@@ -24,7 +25,7 @@ pub fn automatic() -> u64 {
                 let file = Path::new("/sys/fs/cgroup").join(path).join(name);
                 fs::read_to_string(file).ok()?.trim().parse().ok()
             };
-            // Without a limit, there is no number.
+            // Where there is no limit, there is no number.
             let limit = number("memory.max").unwrap_or(u64::MAX);
             let used = number("memory.current").unwrap_or(0);
             Some(least.min(limit.saturating_sub(used)))
@@ -34,7 +35,7 @@ pub fn automatic() -> u64 {
     (system.min(group) / SHARE).clamp(LEAST, MOST)
 }
 
-/// Returns the kernel's estimate of memory available without swapping (proc(5)), in bytes.
+/// What the kernel reckons that can be had without swapping (proc(5)), in bytes.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
@@ -43,7 +44,7 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// Returns the process's group in the unified hierarchy (cgroups(7)).
+/// The process's group in the unified hierarchy (cgroups(7)).
 fn group(cgroup: &str) -> Option<&str> {
     cgroup.lines().find_map(|line| line.strip_prefix("0::"))
 }

@@ -1,4 +1,4 @@
-//! A meter and its outputs. It takes blocks of packets, or single packets from a mapped file.
+//! A meter and its outputs, fed with blocks of packets, or packet by packet from a mapped file.
 
 use std::time::{Duration, Instant};
 
@@ -15,31 +15,31 @@ use super::threads::Threads;
 use crate::cli::FlowArgs;
 use crate::notice::raw;
 
-/// The facts that packets of one interface share.
+/// What packets of one interface have in common.
 #[derive(Clone, Copy)]
 struct InputInterface {
     link: LinkType,
     input: u32,
 }
 
-/// One or several meters, the interfaces of the source, and the outputs.
+/// A meter or several, what is known of the source's interfaces, and the outputs.
 pub(crate) struct Probe {
     work: Work,
     places: Vec<InputInterface>,
-    /// The host's index of the captured interface. 0 if there is none.
+    /// The number in the host of the interface that is captured on; 0 where that is not one.
     device: Option<u32>,
-    /// The number of interfaces of earlier sources.
+    /// Interfaces of sources before the present one.
     before: u32,
     reports: Option<(Duration, Instant)>,
     json: bool,
     has_started: bool,
 }
 
-/// The kind of metering.
+/// Who meters.
 enum Work {
-    /// On the thread that reads packets.
+    /// The thread that reads packets.
     Alone(Box<Alone>),
-    /// On separate threads.
+    /// Threads of their own.
     Threads(Box<Threads>),
 }
 
@@ -49,7 +49,7 @@ struct Alone {
 }
 
 impl Probe {
-    /// On separate threads that this number of readers feeds.
+    /// Fed by so many readers.
     pub(crate) fn new(args: &FlowArgs, readers: usize) -> Result<Self, FlowError> {
         let threads = args.meter.threads;
         let report = &args.report;
@@ -74,8 +74,8 @@ impl Probe {
         })
     }
 
-    /// Starts with the privileges that the caller has kept, unless it has started. The outputs lose their
-    /// former content.
+    /// Begins, unless it has, with what privileges the caller has kept: outputs hold nothing any more
+    /// that they held before.
     pub(crate) fn start(&mut self) -> Result<(), FlowError> {
         if self.has_started {
             return Ok(());
@@ -87,23 +87,23 @@ impl Probe {
         }
     }
 
-    /// Returns whether it has started.
+    /// Whether it has begun.
     pub(crate) fn has_started(&self) -> bool {
         self.has_started
     }
 
-    /// Sets the host's index of the captured device. 0 if each packet contains it.
+    /// The captured device's number in the host; 0 where packets tell it.
     pub(crate) fn on_device(&mut self, index: Option<u32>) {
         self.device = index;
     }
 
-    /// Starts another source.
+    /// Another source begins.
     pub(crate) fn next_source(&mut self) {
         self.before += u32::try_from(self.places.len()).unwrap_or(0);
         self.places.clear();
     }
 
-    /// Registers the source's interfaces.
+    /// Takes notice of the source's interfaces.
     pub(crate) fn interfaces(&mut self, interfaces: &[Interface]) {
         let (known, before, device) = (self.places.len(), self.before, self.device);
         let new = interfaces.iter().enumerate().skip(known);
@@ -136,8 +136,8 @@ impl Probe {
         self.report_if_due()
     }
 
-    /// Meters the packets of a file that yields them one by one. Returns false if the file does not, or if
-    /// [`ringtap_capture::Source::next`] is needed to find the reason.
+    /// Meters packets of a file that hands them over one by one; false where that is not so, or only
+    /// [`ringtap_capture::Source::next`] tells what comes next.
     pub(crate) fn drain(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
         let Work::Alone(alone) = &mut self.work else {
             return Ok(false);
@@ -150,7 +150,7 @@ impl Probe {
         self.report_if_due().map(|()| true)
     }
 
-    /// Advances the time when no packets come.
+    /// Lets time go on where no packets come.
     pub(crate) fn advance(&mut self, now: Timestamp) -> Result<(), FlowError> {
         match &mut self.work {
             Work::Alone(alone) => {
@@ -162,7 +162,7 @@ impl Probe {
         self.report_if_due()
     }
 
-    /// Returns the feeders of several readers, each for a separate thread. They must be dropped before
+    /// What several readers feed, each on a thread of its own; they let go of them before
     /// [`Probe::finish`].
     pub(crate) fn take_feeds(&mut self) -> Vec<Feed> {
         let places = &self.places;
@@ -176,7 +176,7 @@ impl Probe {
         }
     }
 
-    /// Does the regular work while other threads feed. Returns whether the outputs have failed.
+    /// What is done from time to time while others feed; whether the outputs have failed.
     pub(crate) fn tend(&mut self, now: Timestamp) -> Result<bool, FlowError> {
         let mut has_failed = false;
         if let Work::Threads(threads) = &mut self.work {
@@ -221,7 +221,7 @@ impl Probe {
         }
     }
 
-    /// Reports the counters.
+    /// Tells what was done.
     pub(crate) fn summarise(&self, summary: Summary) {
         let mut summary = summary;
         let (counters, memory, outputs) = match &self.work {
@@ -240,7 +240,7 @@ impl Probe {
     }
 }
 
-/// A reader's side of a probe that several readers feed.
+/// A reader's side of a probe that several feed.
 pub(crate) struct Feed {
     places: Vec<InputInterface>,
     feeder: Feeder,
@@ -253,21 +253,21 @@ impl Feed {
         self.feeder.settle_if_due();
     }
 
-    /// Advances the time when no packets come. No older packet will come.
+    /// Lets time go on where no packets come: none will that is from before.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         self.feeder.advance(nanos(now));
     }
 }
 
 impl Drop for Feed {
-    /// Gives the meters the packets that have waited.
+    /// Gives the meters what has waited for more.
     fn drop(&mut self) {
         self.feeder.settle();
     }
 }
 
 impl Alone {
-    /// Lets outputs send waiting records, by the clock of the packets.
+    /// Lets outputs send what has waited, by the clock of the packets.
     fn advance_outputs(&mut self) -> Result<(), FlowError> {
         let counters = self.meter.counters();
         let outputs = &mut self.outlets.outputs;
@@ -276,10 +276,10 @@ impl Alone {
     }
 }
 
-/// Requests large pages for the memory of a meter.
+/// Has the memory of a meter lie in large pages.
 pub(crate) fn prepare(meter: &Meter) {
     for addresses in meter.addresses() {
-        // If the kernel has none, small pages work too.
+        // Where the kernel has none, small ones do.
         let _ = memory::prefer_large_pages(addresses);
     }
 }
@@ -304,7 +304,7 @@ impl Visitor for ToFeeder<'_> {
     }
 }
 
-/// Returns a packet in the form of meters.
+/// A packet as meters take it.
 #[inline(always)]
 fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<'p> {
     const UNKNOWN: InputInterface = InputInterface {
@@ -321,7 +321,7 @@ fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<
     }
 }
 
-/// Returns nanoseconds since 1970. Times outside the range become its nearest end.
+/// Nanoseconds since 1970; what is before or too long after is at the nearest end.
 #[inline(always)]
 fn nanos(time: Timestamp) -> u64 {
     const PER_SECOND: u64 = 1_000_000_000;

@@ -1,14 +1,14 @@
-//! Several meters, each on a separate thread.
+//! Several meters, each with a thread of its own.
 //!
-//! Packets go in, on the caller's thread or on several. Each thread reads their headers and sorts them by
-//! hosts ([`Feeder`]). Batches of observations go to the meters' threads, and records from there to one
-//! thread with the outputs. So collectors see one exporter, whose sequence numbers have no gaps. All channels
-//! are bounded: if a thread is too slow, those before it wait. A live capture then loses packets in its ring,
-//! where they are counted.
+//! Data in: packets, on the caller's thread or on several, each of which reads their headers and sorts
+//! them by hosts ([`Feeder`]). Batches of what was read go to the meters' threads, records from those to
+//! one thread that has the outputs: so collectors see one exporter, whose sequence numbers have no gaps.
+//! All channels are bounded: where a thread can't follow, those before it wait, and a live capture
+//! loses packets in its ring, where they are counted.
 //!
-//! With several feeders, the packets of a flow may come from any of them. Sums do not depend on their order,
-//! but the direction of a flow and the times of a handshake do. For these, a meter first puts the packets of
-//! its feeders in order ([`Collator`]).
+//! With several feeders, the packets of a flow may come from any of them. Sums do not depend on their
+//! order; which direction was first and the times of a handshake do: there a meter puts what its feeders
+//! give it in order first ([`Collator`]).
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -24,49 +24,49 @@ use super::outlets::Outlets;
 use super::probe::prepare;
 use crate::setup::setup;
 
-/// The maximum number of each feeder's batches that wait for a meter, and the minimum for all together.
+/// Batches of each feeder that may wait for a meter, and at least so many of all.
 const BATCHES_OF_ONE: usize = 2;
 const BATCHES: usize = 8;
-/// The number of batches that may come back before a feeder takes them.
+/// Batches that a feeder may get back before it takes them.
 const SPARE_BATCHES: usize = 256;
-/// The number of record batches that may wait for the outputs, and the number of records in each.
+/// Batches of records that may wait for the outputs, and records of each.
 const RECORD_BATCHES: usize = 64;
 const RECORDS: usize = 256;
 
-/// The threads of the meters, and that of the outputs.
+/// The meters' threads, and that of the outputs.
 pub(crate) struct Threads {
-    /// The feeders that no other thread has.
+    /// Those that no other thread has.
     feeders: Vec<Feeder>,
-    /// The counters of each feeder.
+    /// What each feeder has counted.
     fed: Vec<Arc<Mutex<Counters>>>,
     lanes: Vec<Lane>,
     outputs: Writer,
-    /// The latest time that the outputs got.
+    /// The latest time that outputs were told.
     told_ns: u64,
     memory: usize,
 }
 
-/// A meter's thread, as the packet thread sees it.
+/// A meter's thread, as it is seen from that of the packets.
 struct Lane {
     meter: Worker,
     counters: Arc<Mutex<Counters>>,
 }
 
-/// The threads start with the first packets. Before that, the program may still give up privileges, which
-/// applies only to threads that do not exist yet.
+/// Threads begin with the first packets: before, the program may still have to give up privileges,
+/// which holds for threads that are not there yet.
 enum Worker {
     ToBegin(Box<Work>),
     Begun { thread: JoinHandle<()> },
     Ended,
 }
 
-/// The initial state of a meter's thread.
+/// What a meter's thread begins with.
 struct Work {
     meter: Meter,
     batches: Receiver<Sent>,
-    /// The channels on which each feeder gets its batches back.
+    /// Where batches of each feeder go back to.
     backs: Vec<SyncSender<Batch>>,
-    /// Puts the packets of several feeders in order, if the order matters.
+    /// What puts the packets of several feeders in order, where that matters.
     collator: Option<Collator>,
 }
 
@@ -76,17 +76,17 @@ enum Writer {
         orders: SyncSender<Order>,
         thread: JoinHandle<Done>,
     },
-    /// The final counters of the outputs.
+    /// What is left of the outputs: what they did.
     Ended(OutputReport),
 }
 
-/// An order to the outputs' thread.
+/// What the thread of the outputs is to do.
 enum Order {
     Records {
         lane: usize,
         records: Vec<FlowRecord>,
     },
-    /// The time has advanced.
+    /// Time has gone on to there.
     Advance {
         now_ns: u64,
         flows: u64,
@@ -102,7 +102,7 @@ struct Done {
 }
 
 impl Threads {
-    /// Returns this number of meters, which share the flows of the options, for this number of feeders.
+    /// So many meters, which have all flows of the options together, for so many feeders.
     pub(crate) fn new(
         options: &MeterOptions,
         meters: u16,
@@ -111,7 +111,7 @@ impl Threads {
     ) -> Result<Self, FlowError> {
         let share = MeterOptions {
             flows: options.flows.div_ceil(meters.into()),
-            // Packets are sampled before they reach a meter.
+            // Chosen before they come to a meter.
             sampling: None,
             ..options.clone()
         };
@@ -155,22 +155,22 @@ impl Threads {
         })
     }
 
-    /// Returns the feeders, for separate threads. They must be dropped before [`Threads::finish`].
+    /// The feeders, for threads of their own, which let go of them before [`Threads::finish`].
     pub(crate) fn take_feeders(&mut self) -> Vec<Feeder> {
         std::mem::take(&mut self.feeders)
     }
 
-    /// Returns the only feeder.
+    /// The only feeder.
     pub(crate) fn feeder(&mut self) -> Option<&mut Feeder> {
         self.feeders.first_mut()
     }
 
-    /// Returns the number of bytes that are reserved for flows.
+    /// Bytes of memory that are reserved for flows.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
 
-    /// Starts the threads, unless they are running.
+    /// Starts the threads, unless they run.
     pub(crate) fn start(&mut self) -> Result<(), FlowError> {
         let Writer::ToBegin(outlets) = &mut self.outputs else {
             return Ok(());
@@ -199,7 +199,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Lets the outputs send waiting records, once the only feeder has given its packets to the meters.
+    /// Has the outputs send what has waited, once the only feeder has given its packets to the meters.
     pub(crate) fn settle_if_due(&mut self) {
         if let Some(feeder) = self.feeder()
             && feeder.settle_if_due()
@@ -209,7 +209,7 @@ impl Threads {
         }
     }
 
-    /// Advances the time when no packets come.
+    /// Lets time go on where no packets come.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         if let Some(feeder) = self.feeder() {
             feeder.advance(now_ns);
@@ -217,13 +217,13 @@ impl Threads {
         self.advance_outputs(now_ns);
     }
 
-    /// Lets the outputs send the records that have waited until this time.
+    /// Has outputs send what has waited until then.
     pub(crate) fn advance_outputs(&mut self, now_ns: u64) {
         let order = self.advance_order(now_ns);
         self.order(order);
     }
 
-    /// The same, if it can be repeated: it is skipped while the outputs are too busy to take it.
+    /// The same where it can be told again: not while outputs have too much to do to be told.
     pub(crate) fn try_advance_outputs(&mut self, now_ns: u64) {
         let order = self.advance_order(now_ns);
         if let Writer::Begun { orders, .. } = &self.outputs {
@@ -241,19 +241,19 @@ impl Threads {
         }
     }
 
-    /// Lets the outputs print the tables.
+    /// Has the tables printed.
     pub(crate) fn print_tables(&self) {
         self.order(Order::PrintTables);
     }
 
-    /// If nobody takes an order, the outputs have failed; the result of [`Threads::finish`] has the reason.
+    /// An order that nobody takes any more has failed; what [`Threads::finish`] returns says why.
     fn order(&self, order: Order) {
         if let Writer::Begun { orders, .. } = &self.outputs {
             let _ = orders.send(order);
         }
     }
 
-    /// Returns the counters of all threads.
+    /// What all threads have counted.
     pub(crate) fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         let lanes = self.lanes.iter().map(|lane| &lane.counters);
@@ -263,7 +263,7 @@ impl Threads {
         sum
     }
 
-    /// Returns the number of packets from each feeder.
+    /// The packets that came from each feeder.
     pub(crate) fn readers(&self) -> Vec<u64> {
         let packets = |fed: &Arc<Mutex<Counters>>| {
             let counters = fed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +272,7 @@ impl Threads {
         self.fed.iter().map(packets).collect()
     }
 
-    /// Returns the counters of the outputs so far.
+    /// What the outputs did so far.
     pub(crate) fn report(&self) -> OutputReport {
         if let Writer::Ended(report) = &self.outputs {
             return report.clone();
@@ -282,12 +282,12 @@ impl Threads {
         answered.recv().unwrap_or_default()
     }
 
-    /// Returns whether the outputs have failed, so that the run should end.
+    /// Whether the outputs have failed, so that there is no sense in going on.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(&self.outputs, Writer::Begun { thread, .. } if thread.is_finished())
     }
 
-    /// Ends all flows and the threads, and prints the last tables.
+    /// Ends all flows, and the threads; prints the last tables.
     pub(crate) fn finish(&mut self) -> Result<(), FlowError> {
         self.start()?;
         let mut now_ns = 0;
@@ -336,7 +336,7 @@ impl Lane {
 }
 
 impl Work {
-    /// Runs a meter's thread, until no feeder is left.
+    /// The life of a meter's thread: until no feeder is left.
     fn run(mut self, carrier: &mut Carrier, counters: &Mutex<Counters>) {
         let publish = |meter: &Meter| {
             *counters.lock().unwrap_or_else(PoisonError::into_inner) = meter.counters();
@@ -363,7 +363,7 @@ impl Work {
         } = self;
         let back = |reader: usize, batch: Batch| {
             if let Some(back) = backs.get(reader) {
-                // Without room, the batch is dropped.
+                // Without room it is one too many.
                 let _ = back.try_send(batch);
             }
         };
@@ -401,7 +401,7 @@ impl Carrier {
         let empty = empty.unwrap_or_else(|_| Vec::with_capacity(RECORDS));
         let records = std::mem::replace(&mut self.records, empty);
         let lane = self.lane;
-        // If nobody takes them, the outputs have failed.
+        // Where nobody takes them, the outputs have failed.
         let _ = self.orders.send(Order::Records { lane, records });
     }
 }
@@ -415,7 +415,7 @@ impl FlowSink for Carrier {
     }
 }
 
-/// Runs the outputs' thread, until nobody gives orders or an output has failed.
+/// The life of the thread of the outputs: until nobody gives orders any more, or one has failed.
 fn write(
     mut outlets: Outlets,
     orders: &Receiver<Order>,

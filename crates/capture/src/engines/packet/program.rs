@@ -1,4 +1,5 @@
-//! The program that the kernel runs on each packet: the rules of the capture, then the filter.
+//! The program that the kernel runs on each packet: what every capture leaves out, then the
+//! filter.
 
 use ringtap_sys::packet::Instruction;
 
@@ -28,7 +29,7 @@ const OUTGOING: u32 = 4;
 /// Loopback has this index in every network namespace (`LOOPBACK_IFINDEX`).
 const LOOPBACK_INDEX: u32 = 1;
 
-/// Returns whether the socket supports leaving out sent packets.
+/// Whether the socket can be told to leave out what the host sends.
 pub(super) fn can_ignore_outgoing(scope: Scope, direction: Direction) -> bool {
     match direction {
         Direction::In => true,
@@ -42,8 +43,8 @@ pub(super) fn accept(snaplen: u32) -> Vec<Instruction> {
     vec![instruction(RETURN, snaplen)]
 }
 
-/// Returns a program that is studied only up to a stage: it is called, or runs to its end, and accepts
-/// nothing.
+/// What is left of a program of which only so much is studied: it is called, or runs to its end, and
+/// accepts nothing.
 pub(super) fn cut_short(program: Vec<Instruction>, study: Option<Stage>) -> Vec<Instruction> {
     match study {
         None | Some(Stage::Copy) => program,
@@ -58,8 +59,8 @@ pub(super) fn cut_short(program: Vec<Instruction>, study: Option<Stage>) -> Vec<
     }
 }
 
-/// Returns `filter` after the rules of the options. Packets on loopback are captured once: as they come in,
-/// or as they go out if only that direction is requested.
+/// `filter`, after the rules that the options ask for. Loopback's packets are taken once: as they
+/// come in, or as they go out where only that direction is wanted.
 pub(super) fn with_rules(
     scope: Scope,
     options: &CaptureOptions,
@@ -149,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs the program as the kernel would, for a packet of that type on that interface.
+    /// Runs the program as the kernel would, over a packet of that type on that interface.
     fn run(program: &[Instruction], packet_type: u32, ifindex: u32, random: u32) -> u32 {
         let insns = program.iter().map(|i| Insn {
             code: i.code,

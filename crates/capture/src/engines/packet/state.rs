@@ -1,4 +1,4 @@
-//! The state of the interface while the capture runs.
+//! What becomes of the interface while the capture runs.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use ringtap_sys::packet::Ring;
 
 use crate::{Error, Result};
 
-/// The time beyond the ring's timeout for delivering packets from before the interface went down, and for a
-/// removal that follows it.
+/// Beyond the ring's time-out: how long packets that were captured before the interface went may
+/// take to be handed over, and how long a removal may take after the interface went down.
 const GRACE: Duration = Duration::from_millis(50);
-/// How often an interface that is down is checked, since its removal raises no event.
+/// How often an interface that is down is looked at, for its removal raises no event.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// `ENETDOWN` in the kernel's numbering.
 const NETWORK_DOWN: i32 = 100;
@@ -19,19 +19,19 @@ const NETWORK_DOWN: i32 = 100;
 pub(super) enum State {
     /// It is up.
     Up,
-    /// It went down. The ring may still hold packets, and the interface may turn out to be removed.
+    /// It went down; the ring may still hold packets, and it may yet turn out to be gone.
     Failing {
-        /// When that is decided.
+        /// When that is settled.
         until: Instant,
     },
-    /// It is down, and this was reported. It may come up again.
+    /// It is down, which was reported. It may come up again.
     Down,
-    /// It was removed.
+    /// It is gone.
     Gone,
 }
 
 impl State {
-    /// Call it when waiting for the ring returned an error.
+    /// To be called when waiting for the ring reported an error.
     pub(super) fn failed(&mut self, ring: &Ring, retire_timeout: Duration) -> Result<()> {
         if ring.take_error()? == Some(NETWORK_DOWN) && *self != Self::Gone {
             *self = Self::Failing {
@@ -41,7 +41,7 @@ impl State {
         Ok(())
     }
 
-    /// Call it when packets arrived.
+    /// To be called when packets arrived.
     #[inline]
     pub(super) fn delivered(&mut self) {
         if *self == Self::Down {
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// Returns how long a wait may last.
+    /// How long a wait may last.
     pub(super) fn bound(self, timeout: Duration) -> Duration {
         match self {
             Self::Up => timeout,
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Reports what is decided by now. Call it when a wait ended without packets.
+    /// To be called when a wait ended without packets: reports what is settled by now.
     pub(super) fn settle(&mut self, ring: &Ring) -> Result<()> {
         let device = || ring.device().to_owned();
         match *self {

@@ -1,24 +1,27 @@
-//! Engines `tcx` and `xdp`: the tap, a program of ringtap in the kernel that puts packets into mapped rings.
+//! Engines `tcx` and `xdp`: the tap, a program of ringtap's own in the kernel that leaves packets in
+//! mapped rings.
 //!
-//! The program filters, samples, stamps and copies in the kernel, at a hook of the interface. A reader
-//! returns records in place. The tap needs `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.12 (at
-//! XDP 5.18).
+//! What it is: filter, sampling, stamping and copying in the kernel, at a hook of the interface; a
+//! reader that hands records out where they lie. What it is not: it needs `CAP_BPF`,
+//! `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.12 (at XDP 5.18).
 //!
-//! A device, options and a filter go in. Blocks of records come out, each record a pcapng enhanced packet
-//! block, so that a capture file can store whole blocks unchanged.
+//! Data in: a device, options, a filter. Data out: blocks of records, each a pcapng enhanced packet
+//! block, so that a capture file takes a whole block as it is.
 //!
 //! # When packets are handed over
 //!
-//! A delivery happens when the rings together hold [`CaptureOptions::min_to_copy`] bytes of records, or at
-//! the timeout; immediately in immediate mode. If a reader finds enough records, it makes no system call.
-//! Otherwise it naps while packets come fast, so that the program need not ring. If they come slowly, it
-//! requests the doorbell and sleeps ([`ringtap_sys::tap`] argues that no wake-up is lost).
+//! When [`CaptureOptions::min_to_copy`] bytes of records are there, over all rings together, or at
+//! the time-out; in immediate mode at once. A reader that finds enough when it comes back makes no
+//! system call. Else it naps while packets come fast, so that the program never has to ring; where
+//! they do not, it asks for the doorbell and sleeps ([`ringtap_sys::tap`] argues that no wake-up is
+//! lost).
 //!
 //! # No stray packets
 //!
-//! Rings are set up before the program is attached. A filter is replaced together with its program, in one
-//! step. After an RCU grace period the rings' heads mark the end of the old filter's packets, which then pass
-//! through the new filter here. New rings come with new programs; the old ones are read to their end first.
+//! Rings are in place before the program is attached. A filter is replaced together with its program,
+//! in one step; after an RCU grace period the rings' heads mark where packets of the old filter end,
+//! and those are run through the new one here. New rings come with new programs; the old ones are
+//! read to their end before.
 
 mod any;
 mod chain;
@@ -66,10 +69,10 @@ pub(crate) use reader::TapRecords;
 use shared::Share;
 use wait::{State, WaitHistory, Waited};
 
-/// A descriptor that becomes readable for several reasons.
+/// A descriptor that is readable for several reasons.
 struct Polled {
     group: PollGroup,
-    /// Makes it readable for packets that do not ring the doorbell.
+    /// Makes it so for packets for which the doorbell does not ring any more.
     more: Waker,
 }
 
@@ -80,7 +83,7 @@ impl Polled {
         Ok(Self { group, more })
     }
 
-    /// Returns whether there are packets that do not ring the doorbell.
+    /// Whether there are packets for which the doorbell does not ring.
     fn has_more(&self, has_more: bool) {
         match (has_more, self.more.is_pending()) {
             (true, false) => self.more.wake(),
@@ -95,7 +98,7 @@ impl Polled {
 /// A capture by this engine.
 struct TapSource {
     engine: &'static str,
-    /// Why this engine was chosen, if the device names none.
+    /// Why this engine was chosen, where the device names none.
     choice: Option<String>,
     device: String,
     bound: Bound,
@@ -106,52 +109,52 @@ struct TapSource {
     clock: Clock,
     kernel_clock: KernelClock,
     attached: Attached,
-    /// The programs before its own, if they are watched.
+    /// What stands before the programs, where that is watched.
     chain: ChainWatch,
-    /// The program that ends the stamps of polls, if each poll has one stamp.
+    /// What ends the stamps of polls, where they have one each.
     polls: Option<Polls>,
     waker: Waker,
     options: CaptureOptions,
-    /// The number of bytes for the largest packet.
+    /// Bytes that the largest packet needs.
     room: u32,
     interfaces: Vec<Interface>,
-    /// The number of interfaces that the user of the source knows.
+    /// How many of the interfaces the user of the source was told of.
     announced: usize,
-    /// The state of a capture on all interfaces.
+    /// What it takes to capture on all interfaces.
     any: Option<Any>,
     table: InterfaceTable,
     /// The filter, and where it runs.
     plan: FilterPlan,
     history: WaitHistory,
-    /// The readers that read the rings instead of this source.
+    /// Those that read the rings in the place of this source.
     shares: Vec<Share>,
     netlink: Netlink,
     watch: LinkWatch,
-    /// Whether an interface has changed and was not examined yet.
+    /// Whether an interface has changed that was not looked at since.
     changed: bool,
-    /// The descriptors behind [`Polling::fd`]: the doorbell, and changes of interfaces and clock.
+    /// What somebody waits for by [`Polling::fd`]: the doorbell, and changes of interfaces and clock.
     polled: Option<Polled>,
     state: State,
-    /// When a reader that does not sleep last checked the interfaces for changes.
+    /// When a reader that does not sleep asked whether interfaces have changed.
     looked: Instant,
     losses: Option<InterfaceLosses>,
-    /// Whether received packets reach the program. `None` if they are not captured.
+    /// Whether received packets reach the program; nothing where they are not captured.
     sight: Option<Sight>,
-    /// Other captures that take packets before this one.
+    /// Other captures that take packets away before this one.
     thieves: Option<Thieves>,
-    /// The captures from which this one takes packets. They are notified when its programs are gone.
+    /// Those that this one takes packets away from; told until its own programs are gone.
     _announced: Announced,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
-    /// The network namespace of the interface, if there is only one.
+    /// The network namespace of the interface, where there is one interface.
     home: Option<Namespace>,
-    /// Makes the adapter stamp packets, if its stamps are requested.
+    /// What has the adapter stamp packets, where its stamps are wanted.
     receive_stamps: Option<ReceiveStamps>,
     notes: Vec<Note>,
 }
 
 impl TapSource {
-    /// Keeps stamps on the wall clock after it was set.
+    /// Keeps stamps on the wall clock, after it was set.
     fn follow_clock(&self) -> Result<()> {
         if self.clock.take_change()? {
             open::set_clock(&self.control, &self.clock, self.kernel_clock);
@@ -159,8 +162,8 @@ impl TapSource {
         Ok(())
     }
 
-    /// Requests the doorbell for the next packet, if somebody polls for it. Returns whether one has come in
-    /// the meantime. The descriptor is then readable, else not.
+    /// Has the doorbell rung for the next packet, where somebody polls for it; whether one has come
+    /// until then. The descriptor is then readable, else it is not.
     fn comes_while_armed(&self) -> bool {
         let Some(polled) = &self.polled else {
             return false;
@@ -186,7 +189,7 @@ impl TapSource {
         }
     }
 
-    /// Returns an interface that the user does not know yet.
+    /// An interface that its user was not told of yet.
     #[inline]
     fn next_interface(&mut self) -> Option<Item<'static>> {
         if self.announced == self.interfaces.len() {
@@ -196,12 +199,12 @@ impl TapSource {
         u32::try_from(self.announced - 1).ok().map(Item::Interface)
     }
 
-    /// Returns the number of bytes at which packets are delivered.
+    /// Bytes that are worth a delivery.
     fn wanted(&self) -> u64 {
         if self.options.immediate {
             1
         } else {
-            // At most half a ring, so that it does not become full before.
+            // Half a ring at most, lest it become full before.
             let most = self.reader.current().geometry().size() / 2;
             u64::from(self.options.min_to_copy).clamp(1, most)
         }
@@ -216,12 +219,12 @@ impl TapSource {
             _ => FilterPlan::new(filter, options),
         };
         if let Some(any) = &self.any {
-            // Removed interfaces stay in the capture: their packets may wait in the rings.
+            // Interfaces that are gone stay the capture's: their packets may wait in the rings.
             for (interface, &index) in self.interfaces.iter().zip(any.indices()) {
                 plan.add(interface.link_type, index)?;
             }
             for loaded in &any.loaded {
-                // The filter does not support later interfaces: they will not be covered.
+                // A filter that is none for interfaces that may come: they will not be covered.
                 let _ = plan.prepare(loaded.form.link_type);
             }
         }
@@ -243,7 +246,7 @@ impl TapSource {
         }
     }
 
-    /// Replaces the running programs with programs for the present rings.
+    /// Has programs made for the present rings take the place of those that run.
     fn replace_programs(
         &mut self,
         plan: &FilterPlan,
@@ -260,7 +263,7 @@ impl TapSource {
             geometry,
             maps,
         };
-        // It exists before the programs that need it, and until they are gone.
+        // It is there before the programs that need it, and stays until they are gone.
         let polls = match (&self.polls, self.attached.hooks.first()) {
             (Some(_), Some(hook)) => Polls::watch(&self.kernel, hook.device(), &maps),
             _ => None,
@@ -296,7 +299,7 @@ impl TapSource {
         if let Some(any) = &mut self.any {
             any.loaded = loaded;
         }
-        // If the kernel fails, its programs run for some microseconds more; that is waited for.
+        // A kernel that refuses has its programs run for microseconds more; that is waited for.
         if wait_for_all_cpus().is_err() {
             std::thread::sleep(wait::GRACE_WITHOUT_BARRIER);
         }
@@ -381,7 +384,7 @@ impl Source for TapSource {
         if !self.reader.is_delivering() {
             self.reader.leave_old_rings();
             let is_empty = !self.reader.has_old_rings() && self.reader.available() == 0;
-            // The cause of the readable descriptor must be handled, or it would stay readable.
+            // What makes the descriptor readable is to be looked at, lest it stay so.
             let looks = if is_empty && self.polled.is_some() {
                 Duration::ZERO
             } else {
@@ -400,7 +403,7 @@ impl Source for TapSource {
             }
             self.begin_delivery();
             if !self.reader.is_delivering() {
-                // Old rings that are still being written: something will come soon.
+                // Old rings that are written still: there will be something at once.
                 self.comes_while_armed();
                 return Ok(Next::TimedOut);
             }
@@ -466,8 +469,8 @@ impl Source for TapSource {
 }
 
 impl Polling for TapSource {
-    /// The doorbell and the rest. It rings for the first packet that comes after [`Source::try_next`] had
-    /// none.
+    /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
+    /// [`Source::try_next`] had none.
     fn fd(&mut self) -> Result<RawFd> {
         let polled = match self.polled.take() {
             Some(polled) => polled,

@@ -1,4 +1,4 @@
-//! The input of programs: the form of records, the device, the options.
+//! What programs are made of: the form of records, the device, the options.
 
 use ringtap_sys::bpf::{self, Kernel, ProgramKind};
 use ringtap_sys::netns::Namespace;
@@ -12,12 +12,12 @@ use crate::filter::at_hook;
 use crate::hook::{HookDevice, HookPoint, StampReader, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 
-/// The form of an interface's records.
+/// What records of an interface are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
-    /// The link type of the interface's packets.
+    /// What the interface's packets begin with.
     pub(super) link_type: LinkType,
-    /// The link type that replaces it.
+    /// What they get instead.
     pub(super) cooked: Option<Cooked>,
 }
 
@@ -31,14 +31,14 @@ impl Form {
     }
 }
 
-/// The properties of the device that programs depend on.
+/// The device, as far as programs depend on it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// The kernel's number of it; 0 for all interfaces.
     pub(super) index: u32,
-    /// Restores VLAN tags at XDP.
+    /// What puts VLAN tags back at XDP.
     pub(super) tags: Option<TagRestorer>,
-    /// Reads the adapter's stamps, if they are requested.
+    /// What tells the adapter's stamps, where those are wanted.
     pub(super) stamps: Option<StampReader>,
     /// Whether it is loopback.
     pub(super) loopback: bool,
@@ -63,11 +63,11 @@ impl Bound {
     }
 }
 
-/// The input of programs.
+/// What programs are made of.
 pub(super) struct Programs<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) device: Bound,
-    /// The network namespace of the device, if it is stored.
+    /// The network namespace of the device, where it is remembered.
     pub(super) home: Option<&'a Namespace>,
     pub(super) plan: &'a FilterPlan,
     pub(super) options: &'a CaptureOptions,
@@ -89,7 +89,7 @@ impl Programs<'_> {
         let mut tap = Tap {
             place,
             filter: filter.as_ref(),
-            // A filter in user space may read bytes beyond the snaplen.
+            // A filter that runs here may look at what is not kept.
             snaplen: if everything {
                 MAX_SNAPLEN
             } else {
@@ -111,7 +111,7 @@ impl Programs<'_> {
             stage: self.options.study.unwrap_or(Stage::Copy),
         };
         self.load_tap(&tap).or_else(|error| {
-            // A kernel that finds the program too long gets one that knows only its own processor's ring.
+            // A kernel that finds the program too long gets one that knows its own processor's ring only.
             if !tap.borrows() {
                 return Err(error);
             }

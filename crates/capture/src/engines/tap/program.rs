@@ -1,10 +1,11 @@
 //! The program that runs in the kernel for each packet: filter, sample, stamp, copy, publish.
 //!
-//! It implements the producer's side of the protocol in [`ringtap_sys::tap`]. Every record is a complete
-//! pcapng enhanced packet block (draft-ietf-opsawg-pcapng, section 4.3) in the machine's byte order.
+//! It keeps the producer's side of the protocol that [`ringtap_sys::tap`] describes. Every record
+//! is a complete pcapng enhanced packet block (draft-ietf-opsawg-pcapng, section 4.3) in the
+//! machine's byte order.
 //!
-//! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that must survive a call
-//! are on the stack, below the filter's part.
+//! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that live longer
+//! than a call stand on the stack below the filter's part.
 
 mod adapter;
 mod borrow;
@@ -26,7 +27,7 @@ use crate::hook::{HookPoint, StampReader, TagRestorer};
 use crate::options::{SampleMode, Stage};
 use crate::source::ProgramPart;
 
-/// The maps of the program, by their fds.
+/// The maps that the program works with, by their fds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maps {
     /// Per-CPU state, see [`state`].
@@ -34,7 +35,8 @@ pub(super) struct Maps {
     pub(super) rings: Rings,
     pub(super) control: i32,
     pub(super) doorbell: i32,
-    /// The numbers of interfaces in records, by the kernel's number. With one interface there is no map.
+    /// What interfaces are called in records, by the kernel's number of them; with one interface
+    /// there is none.
     pub(super) interfaces: Option<i32>,
     /// How many numbers there are for processors with a ring.
     pub(super) processors: u32,
@@ -50,8 +52,8 @@ pub(super) enum Rings {
 }
 
 impl Rings {
-    /// Puts the address of the ring of the processor in slot KEY into R0; goes to `none` if there is none. R1
-    /// to R5 are lost, and the slot may be.
+    /// The address of the ring of the processor whose number is in the slot KEY to R0; goes to `none` where
+    /// there is none. R1 to R5 are lost, and the slot may be.
     fn look_up(self, none: Label, asm: &mut Assembler) {
         let (Self::Values(fd) | Self::Maps(fd)) = self;
         asm.push(Insn::LoadMap { dst: Reg::R1, fd });
@@ -66,7 +68,7 @@ impl Rings {
     }
 }
 
-/// How packets of all interfaces get one form: the header LINUX_SLL2 instead of their own.
+/// How packets of all interfaces get one form: the header LINUX_SLL2 in the place of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cooked {
     /// Bytes of the interface's own header: 14 or none.
@@ -75,23 +77,23 @@ pub(super) struct Cooked {
     pub(super) hardware_type: u16,
 }
 
-/// The settings of a program.
+/// What a program is to do.
 #[derive(Clone, Debug)]
 pub(super) struct Tap<'a> {
-    /// The hook. At XDP, packets in several buffers are captured completely.
+    /// Where the program runs. At XDP, packets of several buffers are taken whole.
     pub(super) place: HookPoint,
     pub(super) filter: Option<&'a Program>,
-    /// The snapshot length.
+    /// The most that is to be kept of a packet.
     pub(super) snaplen: u32,
-    /// The maximum length that the ring's slack holds.
+    /// The most that the ring's slack holds.
     pub(super) room: u32,
     pub(super) sample: Option<(u32, SampleMode)>,
     pub(super) clock: KernelClock,
-    /// Reads the adapter's stamps, if they are requested; the clock is then for packets without.
+    /// What tells the adapter's stamps, where those are wanted; the clock then is for packets without.
     pub(super) stamps: Option<StampReader>,
-    /// Restores VLAN tags at XDP.
+    /// What puts VLAN tags back at XDP.
     pub(super) tags: Option<TagRestorer>,
-    /// The form of packets, if not their own; at tcx only.
+    /// The form that packets get, if not their own; at tcx only.
     pub(super) cooked: Option<Cooked>,
     /// Whether the packet ends here.
     pub(super) steal: bool,
@@ -99,11 +101,11 @@ pub(super) struct Tap<'a> {
     pub(super) maps: Maps,
     /// Whether a processor whose ring is full writes to other processors' rings.
     pub(super) borrow: bool,
-    /// The last step for each packet.
+    /// How far it goes with each packet.
     pub(super) stage: Stage,
 }
 
-/// The reason why there is no program.
+/// Why there is no program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EmitError {
     #[error(transparent)]
@@ -114,7 +116,7 @@ pub(super) enum EmitError {
 
 pub(super) use poll::code_at_end_of_poll;
 
-/// Returns the bytes of a record for `caplen` bytes of a packet, with all possible options.
+/// Bytes of a record for `caplen` bytes of a packet, with all options that it may have.
 pub(super) const fn largest_record(caplen: u32) -> u32 {
     caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
 }
@@ -129,7 +131,7 @@ pub(super) mod state {
     pub(super) const HEAD: i16 = 0;
     /// Packets lost since the last record.
     pub(super) const PENDING: i16 = 8;
-    /// Packets to skip before the next one that is kept.
+    /// Packets to be left out before the next that is kept.
     pub(super) const SAMPLE: i16 = 16;
     /// Records so far.
     pub(super) const COUNT: i16 = 24;
@@ -139,13 +141,13 @@ pub(super) mod state {
     pub(super) const STAMP: i16 = 40;
     pub(super) const TICK: i16 = 48;
     pub(super) const POLL: i16 = 56;
-    /// The processor whose ring is tried first for room.
+    /// The processor at whose ring the search for room begins.
     pub(super) const LENDER: i16 = 64;
-    /// The bytes of each part, a power of two: no two processors write to one cache line or its neighbour,
-    /// which processors fetch together.
+    /// Bytes of each part, a power of two: no two processors write to one cache line, nor to its neighbour,
+    /// which processors fetch beside it.
     pub(super) const EACH: u32 = 256;
 
-    /// Returns all bytes for this number of processors.
+    /// Bytes of it all for so many numbers of processors.
     pub(in super::super) fn bytes(processors: u32) -> u32 {
         (processors + 1) * EACH
     }
@@ -162,7 +164,7 @@ mod slot {
     pub(super) const PADDED: i16 = -STACK_BYTES - 48;
     pub(super) const TOTAL: i16 = -STACK_BYTES - 56;
     pub(super) const HEAD: i16 = -STACK_BYTES - 64;
-    /// The VLAN tag that is restored: two slots.
+    /// Where the VLAN tag is kept that is put back: two slots.
     pub(super) const TAG: i16 = -STACK_BYTES - 80;
 }
 
@@ -185,30 +187,30 @@ mod xdp {
     pub(super) const DATA_END: i16 = 4;
 }
 
-/// The maximum that `bpf_xdp_load_bytes` copies.
+/// The most that `bpf_xdp_load_bytes` copies.
 const XDP_COPY_MAX: u32 = 0xffff;
 /// `BPF_RB_FORCE_WAKEUP`.
 const FORCE_WAKEUP: i32 = 2;
 /// Bytes put into the doorbell's buffer for one ring.
 const RING_BYTES: i32 = 8;
 
-/// The labels at which the program continues after its outcomes.
+/// Where the program goes on from its several outcomes.
 #[derive(Clone, Copy)]
 struct Ends {
     sampled: Label,
     /// This ring has no room.
     full: Label,
-    /// No ring that was tried has room.
+    /// None that was asked has.
     nowhere: Label,
     unreadable: Label,
-    /// Another program works on the ring; and where to continue once it is taken.
+    /// Another program works on the ring; and where to go on once it is taken.
     held: Label,
     taken: Label,
     contended: Label,
     no_ring: Label,
-    /// The packet matches, whatever happened to its record.
+    /// The packet belongs to the tap, whatever became of its record.
     done: Label,
-    /// The packet does not match.
+    /// The packet is none of the tap's.
     pass: Label,
 }
 
@@ -262,7 +264,7 @@ impl Tap<'_> {
         Ok(asm.finish_marked()?)
     }
 
-    /// Returns the program of a measurement, which ends before it captures anything.
+    /// The program of a measurement, which ends before it captures anything.
     fn stop_early(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
         if self.stage >= Stage::Filter {
             self.filter(asm, ends)?;
@@ -279,8 +281,8 @@ impl Tap<'_> {
         Ok(())
     }
 
-    /// Leaves a sign that received packets reach the program. Usually the sign is already set since the
-    /// reader's last look, so this is only a load from a cache line that also has the clock's offset.
+    /// Leaves a sign that received packets come to the program. Mostly there is one since the reader looked
+    /// last, so that this is a load of a line that the clock's offset is in, too.
     fn note_received(&self, asm: &mut Assembler) {
         if !self.place.is_ingress() {
             return;
@@ -302,12 +304,12 @@ impl Tap<'_> {
         }
     }
 
-    /// Returns the code that restores VLAN tags here.
+    /// What puts VLAN tags back here.
     fn tags(&self) -> Option<TagRestorer> {
         self.tags.filter(|_| self.place.is_xdp())
     }
 
-    /// Puts the number of bytes to keep into slot LIMIT.
+    /// Leaves the bytes to keep in the slot LIMIT.
     fn filter(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
         asm.mark(ProgramPart::Filter.name());
         if let Some(filter) = self.filter {
@@ -352,8 +354,8 @@ impl Tap<'_> {
         }
     }
 
-    /// Puts the address of a processor's state into `dst`. `number` holds the processor's number, and is
-    /// lost. Goes to `none` if there is no state.
+    /// The address of a processor's state to `dst`, `number` holding its number, which is lost. Goes to `none`
+    /// where there is none for it.
     fn load_state(&self, dst: Reg, number: Reg, none: Label, asm: &mut Assembler) {
         let processors = self.maps.processors.cast_signed();
         asm.mov32(number, number);
@@ -412,7 +414,7 @@ impl Tap<'_> {
         asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R0);
     }
 
-    /// Puts the wall clock into R0.
+    /// The wall clock to R0.
     fn read_clock(&self, helper: Helper, asm: &mut Assembler) {
         asm.call(helper);
         self.load_control(Reg::R1, asm);
@@ -429,7 +431,7 @@ impl Tap<'_> {
         });
     }
 
-    /// Computes length and captured length, and whether the ring has room; puts the record's address into R9.
+    /// Length, captured length, and whether the ring has room; the record's address to R9.
     fn measure(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
         if self.place.is_xdp() {
@@ -454,8 +456,8 @@ impl Tap<'_> {
         asm.mov64(Reg::R1, Reg::R0);
         asm.place(kept);
         self.clamp(asm);
-        // Helpers copy at least one byte. Verifiers before Linux 6.8 learn that from a comparison by order,
-        // not from a test for zero.
+        // Helpers copy one byte at least. Verifiers before Linux 6.8 learn that from an order, not from a
+        // test for zero.
         asm.jump_if(Cond::Lt, Width::W64, Reg::R1, 1, ends.unreadable);
         asm.store(Size::Dw, Reg::R10, slot::CAPLEN, Reg::R1);
         asm.add64(Reg::R1, 3);
@@ -464,7 +466,7 @@ impl Tap<'_> {
         self.fit(asm, ends);
     }
 
-    /// Finds room for a record whose padded length is in R1; puts the record's address into R9.
+    /// Finds room for a record whose data have the padded length in R1; the record's address to R9.
     fn fit(&self, asm: &mut Assembler, ends: Ends) {
         let lossless = asm.label();
         asm.add64(Reg::R1, record::FIXED.cast_signed());
@@ -476,7 +478,7 @@ impl Tap<'_> {
         self.make_room(asm, ends.full);
     }
 
-    /// Limits R1, the captured length, to what can be copied and what the ring was made for.
+    /// Keeps R1, the captured length, within what can be copied and what the ring was made for.
     fn clamp(&self, asm: &mut Assembler) {
         let most = if self.place.is_xdp() {
             self.room.min(XDP_COPY_MAX)
@@ -491,8 +493,8 @@ impl Tap<'_> {
         asm.place(fits);
     }
 
-    /// Puts the address of a record into R9 and the head after it into slot HEAD, if the ring has room;
-    /// else goes to `full`. R1 holds its length; R0 and R2 are unchanged.
+    /// The address of a record to R9, and the head behind it to the slot HEAD, where the ring has room for the
+    /// record; else goes to `full`. R1 holds its length; R0 and R2 are left as they are.
     fn make_room(&self, asm: &mut Assembler, full: Label) {
         let size = self.geometry.size();
         asm.load(Size::Dw, Reg::R3, Reg::R7, state::HEAD);
@@ -553,7 +555,7 @@ impl Tap<'_> {
     }
 
     fn ring_the_bell(&self, asm: &mut Assembler, ends: Ends) {
-        // This still belongs to publishing: the cost of its exchange shows a few instructions later.
+        // Still part of publishing: what waited for its exchange is seen a few instructions behind it.
         self.load_control(Reg::R1, asm);
         asm.load(Size::Dw, Reg::R2, Reg::R1, offset(layout::WAITING));
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, ends.done);
@@ -578,11 +580,11 @@ impl Tap<'_> {
         asm.jump(ends.done);
     }
 
-    /// Counts packets that did not become a record, and decides on the packet.
+    /// Counts what did not become a record, and decides on the packet.
     fn finish(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
         self.count_losses(asm, ends);
-        // The verifier rejects unreachable code.
+        // The verifier refuses code that nothing leads to.
         if self.sample.is_some_and(|(one_in, _)| one_in > 1) {
             asm.place(ends.sampled);
             add(Reg::R8, offset(layout::SAMPLED), 1, asm);
@@ -617,7 +619,7 @@ impl Tap<'_> {
         asm.exit();
     }
 
-    /// Counts a record without room, or whose bytes could not be read.
+    /// Counts a record that there was no room for, or whose bytes could not be read.
     fn count_losses(&self, asm: &mut Assembler, ends: Ends) {
         let lost = asm.label();
         asm.place(ends.nowhere);
@@ -631,15 +633,15 @@ impl Tap<'_> {
         asm.jump(ends.done);
     }
 
-    /// Releases the ring. The exchange of `published` before orders it after the record. A ring that is taken
-    /// for a poll is released at the poll's end.
+    /// Gives the ring back. The exchange of `published` before it orders it after the record. A ring
+    /// that is taken for a poll is given back at the poll's end.
     fn release(&self, asm: &mut Assembler) {
         if !self.stamps_by_poll() {
             asm.store_imm(Size::Dw, Reg::R8, offset(layout::BUSY), 0);
         }
     }
 
-    /// Releases the ring if nothing orders it after earlier counts.
+    /// Gives the ring back where nothing orders what was counted before it.
     fn give_back(&self, asm: &mut Assembler) {
         if !self.stamps_by_poll() {
             give_back(Reg::R8, asm);
@@ -647,10 +649,10 @@ impl Tap<'_> {
     }
 }
 
-/// Returns whether processors see a store only after the earlier ones.
+/// Whether processors see a store only after those before it.
 const STORES_ARE_ORDERED: bool = cfg!(any(target_arch = "x86_64", target_arch = "s390x"));
 
-/// Stores 0 to `busy` of the ring at `ring`, after all earlier stores; R1 is lost.
+/// Stores 0 to `busy` of the ring at `ring`, after all that was stored before; R1 is lost.
 fn give_back(ring: Reg, asm: &mut Assembler) {
     let busy = offset(layout::BUSY);
     if STORES_ARE_ORDERED {

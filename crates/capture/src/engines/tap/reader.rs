@@ -1,4 +1,4 @@
-//! Reads the rings: chooses the next records, and their ring.
+//! Reading the rings: what is handed out next, and from where.
 
 use std::hint;
 use std::time::{Duration, Instant};
@@ -12,31 +12,31 @@ use super::rings::{RingSet, sum};
 use crate::Block;
 use crate::filter::FilterTable;
 
-/// How long an order in time waits for a running program. If one is delayed for longer (its virtual processor
-/// sleeps), its record is delivered late.
+/// How long an order in time may wait for a program that is at work: one that is held up for longer
+/// (its virtual processor sleeps) has its record handed out late.
 pub(super) const LATENESS: Duration = Duration::from_millis(1);
-/// The number of looks at a busy flag before the clock is read.
+/// Looks at a busy flag before the clock is read.
 const LOOKS: u32 = 64;
 
-/// The rings, and the extent of the present delivery.
+/// The rings, and how far the present delivery goes.
 #[derive(Debug)]
 pub(super) struct Reader {
     /// The oldest first; all but the last are no longer written.
     sets: Vec<RingSet>,
-    /// How far the rings of the first set are delivered.
+    /// How far the rings of the first set are to be handed out.
     goals: Vec<Position>,
-    /// How far they may be delivered, so that nothing in between has an earlier stamp.
+    /// How far they may be, so that nothing in between is stamped earlier.
     bounds: Vec<Position>,
     ordered: bool,
     merger: Merger,
-    /// The first ring if order does not matter.
+    /// The ring to begin with where order does not matter.
     turn: usize,
     pub(super) max_caplen: u32,
-    /// The counts of programs in rings that no longer exist.
+    /// What programs counted with rings that are gone.
     retired: Counters,
 }
 
-/// The records from which the next block comes.
+/// What lies where the next block comes from.
 enum From {
     Ring { index: usize, limit: Position },
     Merge,
@@ -45,7 +45,7 @@ enum From {
 impl Reader {
     pub(super) fn new(set: RingSet, ordered: bool, max_caplen: u32) -> Self {
         let rings = set.rings.len();
-        // Memory is allocated now, not while packets wait.
+        // Memory is taken now, not while packets wait.
         Self {
             sets: vec![set],
             goals: Vec::with_capacity(rings),
@@ -59,43 +59,42 @@ impl Reader {
         }
     }
 
-    /// Returns the rings that are being written.
+    /// The rings that are written now.
     pub(super) fn current(&self) -> &RingSet {
         &self.sets[self.sets.len() - 1]
     }
 
-    /// Returns the counts of programs on all processors.
+    /// What programs counted on all processors.
     pub(super) fn counters(&self) -> Counters {
         let sets = self.sets.iter().map(RingSet::counters);
         sets.fold(self.retired, sum)
     }
 
-    /// Replaces the present rings, which are read to their end first. Call it when no program writes the old
-    /// ones any more.
+    /// Rings that take the place of the present ones, which are read to their end before. To be
+    /// called when no program writes the old ones any more.
     pub(super) fn succeed(&mut self, set: RingSet) {
         self.sets.push(set);
     }
 
-    /// Returns the bytes that wait for delivery.
+    /// Bytes that wait to be handed out.
     #[inline]
     pub(super) fn available(&self) -> u64 {
         self.sets.iter().map(RingSet::available).sum()
     }
 
-    /// Returns the bytes of records that the present rings got so far.
+    /// Bytes of records that the present rings were given so far.
     pub(super) fn written(&self) -> u64 {
         self.current().written()
     }
 
-    /// Returns whether a delivery is not complete.
+    /// Whether a delivery is not complete.
     #[inline]
     pub(super) fn is_delivering(&self) -> bool {
         let mut rings = self.sets[0].rings.iter().zip(&self.goals);
         rings.any(|(ring, goal)| ring.tail().bytes < goal.bytes)
     }
 
-    /// Gives the rings to this number of readers. `None` if there is one ring, or old ones must still be
-    /// read.
+    /// Gives the rings to so many others; nothing where there is one, or old ones are to be read.
     pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<RingSet>> {
         match &mut self.sets[..] {
             [set] if set.rings.len() > 1 && readers > 1 => set.give_away(readers),
@@ -103,7 +102,7 @@ impl Reader {
         }
     }
 
-    /// Drops rings that are no longer written and were read to their end.
+    /// Lets go of rings that are no longer written and were read to their end.
     #[inline]
     pub(super) fn leave_old_rings(&mut self) {
         while self.sets.len() > 1 && self.sets[0].is_quiet() {
@@ -113,12 +112,12 @@ impl Reader {
         }
     }
 
-    /// Returns whether there are rings that are no longer written.
+    /// Whether there are rings that are no longer written.
     pub(super) fn has_old_rings(&self) -> bool {
         self.sets.len() > 1
     }
 
-    /// Starts a delivery of everything that is there now.
+    /// Records what is there as what is to be delivered.
     pub(super) fn begin_delivery(&mut self) {
         let rings = &self.sets[0].rings;
         self.goals.clear();
@@ -132,15 +131,15 @@ impl Reader {
         }
     }
 
-    /// Marks the packets that are now in the rings as selected by an older filter.
+    /// The packets that are in the rings now were chosen by an older filter.
     pub(super) fn mark_stale(&mut self) {
         for set in &mut self.sets {
             set.mark_stale();
         }
     }
 
-    /// Returns the next block of the delivery. `None` once it is complete. `filter` applies to packets of an
-    /// older filter, or to all with `always`.
+    /// The next block of the delivery; nothing once it is complete. `filter` applies to packets of an
+    /// older filter, or to all where it is to be applied `always`.
     pub(super) fn next_block<'a>(
         &'a mut self,
         table: &'a InterfaceTable,
@@ -190,7 +189,7 @@ impl Reader {
         }
     }
 
-    /// Finds the next records of the delivery.
+    /// Where the next records of the delivery are.
     fn choose(&mut self) -> Option<From> {
         let Self {
             goals,
@@ -223,8 +222,8 @@ impl Reader {
     }
 }
 
-/// Waits until every program has published its record, and every poll has ended that may stamp records with
-/// an earlier time, or the limit on lateness has passed.
+/// Waits until every program has published what it works on, and every poll has ended that may stamp
+/// records with an earlier time, or the bound on lateness has passed.
 fn wait_until_idle(rings: &[Ring]) {
     let mut deadline = None;
     for ring in rings {
@@ -245,7 +244,7 @@ fn wait_until_idle(rings: &[Ring]) {
     }
 }
 
-/// Returns records of one ring, in place.
+/// Records of one ring, in place.
 #[derive(Debug)]
 pub(crate) struct TapRecords<'a> {
     taken: Taken<'a>,

@@ -1,4 +1,4 @@
-//! The rings of a capture: one for each processor, with the maps in which programs find them.
+//! The rings of a capture: one for each processor, with what programs need to find them.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring, Ri
 use super::program::{Maps, Rings, state};
 use crate::engines::Processors;
 
-/// `ENOMEM` and `E2BIG`, with which the kernel reports missing memory.
+/// `ENOMEM` and `E2BIG`, as the kernel refuses memory.
 const NO_MEMORY: [i32; 2] = [12, 7];
 
-/// The total size of rings, in bytes, up to which they are one map: kernels before 5.19 have helpers that
-/// count an array's bytes in 32 bits.
+/// Bytes of all rings up to which they are one map: kernels before 5.19 have helpers that count an array's
+/// bytes by 32 bits.
 const ONE_MAP_MAX: u64 = 1 << 31;
 
-/// The value of [`Ring::busy`] while a record is being written. A poll's number is meaningless in rings whose
+/// What [`Ring::busy`] is while a record is being written. A poll's number says nothing of rings whose
 /// programs are gone.
 const WRITING: u64 = 1;
 
@@ -25,31 +25,31 @@ const WRITING: u64 = 1;
 #[derive(Debug)]
 pub(super) struct RingSet {
     pub(super) rings: Vec<Ring>,
-    /// Rings that other readers read.
+    /// Rings that others read.
     away: Vec<RingWatch>,
     geometry: Geometry,
-    /// Returns the existing processors.
+    /// Who tells which processors there are.
     online: Processors,
-    /// The highest number of a processor with a ring, plus one.
+    /// The highest processor's number that has a ring, and one.
     processors: u32,
-    /// The maps in which programs find the rings. `None` if others keep them.
+    /// What programs find the rings by; none where others keep it.
     finders: Option<Finders>,
-    /// The end of packets of an older filter in each ring.
+    /// Up to where rings may hold packets of an older filter.
     stale: Vec<Position>,
 }
 
 #[derive(Debug)]
 struct Finders {
-    /// The map of rings by processor: they are its values, or it holds their maps.
+    /// Rings by processor: they are its values, or it holds their maps.
     by_cpu: Arc<Map>,
     holds_maps: bool,
-    /// The private state of processors.
+    /// What processors keep for themselves.
     state: Map,
 }
 
 impl RingSet {
-    /// Makes rings with `buffer` bytes together, or less if the system has less memory, for records of at
-    /// most `largest_record` bytes.
+    /// Makes rings that have `buffer` bytes together, or less where the system has not as much; for
+    /// records of at most `largest_record` bytes.
     pub(super) fn create(
         kernel: &Kernel,
         online: Processors,
@@ -72,7 +72,7 @@ impl RingSet {
         }
     }
 
-    /// Makes rings with the same sizes again.
+    /// Rings by that measure again.
     pub(super) fn again(
         &self,
         kernel: &Kernel,
@@ -90,7 +90,7 @@ impl RingSet {
     ) -> bpf::Result<Self> {
         let processors = number(cpus.iter().max().map_or(1, |highest| highest + 1));
         let nodes: Option<Vec<u32>> = cpus.iter().map(|&cpu| numa_node(cpu)).collect();
-        // With a single node there is no choice, and kernels without NUMA reject one.
+        // With a single node there is no choice, and kernels without NUMA refuse one.
         let nodes = nodes.filter(|nodes| nodes.iter().any(|node| *node != nodes[0]));
         let has_gaps = cpus.iter().enumerate().any(|(index, &cpu)| index != cpu);
         let bytes = u64::from(geometry.value_size()) * cpus.len() as u64;
@@ -129,7 +129,7 @@ impl RingSet {
         })
     }
 
-    /// Gives the rings to `readers`, each of which gets some of them, if there are enough.
+    /// Gives the rings to `readers`, each of which gets some of them, if there are as many.
     pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<Self>> {
         let watches: bpf::Result<Vec<_>> = self.rings.iter().map(Ring::watch).collect();
         self.away = watches?;
@@ -150,16 +150,16 @@ impl RingSet {
         Ok(parts)
     }
 
-    /// Returns whether records wait in a ring of the reader with this number, of `readers`.
+    /// Whether records wait in one of the rings that the reader of that number got, of `readers`.
     pub(super) fn waits_for(&self, reader: usize, readers: usize) -> bool {
         let mut rings = self.away.iter().skip(reader).step_by(readers.max(1));
         rings.any(|ring| ring.waiting() > 0)
     }
 
-    /// Returns the facts that programs need.
+    /// What programs need to know.
     pub(super) fn maps(&self, control: &Control, doorbell: &Doorbell) -> Maps {
         let fd = |map: &Map| map.as_fd().as_raw_fd();
-        // No program is loaded for rings whose maps others keep.
+        // No program is loaded for rings of which others keep the maps.
         let (state, rings) = match &self.finders {
             Some(found) if found.holds_maps => (fd(&found.state), Rings::Maps(fd(&found.by_cpu))),
             Some(found) => (fd(&found.state), Rings::Values(fd(&found.by_cpu))),
@@ -179,25 +179,26 @@ impl RingSet {
         self.geometry
     }
 
-    /// Marks the packets that are now in the rings as selected by an older filter.
+    /// The packets that are in the rings now were chosen by an older filter.
     pub(super) fn mark_stale(&mut self) {
         self.stale.clear();
         self.stale.extend(self.rings.iter().map(Ring::head));
     }
 
-    /// Returns the end of the older filter's packets that are next in a ring. `None` if there are none.
+    /// Where the packets of an older filter end that are next in a ring; nothing where there are
+    /// none.
     #[inline]
     pub(super) fn stale_until(&self, index: usize) -> Option<Position> {
         let until = *self.stale.get(index)?;
         (self.rings.get(index)?.tail().bytes < until.bytes).then_some(until)
     }
 
-    /// Returns the size of all rings together, in bytes.
+    /// Bytes of all rings together.
     pub(super) fn bytes(&self) -> u64 {
         self.geometry().size() * (self.rings.len() + self.away.len()) as u64
     }
 
-    /// Returns the bytes that wait to be read.
+    /// Bytes that wait to be read.
     #[inline]
     pub(super) fn available(&self) -> u64 {
         let waiting = |ring: &Ring| ring.head().bytes - ring.tail().bytes;
@@ -205,28 +206,28 @@ impl RingSet {
         own + self.away.iter().map(RingWatch::waiting).sum::<u64>()
     }
 
-    /// Returns the bytes of records that were written so far.
+    /// Bytes of records that were written so far.
     pub(super) fn written(&self) -> u64 {
         let own = self.rings.iter().map(|ring| ring.head().bytes);
         own.chain(self.away.iter().map(|ring| ring.head().bytes))
             .sum()
     }
 
-    /// Returns whether no record waits and none is being written.
+    /// Whether no record waits and none is being written.
     pub(super) fn is_quiet(&self) -> bool {
         self.rings
             .iter()
             .all(|ring| ring.busy() != WRITING && ring.is_empty())
     }
 
-    /// Returns the counts of programs on all processors.
+    /// What programs counted on all processors.
     pub(super) fn counters(&self) -> Counters {
         let own = self.rings.iter().map(Ring::counters);
         let all = own.chain(self.away.iter().map(RingWatch::counters));
         all.fold(Counters::default(), sum)
     }
 
-    /// Returns the packets on processors without a ring, because they came online later.
+    /// Packets on processors that have no ring, because they came online later.
     pub(super) fn without_ring(&self) -> bpf::Result<u64> {
         let Some(Finders { state: map, .. }) = &self.finders else {
             return Ok(0);
@@ -239,8 +240,8 @@ impl RingSet {
     }
 }
 
-/// Makes rings on several nodes, or of processors whose numbers have gaps. Each is a separate map, and a
-/// further map holds these, by processor. The kernel needs milliseconds to insert them.
+/// Rings on several nodes, or of processors whose numbers have gaps: each is a map of its own, and a further
+/// map holds these, by processor. It takes the kernel milliseconds to put them there.
 fn maps_by_cpu(
     kernel: &Kernel,
     geometry: Geometry,
@@ -270,7 +271,7 @@ fn maps_by_cpu(
     Ok((rings, Arc::new(by_cpu)))
 }
 
-/// Adds two counts.
+/// Two counts together.
 pub(super) fn sum(a: Counters, b: Counters) -> Counters {
     Counters {
         stored: a.stored + b.stored,
@@ -283,7 +284,7 @@ pub(super) fn sum(a: Counters, b: Counters) -> Counters {
     }
 }
 
-/// Returns a processor's number in the form of maps; there are at most 8192.
+/// A processor's number as maps have it; there are at most 8192.
 fn number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap_or(u32::MAX)
 }

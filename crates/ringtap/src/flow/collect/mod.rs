@@ -1,5 +1,6 @@
-//! `ringtap flow --collect`: records of other exporters go to the same outputs as metered ones. [`Collector`]
-//! has the socket and the decoder. This module has the loop, the reports and the end.
+//! `ringtap flow --collect`: records of other exporters instead of packets, to the same outputs as
+//! those that are metered here. The socket and the decoder are [`Collector`]'s; here are the loop, the
+//! reports and the end.
 
 mod summary;
 
@@ -16,14 +17,14 @@ use crate::rights::{Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 
-/// The interval at which signals and the clock are checked while nothing comes.
+/// How often signals and the clock are looked at while nothing comes.
 const TICK: Duration = Duration::from_millis(200);
-/// The maximum number of exporters in a report.
+/// Exporters that a report lists at most.
 const LISTED: usize = 100;
-/// How long datagrams are still taken after the end was requested, since exporters continue to send.
+/// How long datagrams are taken after the end was asked for, where exporters go on.
 const REST: Duration = Duration::from_secs(1);
 
-/// Collects until the run is ended.
+/// Collects until it is told to end.
 pub(crate) fn run(
     args: &FlowArgs,
     address: &ListenAddress,
@@ -80,7 +81,7 @@ impl Collection {
                 }
             }
         }
-        // Datagrams that came before the end was requested are taken too.
+        // What came before the end was asked for is taken too.
         let outlets = &mut self.outlets;
         self.collector.drain(REST, &mut |record, origin| {
             outlets.take(record, Some(origin));
@@ -88,7 +89,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Reports what came and what was lost so far.
+    /// Tells what came and what was lost so far.
     fn summarise(&self) {
         let summary = Summary {
             seconds: self.started.elapsed().as_secs_f64(),

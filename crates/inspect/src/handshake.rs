@@ -1,0 +1,328 @@
+//! Hellos of TLS, DTLS and QUIC on their way into an entry, over as many packets as they have.
+
+use crate::buffers::Connection;
+use crate::entry::{Entry, Tag};
+use crate::inspector::Inspector;
+use crate::payload::{FlowState, Payload, Step, Transport};
+use crate::protocol::NameSource;
+use crate::quic::{frames, google, header, keys::Keys};
+use crate::tls::hello::{ClientHello, ServerHello};
+use crate::tls::ja4::{self, Carrier};
+use crate::tls::record::{self, Start};
+use crate::tls::{CLIENT_HELLO, SERVER_HELLO, dtls};
+
+/// The longest protocol name in an entry.
+const ALPN: usize = 16;
+/// Room that a server name leaves: for two protocol names and a cipher suite.
+const BESIDE_SNI: usize = 2 * (ALPN + 2) + 4;
+/// Bytes in front of a message's body: of TLS, also in QUIC.
+const MESSAGE_HEADER: usize = 4;
+/// Ports on which a first segment that makes no sense may be the second one of a hello.
+const TLS_PORTS: [u16; 4] = [443, 853, 8443, 993];
+
+impl Inspector {
+    /// Keeps the first payload of a connection that is probably TLS, in case the segment before it comes
+    /// later.
+    pub(crate) fn keep_unknown(&mut self, flow: u32, state: &mut FlowState, payload: &Payload<'_>) {
+        let is_tcp = matches!(payload.transport, Transport::Tcp { .. });
+        if is_tcp
+            && state.buffer == 0
+            && payload.from_initiator
+            && payload.complete
+            && TLS_PORTS.contains(&payload.responder_port)
+        {
+            self.gather(flow, state, payload);
+        }
+    }
+
+    /// A segment of a connection of TLS.
+    pub(crate) fn tls(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) -> Step {
+        let is_held = self
+            .buffers
+            .is_held(state.buffer, flow, payload.from_initiator);
+        if !is_held {
+            return match record::start(payload.data, &mut self.scratch) {
+                Start::Hello(kind, body) => {
+                    put_hello(entry, kind, body, Carrier::Tcp, true);
+                    Step::This
+                }
+                Start::Partial if payload.complete => self.gather(flow, state, payload),
+                Start::Partial => {
+                    put_cut_hello(entry, payload.data);
+                    Step::This
+                }
+                Start::Other => Step::This,
+            };
+        }
+        let sequence = payload.sequence();
+        let added =
+            if record::is_hello(payload.data) && self.buffers.is_before(state.buffer, sequence) {
+                self.buffers
+                    .put_before(state.buffer, sequence, payload.data)
+            } else {
+                self.buffers
+                    .add_segment(state.buffer, sequence, payload.data)
+            };
+        if self.unless_overrun(added, flow, state) != Step::More {
+            return Step::This;
+        }
+        let stream = self.buffers.contiguous(state.buffer);
+        let step = match record::start(stream, &mut self.scratch) {
+            Start::Partial => return Step::More,
+            Start::Hello(kind, body) => {
+                put_hello(entry, kind, body, Carrier::Tcp, true);
+                Step::This
+            }
+            Start::Other => Step::This,
+        };
+        self.release(flow, state);
+        step
+    }
+
+    /// A datagram of DTLS.
+    pub(crate) fn dtls(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) -> Step {
+        let from_initiator = payload.from_initiator;
+        let mut step = Step::More;
+        dtls::fragments(payload.data, |fragment| {
+            if step != Step::More {
+                return;
+            }
+            if fragment.data.len() == fragment.len {
+                put_hello(entry, fragment.kind, fragment.data, Carrier::Dtls, true);
+                step = Step::This;
+                return;
+            }
+            if !self.buffers.is_held(state.buffer, flow, from_initiator) {
+                self.forget(flow, state);
+                state.buffer = self.buffers.take(flow, from_initiator, 0);
+            }
+            let added = self
+                .buffers
+                .add(state.buffer, fragment.offset, fragment.data);
+            step = self.unless_overrun(added, flow, state);
+            let body = self.buffers.contiguous(state.buffer);
+            if step == Step::More && body.len() >= fragment.len {
+                put_hello(
+                    entry,
+                    fragment.kind,
+                    &body[..fragment.len],
+                    Carrier::Dtls,
+                    true,
+                );
+                self.release(flow, state);
+                step = Step::This;
+            }
+        });
+        let is_plain = payload.data.get(3..5) == Some(&[0, 0]);
+        if is_plain { step } else { Step::This }
+    }
+
+    /// A datagram of QUIC.
+    pub(crate) fn quic(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) -> Step {
+        let mut data = payload.data;
+        if google::is_public(data) {
+            return google_public(entry, data);
+        }
+        while let Some((long, rest)) = header::Long::parse(data) {
+            entry.put(Tag::QuicVersion, &long.version.to_be_bytes());
+            if !long.is_initial {
+                data = rest;
+                continue;
+            }
+            if let Some(message) = google::find_hello(long.packet) {
+                put_google(entry, message);
+                return Step::Both;
+            }
+            match self.initial(flow, entry, state, &long, payload.from_initiator) {
+                Step::More => data = rest,
+                step => return step,
+            }
+        }
+        Step::More
+    }
+
+    /// An Initial packet.
+    fn initial(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        long: &header::Long<'_>,
+        from_initiator: bool,
+    ) -> Step {
+        let is_held = self.buffers.is_held(state.buffer, flow, from_initiator);
+        if !is_held
+            && state.buffer != 0
+            && self.buffers.is_held(state.buffer, flow, !from_initiator)
+        {
+            // The other side is the client.
+            return Step::More;
+        }
+        let kept = is_held.then(|| self.buffers.connection(state.buffer));
+        let ids = [Some(long.destination), kept.as_ref().map(Connection::bytes)];
+        let mut opened = None;
+        for id in ids.iter().flatten() {
+            let keys = Keys::new(long.version, id);
+            let frames = keys.and_then(|keys| keys.open(long, &mut self.scratch).map(|f| f.len()));
+            if let Some(len) = frames {
+                opened = Some((*id, len));
+                break;
+            }
+            if kept.is_some_and(|kept| kept.bytes() == long.destination) {
+                break;
+            }
+        }
+        let Some((id, len)) = opened else {
+            return Step::More;
+        };
+        let start = keys_start(long, &self.scratch);
+        let frames = &self.scratch[start..start + len];
+        let (buffers, mut added) = (&mut self.buffers, Ok(()));
+        let mut is_found = false;
+        let _ = frames::crypto(frames, |offset, data| {
+            if offset == 0 && put_message(entry, data) {
+                is_found = true;
+                return false;
+            }
+            if !buffers.is_held(state.buffer, flow, from_initiator) {
+                state.buffer = buffers.take(flow, from_initiator, 0);
+                if let Some(connection) = Connection::new(id) {
+                    buffers.set_connection(state.buffer, connection);
+                }
+            }
+            added = buffers.add(state.buffer, offset, data);
+            added.is_ok()
+        });
+        if is_found {
+            return Step::Both;
+        }
+        let step = self.unless_overrun(added, flow, state);
+        if step == Step::More
+            && self.buffers.is_held(state.buffer, flow, from_initiator)
+            && put_message(entry, self.buffers.contiguous(state.buffer))
+        {
+            return Step::Both;
+        }
+        step
+    }
+}
+
+/// The offset of the frames in an opened packet: behind its packet number.
+fn keys_start(long: &header::Long<'_>, plain: &[u8]) -> usize {
+    long.number_at + usize::from(plain.first().map_or(0, |first| first & 3)) + 1
+}
+
+/// Notes a ClientHello of QUIC if it is whole.
+fn put_message(entry: &mut Entry, message: &[u8]) -> bool {
+    if message.starts_with(b"CHLO") {
+        put_google(entry, message);
+        return true;
+    }
+    let Some(&[kind, a, b, c]) = message.first_chunk::<MESSAGE_HEADER>() else {
+        return false;
+    };
+    let len = u32::from_be_bytes([0, a, b, c]) as usize;
+    let Some(body) = message.get(MESSAGE_HEADER..MESSAGE_HEADER + len) else {
+        return false;
+    };
+    if kind == CLIENT_HELLO {
+        put_hello(entry, kind, body, Carrier::Quic, true);
+    }
+    true
+}
+
+/// Notes what a datagram of Google's QUIC says in the clear.
+fn google_public(entry: &mut Entry, data: &[u8]) -> Step {
+    if let Some(version) = google::version(data) {
+        entry.put(Tag::QuicVersion, &version.to_be_bytes());
+    }
+    match google::find_hello(data) {
+        Some(message) => {
+            put_google(entry, message);
+            Step::Both
+        }
+        None => Step::More,
+    }
+}
+
+fn put_google(entry: &mut Entry, message: &[u8]) {
+    if let Some(name) = google::server_name(message) {
+        entry.put_text(
+            Tag::Sni,
+            name,
+            entry.room().saturating_sub(BESIDE_SNI),
+            true,
+        );
+        entry.name_by(NameSource::Quic);
+    }
+}
+
+/// Notes the beginning of a hello whose end was not captured.
+fn put_cut_hello(entry: &mut Entry, data: &[u8]) {
+    let message = data.get(5..).unwrap_or_default();
+    if let (Some(&kind), Some(body)) = (message.first(), message.get(MESSAGE_HEADER..)) {
+        put_hello(entry, kind, body, Carrier::Tcp, false);
+    }
+}
+
+/// Notes a hello. One that is not whole has no fingerprint.
+fn put_hello(entry: &mut Entry, kind: u8, body: &[u8], carrier: Carrier, is_whole: bool) {
+    let is_dtls = carrier == Carrier::Dtls;
+    match kind {
+        CLIENT_HELLO => {
+            let Some(hello) = ClientHello::parse(body, is_dtls) else {
+                return;
+            };
+            if let Some(fingerprint) = ja4::fingerprint(&hello, carrier).filter(|_| is_whole) {
+                entry.put(Tag::Ja4, &fingerprint);
+            }
+            entry.put(Tag::TlsVersion, &hello.version(is_dtls).to_be_bytes());
+            if let Some(name) = hello.sni.filter(|name| !name.is_empty()) {
+                entry.put_text(
+                    Tag::Sni,
+                    name,
+                    entry.room().saturating_sub(BESIDE_SNI),
+                    true,
+                );
+                entry.name_by(match carrier {
+                    Carrier::Quic => NameSource::Quic,
+                    Carrier::Tcp | Carrier::Dtls => NameSource::Sni,
+                });
+            }
+            if let Some(protocol) = hello.alpn {
+                entry.put_text(Tag::Alpn, protocol, ALPN, true);
+            }
+        }
+        SERVER_HELLO => {
+            let Some(hello) = ServerHello::parse(body) else {
+                return;
+            };
+            let version = hello.version.to_be_bytes();
+            entry.replace(Tag::TlsVersion, Tag::TlsVersion, &version);
+            entry.put(Tag::TlsVersion, &version);
+            entry.put(Tag::Cipher, &hello.cipher.to_be_bytes());
+            if let Some(protocol) = hello.alpn {
+                entry.put_text(Tag::ServerAlpn, protocol, ALPN, true);
+            }
+        }
+        _ => {}
+    }
+}
