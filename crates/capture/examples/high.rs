@@ -1,6 +1,6 @@
 //! The higher level: open, filter, one closure for each packet.
 //!
-//! `cargo run --release --example high DEVICE [FILTER…]`; ends after 10 packets. Needs the rights of a
+//! `cargo run --release --example high DEVICE [FILTER…]`; ends after 10 packets. Needs the privileges of a
 //! capture.
 
 use std::ops::ControlFlow;

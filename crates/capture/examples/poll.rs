@@ -1,7 +1,7 @@
 //! Captures in an event loop: descriptors that become readable when there are packets, for poll(2),
 //! epoll, or the reactor of an async runtime (such as `AsyncFd` of tokio, which takes the same number).
 //!
-//! `cargo run --release --example poll DEVICE…`; ends after 5 s. Needs the rights of a capture.
+//! `cargo run --release --example poll DEVICE…`; ends after 5 s. Needs the privileges of a capture.
 
 use std::error::Error;
 use std::os::fd::RawFd;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Takes what is there. The descriptor becomes readable again for what comes after that.
+/// Takes the available packets. The descriptor becomes readable again for later ones.
 fn take_all(source: &mut dyn Source) -> Result<usize, ringtap_capture::Error> {
     let mut packets = 0;
     loop {

@@ -1,4 +1,5 @@
-//! The lower level: blocks of a ring, its counters, its doorbell, and delivery changed on the way.
+//! The lower level: blocks of a ring, its counters, its doorbell, and delivery settings changed while it
+//! runs.
 //!
 //! `cargo run --release --example raw DEVICE [SECONDS]`; needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and
 //! CAP_NET_RAW for the tap, only the last for `packet:DEVICE`.
@@ -18,7 +19,7 @@ fn main() -> Result<(), Error> {
     };
     let mut source = open(&device, &options, None)?;
     eprint!("{}", source.describe());
-    // Sooner, and less at once. Engines that cannot change it say so.
+    // Sooner, and in smaller blocks. Engines that cannot change it return an error.
     let sooner = Delivery {
         min_to_copy: 4 << 10,
         timeout: Duration::from_millis(20),
@@ -31,8 +32,8 @@ fn main() -> Result<(), Error> {
     while Instant::now() < end {
         if let Next::Block(block) = source.next()? {
             blocks += 1;
-            // Packets of a block lie where the kernel has left them. A tap's are records of a capture
-            // file, and could be written without being looked at.
+            // Packets of a block are where the kernel left them. A tap's packets are records of a capture
+            // file, and could be written without examining them.
             for run in block.runs().into_iter().flatten() {
                 bytes += run.bytes().len() as u64;
             }

@@ -1,4 +1,4 @@
-//! One interface, several threads: the kernel shares the packets out by flow.
+//! One interface, several threads: the kernel distributes the packets by flow.
 //!
 //! `cargo run --release --example threads DEVICE [THREADS]`; needs CAP_NET_RAW. Ends after 5 s.
 

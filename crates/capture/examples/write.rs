@@ -1,4 +1,4 @@
-//! A capture into a file: blocks in, large writes out, nothing copied or allocated per packet.
+//! Captures into a file: blocks in, large writes out, nothing copied or allocated per packet.
 //!
 //! `cargo run --release --example write DEVICE FILE [SECONDS]`; needs CAP_NET_RAW.
 

@@ -1,4 +1,4 @@
-//! Waist 2: a run of packets, borrowed from the ring or the file that holds them.
+//! Waist 2: a block of packets, borrowed from the ring or the file that holds them.
 
 use ringtap_packet::{Packet, PacketFlags, Timestamp};
 use ringtap_savefile::{self as savefile, Filtered, FilteredPackets, Options, PacketRun, Visitor};
@@ -7,11 +7,11 @@ use ringtap_sys::packet::{Frame, Frames, RingBlock};
 use crate::engines::{SocketPackets, SocketRecords, TapRecords};
 use crate::filter::FilterTable;
 
-/// Packets, borrowed in place. Dropping the block gives the memory back to where it came from.
+/// Packets that are borrowed in place. Dropping the block returns the memory to its source.
 #[derive(Debug)]
 pub struct Block<'a> {
     origin: Origin<'a>,
-    /// Filters that are still to be applied.
+    /// Filters that must still be applied.
     filter: Option<&'a FilterTable>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// A block of packets of a file, from which `filter` is still to choose.
+    /// Returns a block of packets of a file, to which `filter` must still be applied.
     pub(crate) fn from_run(run: PacketRun<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Run(run),
@@ -56,8 +56,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// A block of packets of a file that were chosen by a filter, of which `filter` is still to
-    /// choose.
+    /// Returns a block of packets of a file that were already filtered, to which `filter` must still be
+    /// applied.
     pub(crate) fn from_filtered(filtered: Filtered<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Filtered(filtered),
@@ -65,8 +65,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The packets in their order, those that the filter rejects left out. It may be walked more
-    /// than once; a filter that the kernel does not apply runs each time.
+    /// Returns the packets in order, without those that the filter rejects. It may be called more than once;
+    /// a filter that the kernel does not apply runs each time.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> Packets<'_> {
@@ -83,8 +83,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The packets as [`Block::packets`], with the options of their pcapng blocks, which only
-    /// packets of such a file have.
+    /// Returns the packets as [`Block::packets`], with the options of their pcapng blocks. Only packets of
+    /// pcapng files have options.
     pub fn packets_with_options(&self) -> impl Iterator<Item = (Packet<'_>, Options<'_>)> {
         let (mut frames, mut sockets, mut run, mut filtered) = (None, None, None, None);
         match &self.origin {
@@ -105,9 +105,8 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// The packets as they lie in a file, or in a ring whose records have a file's form, in stretches
-    /// all of which belong to the block; nothing where they come from a ring of another form or
-    /// where a filter is to choose from them.
+    /// Returns the packets in the form of a file, as contiguous pieces that belong to the block. `None` if
+    /// the ring has another form, or if a filter must still be applied.
     #[must_use]
     pub fn runs(&self) -> Option<impl Iterator<Item = PacketRun<'_>>> {
         let (run, filtered) = match (&self.origin, self.filter) {
@@ -119,8 +118,8 @@ impl<'a> Block<'a> {
         Some(run.into_iter().chain(filtered.into_iter().flatten()))
     }
 
-    /// Hands each packet to a visitor, without its flags; as [`Block::packets`], but faster for who does
-    /// little with each.
+    /// Passes each packet to a visitor, without its flags. It is like [`Block::packets`], but faster if the
+    /// visitor does little with each.
     pub fn drain(&self, visitor: &mut impl Visitor) {
         let Some(runs) = self.runs() else {
             return self.packets().for_each(|packet| visitor.packet(&packet));
@@ -130,12 +129,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Leaves the packets from `position` on, which is that of an iterator over this block, with the
-    /// source: they are its next block.
+    /// Leaves the packets from `position` on with the source, as its next block. `position` is that of an
+    /// iterator over this block.
     ///
     /// # Errors
     ///
-    /// The block itself, where the source cannot do that: only the engine `packet` can.
+    /// The block itself, if the source does not support it. Only the engine `packet` does.
     pub fn keep(self, position: Option<u32>) -> Result<(), Self> {
         match (self.origin, position) {
             (Origin::Ring(block), Some(position)) => {
@@ -149,8 +148,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The number of packets in the block, those among them that a filter in user space is still to
-    /// reject: an upper bound of what [`Block::packets`] gives.
+    /// Returns the number of packets in the block, including those that a filter in user space may still
+    /// reject: an upper bound for [`Block::packets`].
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.origin {
@@ -162,7 +161,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether the block has no packet at all.
+    /// Returns whether the block has no packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -194,7 +193,7 @@ enum Records<'a> {
 }
 
 impl Packets<'_> {
-    /// Where the iterator is, for [`Block::keep`]; `None` if its block cannot be kept.
+    /// Returns the iterator's position, for [`Block::keep`]. `None` if its block cannot be kept.
     #[must_use]
     pub fn position(&self) -> Option<u32> {
         match &self.records {
@@ -203,8 +202,8 @@ impl Packets<'_> {
         }
     }
 
-    /// Whether every packet of the block was looked at. It may be false where a filter rejects all that
-    /// are left.
+    /// Returns whether every packet of the block was examined. It may be false if a filter rejects all
+    /// remaining packets.
     #[inline]
     #[must_use]
     pub fn is_spent(&self) -> bool {
@@ -241,7 +240,7 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// A frame of a ring as everyone sees packets. A ring has one interface.
+/// Converts a frame of a ring to a packet. A ring has one interface.
 #[inline]
 fn packet_of(frame: Frame<'_>) -> Packet<'_> {
     Packet {
@@ -253,7 +252,7 @@ fn packet_of(frame: Frame<'_>) -> Packet<'_> {
     }
 }
 
-/// The `epb_flags` of a packet type (`PACKET_HOST` … of packet(7)): direction in bits 0 and 1,
+/// Returns the `epb_flags` for a packet type (`PACKET_HOST` … of packet(7)): direction in bits 0 and 1,
 /// reception type in bits 2 to 4 (draft-ietf-opsawg-pcapng, section 4.3.1).
 #[inline]
 fn flags_of(packet_type: u8) -> PacketFlags {

@@ -1,4 +1,4 @@
-//! The high level: a capture by its options, a closure per packet.
+//! The high-level interface: a capture from options, and a closure for each packet.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
@@ -9,13 +9,13 @@ use crate::{
     open,
 };
 
-/// A live capture that hands out packets.
+/// A live capture that yields packets.
 pub struct Capture {
     source: Box<dyn Source>,
 }
 
 impl Capture {
-    /// A capture to be opened on `device`: `eth0`, `packet:eth0`, `any`.
+    /// Returns a builder for a capture on `device`: `eth0`, `packet:eth0`, `any`.
     pub fn on(device: &str) -> CaptureBuilder {
         CaptureBuilder {
             device: device.to_owned(),
@@ -24,13 +24,12 @@ impl Capture {
         }
     }
 
-    /// Gives each packet to `each`, until it breaks (its value is returned) or the [`Waker`] is
-    /// used (nothing is returned). Packets behind the one at which it breaks, up to the end of their
-    /// block, are gone.
+    /// Passes each packet to `each`, until it breaks (and its value is returned) or the [`Waker`] is used
+    /// (and `None` is returned). After a break, the remaining packets of the block are dropped.
     ///
     /// # Errors
     ///
-    /// As [`Source::next`].
+    /// The same errors as [`Source::next`].
     pub fn for_each<B>(
         &mut self,
         mut each: impl FnMut(Packet<'_>) -> ControlFlow<B>,
@@ -50,34 +49,34 @@ impl Capture {
         }
     }
 
-    /// The counters since the capture was opened.
+    /// Returns the counters since the capture was opened.
     ///
     /// # Errors
     ///
-    /// As [`Source::stats`].
+    /// The same errors as [`Source::stats`].
     pub fn stats(&mut self) -> Result<Stats> {
         self.source.stats()
     }
 
-    /// A handle that ends [`Capture::for_each`] from another thread or a signal handler.
+    /// Returns a handle that ends [`Capture::for_each`] from another thread or a signal handler.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.source.waker()
     }
 
-    /// The source of blocks beneath.
+    /// Returns the underlying source of blocks.
     pub fn source(&mut self) -> &mut dyn Source {
         &mut *self.source
     }
 
-    /// The source of blocks, for use at the lower level.
+    /// Returns the source of blocks, for use at the lower level.
     #[must_use]
     pub fn into_source(self) -> Box<dyn Source> {
         self.source
     }
 }
 
-/// A capture's options, to be opened; see [`CaptureOptions`] for units and bounds.
+/// Options of a capture that is not open yet. [`CaptureOptions`] has units and limits.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is captured before `open`"]
 pub struct CaptureBuilder {
@@ -91,67 +90,67 @@ impl CaptureBuilder {
     ///
     /// # Errors
     ///
-    /// As [`open`].
+    /// The same errors as [`open`].
     pub fn open(self) -> Result<Capture> {
         let source = open(&self.device, &self.options, self.filter.as_ref())?;
         Ok(Capture { source })
     }
 
-    /// An expression of the pcap-filter language.
+    /// Sets the filter: an expression of the pcap-filter language.
     pub fn filter(mut self, expression: &str) -> Self {
         self.filter = Some(Filter::new(expression));
         self
     }
 
-    /// All options at once.
+    /// Sets all options at once.
     pub fn options(mut self, options: CaptureOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// [`CaptureOptions::snaplen`] in bytes.
+    /// Sets [`CaptureOptions::snaplen`], in bytes.
     pub fn snaplen(mut self, bytes: u32) -> Self {
         self.options.snaplen = bytes;
         self
     }
 
-    /// [`CaptureOptions::buffer`] in bytes.
+    /// Sets [`CaptureOptions::buffer`], in bytes.
     pub fn buffer(mut self, bytes: u64) -> Self {
         self.options.buffer = bytes;
         self
     }
 
-    /// [`CaptureOptions::timeout`].
+    /// Sets [`CaptureOptions::timeout`].
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = timeout;
         self
     }
 
-    /// [`CaptureOptions::immediate`].
+    /// Sets [`CaptureOptions::immediate`].
     pub fn immediate(mut self, on: bool) -> Self {
         self.options.immediate = on;
         self
     }
 
-    /// [`CaptureOptions::promiscuous`].
+    /// Sets [`CaptureOptions::promiscuous`].
     pub fn promiscuous(mut self, on: bool) -> Self {
         self.options.promiscuous = on;
         self
     }
 
-    /// [`CaptureOptions::direction`].
+    /// Sets [`CaptureOptions::direction`].
     pub fn direction(mut self, direction: Direction) -> Self {
         self.options.direction = direction;
         self
     }
 
-    /// [`CaptureOptions::timestamp`].
+    /// Sets [`CaptureOptions::timestamp`].
     pub fn timestamp(mut self, source: TimestampSource) -> Self {
         self.options.timestamp = source;
         self
     }
 
-    /// [`CaptureOptions::sample`].
+    /// Sets [`CaptureOptions::sample`].
     pub fn sample(mut self, one_in: NonZeroU32) -> Self {
         self.options.sample = Some(one_in);
         self

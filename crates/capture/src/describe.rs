@@ -1,4 +1,4 @@
-//! How a source captures, for `--explain-capture`: every choice with its reason.
+//! Describes how a source captures, for `--explain-capture`: every choice with its reason.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,63 +8,64 @@ use ringtap_sys::privileges::Capability;
 
 use crate::options::{Direction, TimestampSource};
 
-/// How a source captures, and what it cannot see.
+/// The description of a source: how it captures, and what it cannot see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The engine's name.
     pub engine: &'static str,
-    /// Why the engine was chosen, where the device did not name it.
+    /// Why the engine was chosen, if the device did not name it.
     pub choice: Option<String>,
     /// The device or file.
     pub device: String,
-    /// What packets begin with; a pcapng file may have several.
+    /// The link types of its packets. A pcapng file may have several.
     pub link_types: Vec<LinkType>,
-    /// Where packets are taken from.
+    /// Where packets are captured.
     pub hook: &'static str,
-    /// Whose clock stamps them.
+    /// The clock of timestamps.
     pub clock: Clock,
-    /// What becomes of VLAN tags.
+    /// How VLAN tags are handled.
     pub vlan: &'static str,
     /// The memory that holds packets.
     pub memory: Option<Memory>,
-    /// The most that is captured of a packet, in bytes.
+    /// The snapshot length, in bytes.
     pub snaplen: Option<u32>,
     /// Whether the interface is loopback.
     pub loopback: bool,
-    /// Whether the interface is promiscuous on the source's behalf.
+    /// Whether the source has set the interface to promiscuous mode.
     pub promiscuous: bool,
-    /// Which packets, by the way they go.
+    /// The direction of the packets.
     pub direction: Direction,
-    /// The longest that a packet waits in the kernel until it is handed over, in theory: a thread
-    /// that does not get a processor comes on top.
+    /// The maximum time that a packet waits in the kernel before delivery, in theory. A thread that waits for
+    /// a processor adds to it.
     pub delivery_bound: Option<Duration>,
     /// Where the filter runs.
     pub filter: FilterPlace,
-    /// The fanout group that packets are shared in.
+    /// The fanout group that shares the packets.
     pub fanout_group: Option<u16>,
     /// The capabilities that the process must keep, so that the source can remove at the end what the kernel
     /// does not remove with the process (see [`crate::hook`]). Most sources need none.
     pub required_capabilities: &'static [Capability],
-    /// What differs from what was asked for, and other things worth knowing.
+    /// Differences from the request, and other facts worth knowing.
     pub notes: Vec<Note>,
     /// What the source cannot see.
     pub blind: Vec<&'static str>,
 }
 
-/// Whose clock stamps packets.
+/// A clock of timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The clock of a live capture.
     Live(TimestampSource),
-    /// One of the kernel's, as its programs can read it.
+    /// A clock of the kernel that its programs can read.
     Kernel(KernelClock),
-    /// The adapter's, as a tap's program is told it; for packets without its stamp one of the kernel's.
+    /// The adapter's clock, as a tap's program reads it. Packets without such a stamp get one of the kernel's
+    /// clocks.
     Adapter(KernelClock),
-    /// The one that the file's writer used.
+    /// The clock of the file's writer.
     File,
 }
 
-/// The kernel's clock that a tap's program reads.
+/// A clock of the kernel for a tap's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelClock {
     /// International atomic time (`bpf_ktime_get_tai_ns`, Linux 6.1), less the leap seconds: the
@@ -83,16 +84,16 @@ pub enum KernelClock {
 /// The memory of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes of one block.
+    /// The size of a block, in bytes.
     pub block_size: u32,
     /// Number of blocks.
     pub blocks: u32,
-    /// Bytes that were asked for.
+    /// The requested size, in bytes.
     pub requested: u64,
 }
 
 impl Memory {
-    /// Bytes of all blocks.
+    /// The size of all blocks, in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.block_size as u64 * self.blocks as u64
@@ -112,22 +113,22 @@ pub enum FilterPlace {
     },
     /// In user space, after the packet was copied.
     UserSpace {
-        /// Why not in the kernel.
+        /// The reason.
         reason: UserSpaceReason,
     },
 }
 
-/// Why a filter runs in user space.
+/// The reason why a filter runs in user space.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UserSpaceReason {
     /// Packets come from a file.
     #[error("packets of a file")]
     File,
-    /// What the filter tests cannot be told of a packet in a socket.
+    /// The filter tests a property that a socket does not know.
     #[error("{0}")]
     NotForSockets(ringtap_filter::socket::NotLowerable),
-    /// What the filter tests is not known at the hook.
+    /// The filter tests a property that is unknown at the hook.
     #[error("{0}")]
     NotForHook(ringtap_filter::ebpf::lower::LowerError),
     /// Packets have a header that the kernel does not know.
@@ -136,7 +137,7 @@ pub enum UserSpaceReason {
     /// Packets of all interfaces have a header that the hook does not know.
     #[error("it tests the header that packets of all interfaces get")]
     CookedAtHook,
-    /// The kernel refused the program.
+    /// The kernel rejected the program.
     #[error("the kernel rejected the program of {instructions} instructions (error {errno})")]
     Refused {
         /// The program's length.
@@ -146,36 +147,36 @@ pub enum UserSpaceReason {
     },
 }
 
-/// Something worth knowing about a capture.
+/// A noteworthy fact about a capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Note {
-    /// The kernel had no memory for the buffer.
+    /// The kernel had too little memory for the buffer.
     #[error("the buffer has {obtained} bytes instead of {requested}: not enough memory")]
     SmallerBuffer {
-        /// Bytes asked for.
+        /// The requested bytes.
         requested: u64,
-        /// Bytes obtained.
+        /// The allocated bytes.
         obtained: u64,
     },
-    /// Two packets of the snaplen need more than the buffer that was asked for.
+    /// Two packets of the snaplen need more than the requested buffer.
     #[error("the buffer has {obtained} bytes instead of {requested}: packets need as much")]
     LargerBuffer {
-        /// Bytes asked for.
+        /// The requested bytes.
         requested: u64,
-        /// Bytes obtained.
+        /// The allocated bytes.
         obtained: u64,
     },
-    /// A hook that comes before in the order of preference was passed over.
+    /// A hook with higher preference was passed over.
     #[error("{0}")]
     PassedOver(String),
-    /// XDP does not see tags that the driver takes out.
+    /// XDP does not see tags that the driver removes.
     #[error(
         "the driver takes VLAN tags out of packets before XDP sees them: they are missing from \
          packets and filters (keep tags in: ethtool -K DEV rxvlan off rx-vlan-stag-hw-parse off)"
     )]
     TagsNotSeen,
-    /// Frames of the memory are shorter than packets may be.
+    /// The frames of the memory are shorter than the longest packets.
     #[error("packets of more than {longest} bytes are lost")]
     LongPacketsLost {
         /// Bytes.
@@ -193,19 +194,19 @@ pub enum Note {
         /// The members.
         names: Vec<String>,
     },
-    /// The frames by which a bond is run are not stolen.
+    /// The control frames of a bond are not stolen.
     #[error("frames of LACP (EtherType 0x8809) go on to the host, and are not captured")]
     ControlSpared,
-    /// Something hangs on the device whose packets are stolen.
+    /// The host uses the device whose packets are stolen.
     #[error("stealing with consent: {0}")]
     StealsFrom(String),
-    /// Captures that began before do not see the packets that this one takes.
+    /// Captures that started earlier do not see the packets that this one takes.
     #[error(
         "captures of ringtap that run already do not see the packets that this one takes: {}",
         listed(processes)
     )]
     HidesFrom {
-        /// Their processes.
+        /// Their process ids.
         processes: Vec<u32>,
     },
     /// One of all interfaces is not captured.
@@ -213,16 +214,16 @@ pub enum Note {
     NotCovered {
         /// The interface.
         device: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The adapter was told to stamp what it receives.
+    /// The adapter was set to stamp received packets.
     #[error(
         "the adapter was told to stamp received packets; this is undone at the end of the capture, \
          unless it is killed"
     )]
     AdapterStamps,
-    /// The driver tells XDP the adapter's stamps, and cannot be told to have packets stamped.
+    /// The driver passes the adapter's stamps to XDP, but does not support requests to stamp packets.
     #[error("the adapter stamps what it stamps anyway: {0}")]
     AdapterNotAsked(String),
     /// Promiscuous mode on all interfaces.
@@ -230,7 +231,7 @@ pub enum Note {
     NotPromiscuous,
 }
 
-/// The numbers of processes, in words.
+/// Returns process ids, in words.
 fn listed(processes: &[u32]) -> String {
     let numbers: Vec<String> = processes.iter().map(u32::to_string).collect();
     let noun = if numbers.len() == 1 {

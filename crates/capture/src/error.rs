@@ -1,4 +1,4 @@
-//! Why a source could not be opened, or ended.
+//! The errors of opening or reading a source.
 
 use ringtap_filter::CompileError;
 use ringtap_packet::LinkType;
@@ -11,12 +11,12 @@ use crate::options::OptionError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device asks for an engine that does not exist.
+    /// The device names an engine that does not exist.
     #[error("{device}: unknown engine {engine:?}; engines are {}", known.join(", "))]
     UnknownEngine {
         /// The device as given.
         device: String,
-        /// What stands before the colon.
+        /// The text before the colon.
         engine: String,
         /// The engines' names.
         known: Vec<&'static str>,
@@ -30,10 +30,10 @@ pub enum Error {
         /// The device as given.
         device: String,
     },
-    /// An option has a value that cannot be.
+    /// An invalid option value.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// Snaplen and buffer do not go together.
+    /// Snaplen and buffer do not fit together.
     #[error("option buffer: {0}")]
     Buffer(GeometryError),
     /// The filter cannot be compiled for this link type.
@@ -41,9 +41,9 @@ pub enum Error {
     Filter {
         /// The expression.
         expression: String,
-        /// What the packets begin with.
+        /// The link type of the packets.
         link_type: LinkType,
-        /// What is wrong, and where.
+        /// The error, and its place.
         error: Box<CompileError>,
     },
     /// The caller lacks a privilege.
@@ -53,7 +53,7 @@ pub enum Error {
         device: String,
         /// The capability.
         needed: &'static str,
-        /// The call that was refused.
+        /// The call that failed.
         r#source: ringtap_sys::Error,
     },
     /// The NIC cannot stamp packets.
@@ -61,30 +61,30 @@ pub enum Error {
     NoAdapterClock {
         /// The device.
         device: String,
-        /// The call that was refused.
+        /// The call that failed.
         r#source: ringtap_sys::Error,
     },
-    /// The interface is down. A capture that runs goes on once the interface is up again.
+    /// The interface is down. A running capture continues once the interface is up again.
     #[error("{device}: the interface is down")]
     InterfaceDown {
         /// The device.
         device: String,
     },
-    /// Other programs were put before the capture's at a hook, where they may end the way of packets. The
-    /// capture goes on.
+    /// Other programs were placed before the capture's at a hook, where they may drop packets. The capture
+    /// continues.
     #[error(
         "{device}: {others} other program(s) run before the capture at {hook} now, and may hide packets"
     )]
     Overtaken {
         /// The device.
         device: String,
-        /// Where.
+        /// The hook.
         hook: String,
-        /// How many.
+        /// The number of programs.
         others: usize,
     },
-    /// The interface receives packets and none reach the capture, since another program takes them away
-    /// before. The capture goes on.
+    /// The interface receives packets and none reach the capture, since another program takes them earlier.
+    /// The capture continues.
     #[error(
         "{device}: the capture at {hook} sees no packets, but the interface receives them ({packets} so \
          far): another program takes them before; \"bpftool net show dev {device}\" lists programs"
@@ -92,9 +92,9 @@ pub enum Error {
     Blind {
         /// The device.
         device: String,
-        /// Where.
+        /// The hook.
         hook: String,
-        /// How many were not seen so far.
+        /// The number of packets that were not seen so far.
         packets: u64,
     },
     /// Packets reach the capture again, after [`Error::Blind`].
@@ -102,13 +102,13 @@ pub enum Error {
     SeesAgain {
         /// The device.
         device: String,
-        /// Where.
+        /// The hook.
         hook: String,
-        /// How many were not seen.
+        /// The number of packets that were not seen.
         packets: u64,
     },
-    /// Another capture that steals was put in front of this one, which does not see what that one takes.
-    /// The capture goes on.
+    /// Another stealing capture was placed before this one, which does not see the packets that the other
+    /// takes. The capture continues.
     #[error(
         "{device}: another capture of ringtap{} takes {} at {hook} before this one",
         numbered(*process),
@@ -117,14 +117,14 @@ pub enum Error {
     TakenBefore {
         /// The device.
         device: String,
-        /// Its process, where that has a number in the PID namespace of this one.
+        /// Its process id, if it has one in this PID namespace.
         process: Option<u32>,
-        /// Where its program is.
+        /// The hook of its program.
         hook: &'static str,
-        /// Whether it takes all packets; else those that its filter matches.
+        /// Whether it takes all packets; otherwise, those that match its filter.
         all: bool,
     },
-    /// A capture that stole in front of this one is gone, after [`Error::TakenBefore`].
+    /// A capture that stole packets before this one has ended, after [`Error::TakenBefore`].
     #[error(
         "{device}: the other capture of ringtap{} is gone: packets reach this one again",
         numbered(*process)
@@ -132,38 +132,38 @@ pub enum Error {
     TakenNoMore {
         /// The device.
         device: String,
-        /// Its process, as in [`Error::TakenBefore`].
+        /// Its process id, as in [`Error::TakenBefore`].
         process: Option<u32>,
     },
-    /// Somebody has taken the capture's program away from a hook, or put another in its place.
+    /// The capture's program was removed from a hook, or replaced.
     #[error(
         "{device}: the capture's program was taken away from {hook}, where packets are seen no more"
     )]
     Detached {
         /// The device.
         device: String,
-        /// Where.
+        /// The hook.
         hook: String,
-        /// Whether packets are captured at another hook, so that the capture goes on.
+        /// Whether another hook still captures packets, so that the capture continues.
         goes_on: bool,
     },
-    /// The interface is gone: deleted, or moved to another network namespace.
+    /// The interface no longer exists: it was deleted, or moved to another network namespace.
     #[error("{device}: the interface is gone")]
     InterfaceGone {
         /// The device.
         device: String,
     },
-    /// A member of a bond cannot be captured on, and so the bond cannot.
+    /// A member of a bond cannot be captured, so the bond cannot.
     #[error("{device}: member {member}: {source}")]
     Member {
         /// The bond.
         device: String,
         /// The member.
         member: String,
-        /// Why not.
+        /// The reason.
         r#source: Box<Self>,
     },
-    /// An interface has left the bond that is captured on, or is gone. The capture of the others goes on.
+    /// An interface has left the captured bond, or no longer exists. The capture of the others continues.
     #[error("{device}: member {member} is gone")]
     MemberGone {
         /// The bond.
@@ -171,43 +171,42 @@ pub enum Error {
         /// Its former member.
         member: String,
     },
-    /// An interface has joined the bond that is captured on, and its packets do not come to the capture,
-    /// which goes on.
+    /// An interface has joined the captured bond, and its packets do not reach the capture, which continues.
     #[error("{device}: {member} has become a member and is not captured: {source}")]
     MemberNotCaptured {
         /// The bond.
         device: String,
         /// Its new member.
         member: String,
-        /// Why not.
+        /// The reason.
         r#source: Box<Self>,
     },
-    /// A tap cannot make the header that packets of such an interface are given.
+    /// A tap cannot make the header for packets of such an interface.
     #[error("{device}: only engine packet can make the header {link_type} of its packets")]
     NoLinkType {
         /// The device.
         device: String,
-        /// What its packets begin with.
+        /// The link type of its packets.
         link_type: LinkType,
     },
-    /// The engine cannot change this while it runs.
+    /// The engine cannot change this option while it runs.
     #[error("this engine settles {what} when it is opened")]
     FixedAtOpening {
-        /// What was to be changed.
+        /// The option.
         what: &'static str,
     },
-    /// A file cannot be read, or is damaged.
+    /// A file cannot be read, or is corrupt.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// No index could be made of a file.
+    /// The index of a file could not be made.
     #[error("{name}: no index can be made: {source}")]
     Index {
         /// The file.
         name: String,
-        /// Why.
+        /// The reason.
         r#source: std::io::Error,
     },
-    /// The interface's properties cannot be found out.
+    /// The interface's properties could not be read.
     #[error("{device}: {source}")]
     Interface {
         /// The device.
@@ -215,7 +214,7 @@ pub enum Error {
         /// The request that failed.
         r#source: netlink::Error,
     },
-    /// The kernel is older than the engine's program.
+    /// The kernel is too old for the engine's program.
     #[error(
         "{device}: engine {engine} needs {} (Linux {}.{} or later)",
         feature.name(),
@@ -230,7 +229,7 @@ pub enum Error {
         /// The feature that the kernel lacks.
         feature: ringtap_sys::bpf::Feature,
     },
-    /// Statistics cannot be had.
+    /// The statistics failed.
     #[error(transparent)]
     Stat(#[from] crate::stat::StatError),
     /// No program could be attached to the interface.
@@ -248,13 +247,13 @@ impl From<GeometryError> for Error {
 }
 
 impl Error {
-    /// Returns the log of the kernel's verifier, where the error is about a program that it rejected.
+    /// Returns the log of the kernel's verifier, if the error is a rejected program.
     #[must_use]
     pub fn verifier_log(&self) -> Option<String> {
         crate::engines::verifier_log(self)
     }
 
-    /// Whether the source that gave the error may be asked for more.
+    /// Returns whether the source can still be read after this error.
     #[must_use]
     pub const fn is_transient(&self) -> bool {
         matches!(
@@ -271,8 +270,8 @@ impl Error {
         )
     }
 
-    /// Whether the kernel refused for want of rights, such as those that a program has given up since it
-    /// opened the source.
+    /// Returns whether the kernel denied permission, for example because the program has given up privileges
+    /// since it opened the source.
     #[must_use]
     pub fn is_permission_denied(&self) -> bool {
         let error = match self {
@@ -289,14 +288,14 @@ impl Error {
     }
 }
 
-/// The number of a process in parentheses, where it is known.
+/// Returns a process id in parentheses, if it is known.
 fn numbered(process: Option<u32>) -> String {
     process.map_or_else(String::new, |process| format!(" (process {process})"))
 }
 
-/// Numbers of the kernel's errors.
+/// Error numbers of the kernel.
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
 
-/// What this crate's calls return.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Filters as sources apply them: an expression, compiled anew for each link type that turns up.
+//! Filters of sources: an expression that is compiled for each link type.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,19 +18,18 @@ use crate::hook::HookPoint;
 use crate::native::{Native, PacketRef};
 use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
 
-/// `PACKET_HOST` of packet(7): any packet that was received will do where only
-/// [`op::PACKET_OUTGOING`] is told from all else.
+/// `PACKET_HOST` of packet(7). It stands for any received packet if only [`op::PACKET_OUTGOING`] matters.
 const PACKET_HOST: u32 = 0;
-/// The bits of [`PacketFlags`] that hold the direction.
+/// The direction bits of [`PacketFlags`].
 const DIRECTION: u32 = 3;
 /// `if_filter` that holds instructions (draft-ietf-opsawg-pcapng, section 4.2).
 const BPF_BYTES: u8 = 1;
 
-/// A filter: an expression of the pcap-filter language with what its compilation depends on.
+/// A filter: an expression of the pcap-filter language, with the settings that its compilation depends on.
 #[derive(Clone)]
 pub struct Filter {
     expression: String,
-    /// The program itself, where there is no expression to compile.
+    /// The program itself, if there is no expression to compile.
     program: Option<Program>,
     netmask: Option<u32>,
     optimize: bool,
@@ -39,8 +38,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter whose names the system resolves. It is compiled when a source is opened with it,
-    /// and link types are known.
+    /// Returns a filter whose names the system resolves. It is compiled when a source is opened with it, and
+    /// link types are known.
     #[must_use]
     pub fn new(expression: impl Into<String>) -> Self {
         Self {
@@ -53,8 +52,8 @@ impl Filter {
         }
     }
 
-    /// A filter that was compiled elsewhere, for packets as they are handed out. It is the same for
-    /// every link type.
+    /// Returns a filter that is already compiled, for packets as they are delivered. It is the same for every
+    /// link type.
     #[must_use]
     pub fn from_program(program: Program) -> Self {
         Self {
@@ -63,15 +62,15 @@ impl Filter {
         }
     }
 
-    /// The same with the netmask of the interface's network, for `ip broadcast`.
+    /// Sets the netmask of the interface's network, for `ip broadcast`.
     #[must_use]
     pub fn with_netmask(mut self, netmask: Ipv4Addr) -> Self {
         self.netmask = Some(netmask.into());
         self
     }
 
-    /// The same for a capture on a device: where no netmask was given and the expression may need
-    /// one, with that of the device's first IPv4 network, if it has one.
+    /// Sets the netmask for a capture on a device: if none was given and the expression may need one, that of
+    /// the device's first IPv4 network.
     pub(crate) fn on_device(&self, name: &str) -> Self {
         if self.netmask.is_some() || !self.expression.contains("broadcast") {
             return self.clone();
@@ -88,29 +87,29 @@ impl Filter {
         }
     }
 
-    /// The same with the optimiser on (as it is) or off.
+    /// Turns the optimizer on (the default) or off.
     #[must_use]
     pub fn with_optimizer(mut self, on: bool) -> Self {
         self.optimize = on;
         self
     }
 
-    /// The same with the extensions of the language off (as they are) or on: sets, packets in
-    /// tunnels, transports behind the extension headers of IPv6.
+    /// Turns the extensions of the language on or off (the default): sets, packets in tunnels, transports
+    /// after IPv6 extension headers.
     #[must_use]
     pub fn with_extensions(mut self, on: bool) -> Self {
         self.extensions = on;
         self
     }
 
-    /// The same with another resolver of names than the system.
+    /// Sets a name resolver other than the system.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolver + Send + Sync>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// The filter as a capture file names it.
+    /// Returns the filter in the form of capture files.
     pub(crate) fn for_file(&self) -> CaptureFilter {
         match &self.program {
             None => CaptureFilter::Expression(self.expression.clone()),
@@ -121,19 +120,18 @@ impl Filter {
         }
     }
 
-    /// The expression.
+    /// Returns the expression.
     #[must_use]
     pub fn expression(&self) -> &str {
         &self.expression
     }
 
-    /// The program for packets of a link type as this host captures them. It may ask for what the
-    /// kernel knows of a packet beside its bytes, its direction and its interface, by ancillary
-    /// loads.
+    /// Returns the program for packets of a link type as this host captures them. It may use ancillary loads
+    /// for facts that the kernel knows beside the bytes: direction and interface.
     ///
     /// # Errors
     ///
-    /// The expression is no filter, or not one for this link type.
+    /// The expression is not a valid filter, or not for this link type.
     pub fn compile(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
         self.compile_for(link_type, |options| {
             options.snaplen = snaplen;
@@ -141,11 +139,11 @@ impl Filter {
         })
     }
 
-    /// The program for packets of a file, whose numbers are in that byte order.
+    /// Returns the program for packets of a file with this byte order.
     ///
     /// # Errors
     ///
-    /// As [`compile`](Self::compile).
+    /// The same errors as [`compile`](Self::compile).
     pub fn compile_for_file(
         &self,
         link_type: LinkType,
@@ -158,8 +156,8 @@ impl Filter {
         })
     }
 
-    /// Whether hosts are looked up by name when the filter is compiled, which may take the network: to be
-    /// asked by a process that gives up its right to that. True where it cannot be told.
+    /// Returns whether compiling the filter resolves host names, which may need the network. A process checks
+    /// this before it gives up that privilege. Returns true if it is unknown.
     #[must_use]
     pub fn looks_up_hosts(&self) -> bool {
         if self.program.is_some() {
@@ -172,8 +170,8 @@ impl Filter {
         compiled.is_err() || asked.0.load(Ordering::Relaxed)
     }
 
-    /// What a packet must have that the filter accepts. Where the expression is none, compiling it
-    /// will tell.
+    /// Returns the properties that a packet needs to match the filter. If the expression is invalid,
+    /// compiling it reports the error.
     pub(crate) fn need(&self) -> Need {
         if self.program.is_some() {
             return Need::Nothing;
@@ -214,7 +212,7 @@ impl fmt::Debug for Filter {
     }
 }
 
-/// What reads the keys of a file's packets, as filters for them look at them.
+/// Returns the reader of keys in a file's packets, as filters for them see them.
 pub(crate) fn key_reader(link_type: LinkType, byte_order: ByteOrder) -> Option<KeyReader> {
     let mut options = CompileOptions::new(link_type);
     as_in_file(&mut options, byte_order);
@@ -226,7 +224,7 @@ fn as_in_file(options: &mut CompileOptions, byte_order: ByteOrder) {
     options.swapped = byte_order != ByteOrder::NATIVE;
 }
 
-/// The program for a packet socket, which sees packets otherwise than they are handed out.
+/// Returns the program for a packet socket, which sees packets in another form than they are delivered.
 pub(crate) fn lower(
     program: &Program,
     layer: LinkLayer,
@@ -241,7 +239,7 @@ pub(crate) fn lower(
     let view = SocketView {
         header,
         vlan: layer != LinkLayer::Native,
-        // The capture has rules of its own for that.
+        // The capture has its own rules for that.
         direction: socket::Direction::Both,
         snaplen,
     };
@@ -249,8 +247,8 @@ pub(crate) fn lower(
     Ok(lowered.insns().iter().map(instruction).collect())
 }
 
-/// The program for a hook, where the kernel has not yet said of a sent packet that it is one, and
-/// knows no direction at XDP.
+/// Returns the program for a hook. There the kernel has not marked sent packets yet, and knows no direction
+/// at XDP.
 pub(crate) fn at_hook(program: &Program, place: HookPoint) -> Program {
     let packet_type = if !place.is_ingress() {
         op::PACKET_OUTGOING
@@ -262,7 +260,7 @@ pub(crate) fn at_hook(program: &Program, place: HookPoint) -> Program {
     program.with_known(op::SKF_AD_PKTTYPE, packet_type)
 }
 
-/// An instruction as files hold it: in the machine's byte order.
+/// An instruction in the form of files: in the machine's byte order.
 fn bytes_of(insn: &Insn) -> [u8; 8] {
     let Insn { code, jt, jf, k } = *insn;
     let ([a, b], [e, f, g, h]) = (code.to_ne_bytes(), k.to_ne_bytes());
@@ -274,19 +272,19 @@ fn instruction(insn: &Insn) -> Instruction {
     Instruction { code, jt, jf, k }
 }
 
-/// A program made ready to run on packets: as native code where the processor has a code generator,
-/// else by the interpreter.
+/// A program that is ready to run on packets: as native code if the processor has a code generator, else in
+/// the interpreter.
 #[derive(Clone, Debug)]
 pub struct Matcher(Runner);
 
 impl Matcher {
-    /// Makes a program ready.
+    /// Prepares a program.
     #[must_use]
     pub fn new(program: Program) -> Self {
         Self(Runner::new(program))
     }
 
-    /// Whether the program accepts the packet.
+    /// Returns whether the program accepts the packet.
     #[inline]
     #[must_use]
     pub fn accepts(&self, packet: &Packet<'_>) -> bool {
@@ -299,7 +297,7 @@ impl Matcher {
 enum Runner {
     Native(Arc<Native>),
     Interpreter(Program),
-    /// A program that asks for the direction, made ready for received and for sent packets.
+    /// A program that depends on the direction, prepared for received and for sent packets.
     ByDirection(Box<[Self; 2]>),
 }
 
@@ -308,7 +306,7 @@ impl Runner {
         Self::interpreted(program).made_native()
     }
 
-    /// Ready at once: to make native code takes longer than to interpret some hundred packets.
+    /// Prepares it without native code: generating code takes longer than interpreting some hundred packets.
     fn interpreted(program: Program) -> Self {
         if program.asks_for(op::SKF_AD_PKTTYPE) {
             let known = [PACKET_HOST, op::PACKET_OUTGOING];
@@ -323,7 +321,7 @@ impl Runner {
             Self::Native(native) => Self::Native(native),
             Self::Interpreter(program) => match Native::compile(&program) {
                 Ok(native) => Self::Native(Arc::new(native)),
-                // The interpreter runs every program; which of both does is a matter of speed.
+                // The interpreter runs every program; native code is only faster.
                 Err(_) => Self::Interpreter(program),
             },
             Self::ByDirection(each) => Self::ByDirection(Box::new(each.map(Self::made_native))),
@@ -352,12 +350,12 @@ pub(crate) struct FilterTable {
     programs: Vec<((LinkType, ByteOrder), Runner)>,
     /// The index of each interface's program.
     by_interface: Vec<usize>,
-    /// The most that is kept of a packet, in bytes.
+    /// The snapshot length, in bytes.
     snaplen: u32,
 }
 
 impl FilterTable {
-    /// For few packets of a source with one interface, of that index: by the interpreter.
+    /// Returns a table for few packets of a source with one interface of that index: it uses the interpreter.
     pub(crate) fn of_few(program: &Program, link_type: LinkType, index: u32, snaplen: u32) -> Self {
         let program = program.with_known(op::SKF_AD_IFINDEX, index);
         let key = (link_type, ByteOrder::NATIVE);
@@ -374,14 +372,14 @@ impl FilterTable {
         self
     }
 
-    /// Has what is interpreted so far run as native code.
+    /// Converts interpreted programs to native code.
     pub(crate) fn make_native(&mut self) {
         for (_, runner) in &mut self.programs {
             *runner = runner.clone().made_native();
         }
     }
 
-    /// For a live capture, of which no interface is known yet.
+    /// Returns an empty table for a live capture.
     pub(crate) const fn of_live(snaplen: u32) -> Self {
         Self {
             programs: Vec::new(),
@@ -398,7 +396,7 @@ impl FilterTable {
         self.programs.push((key, Runner::new(program)));
     }
 
-    /// For a file, of which no interface is known yet and whose packets are not cut.
+    /// Returns an empty table for a file whose packets are not cut.
     pub(crate) const fn of_file() -> Self {
         Self {
             programs: Vec::new(),
@@ -407,18 +405,18 @@ impl FilterTable {
         }
     }
 
-    /// How many programs there are.
+    /// Returns the number of programs.
     pub(crate) fn programs(&self) -> usize {
         self.programs.len()
     }
 
-    /// Whether it knows all of so many interfaces.
+    /// Returns whether it has this number of interfaces.
     pub(crate) fn knows(&self, interfaces: usize) -> bool {
         self.by_interface.len() >= interfaces
     }
 
-    /// Compiles `filter` for the interfaces of a file that were added since the last call, to be
-    /// interpreted; its numbers are in that byte order.
+    /// Compiles `filter` for the interfaces of a file that were added since the last call, for the
+    /// interpreter and that byte order.
     pub(crate) fn extend(
         &mut self,
         filter: &Filter,
@@ -443,7 +441,7 @@ impl FilterTable {
         Ok(())
     }
 
-    /// The packet, cut to the snaplen, where the filter accepts it.
+    /// Returns the packet, cut to the snaplen, if the filter accepts it.
     #[inline]
     pub(crate) fn apply<'a>(&self, mut packet: Packet<'a>) -> Option<Packet<'a>> {
         let index = *self.by_interface.get(packet.interface as usize)?;
@@ -471,7 +469,7 @@ impl PacketFilter for FilterTable {
         let mut batch = [PacketRef::new(&[], 0); BATCH];
         loop {
             let mut count = 0;
-            // The places come first: a packet for which there is none is not to be taken out.
+            // Places come first: a packet without a place must not be removed.
             for (place, packet) in batch.iter_mut().zip(&mut packets) {
                 *place = PacketRef::new(packet.data, packet.len);
                 count += 1;
@@ -485,7 +483,7 @@ impl PacketFilter for FilterTable {
     }
 }
 
-/// Notes whether a host was asked for; knows every name.
+/// Records whether a host name was resolved; it knows every name.
 #[derive(Debug, Default)]
 struct Asked(AtomicBool);
 

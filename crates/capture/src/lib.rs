@@ -39,11 +39,11 @@ pub use source::{
 };
 pub use stats::{Dropped, Stats};
 
-/// Reads a list of processors in the kernel's form, such as `0-3,5`.
+/// Parses a list of processors in the kernel's form, such as `0-3,5`.
 ///
 /// # Errors
 ///
-/// Where it is wrong, and how.
+/// The error, and its place.
 pub fn parse_cpu_list(
     text: &str,
 ) -> std::result::Result<Vec<usize>, ringtap_sys::sched::CpuListError> {

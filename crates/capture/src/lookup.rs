@@ -1,13 +1,13 @@
-//! An interface found by any of its names.
+//! Finds an interface by any of its names.
 
 use ringtap_sys::netlink::{self, Link, Netlink};
 
 use crate::{Error, Result};
 
-/// `ENODEV` and `EINVAL` in the kernel's numbering; the latter for names that no interface can have.
+/// `ENODEV` and `EINVAL` in the kernel's numbering; the latter is for names that no interface can have.
 const NOT_FOUND: [i32; 2] = [19, 22];
 
-/// The interface with this name, alternative name (Linux 5.5), or name with the suffix of an
+/// Returns the interface with this name, alternative name (Linux 5.5), or name with the suffix of an
 /// old-style alias, which is another address of the same interface.
 pub(crate) fn find_link(netlink: &mut Netlink, device: &str) -> Result<Option<Link>> {
     match exact(netlink, device)? {

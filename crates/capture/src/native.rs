@@ -1,4 +1,4 @@
-//! Native code of filters; none where the crate is built without its feature `jit`.
+//! Native code of filters. Empty if the crate is built without its feature `jit`.
 
 #[cfg(feature = "jit")]
 pub(crate) use ringtap_jit::{Native, PacketRef};
@@ -13,7 +13,7 @@ mod none {
 
     use ringtap_filter::Program;
 
-    /// There is none of it.
+    /// There is no native code.
     #[derive(Debug)]
     pub(crate) enum Native {}
 
@@ -21,7 +21,7 @@ mod none {
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct PacketRef<'a>(PhantomData<&'a [u8]>);
 
-    /// Nothing makes native code.
+    /// Never returns native code.
     #[derive(Debug)]
     pub(crate) struct NoGenerator;
 

@@ -1,4 +1,4 @@
-//! How to capture: plain values, checked before the first system call.
+//! Options of a capture: plain values, checked before the first system call.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const MIN_TIMEOUT: Duration = Duration::from_millis(1);
 const MAX_BUSY_POLL: Duration = Duration::from_secs(1);
 const MAX_PRIORITY: u8 = 99;
 
-/// Which packets, by the way they go.
+/// The direction of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// Received by the host.
@@ -27,119 +27,121 @@ pub enum Direction {
     Both,
 }
 
-/// Whether the host sees the packets too.
+/// Whether the host also sees the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It does: packets go on as if nobody captured.
+    /// The host sees them: packets continue as if nobody captured.
     #[default]
     Copy,
-    /// It does not: what is captured ends here. For received packets only.
+    /// The host does not see them: captured packets end here. For received packets only.
     Steal,
 }
 
-/// How one packet in so many is chosen.
+/// How one of N packets is selected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SampleMode {
-    /// Each by chance of its own.
+    /// Each packet at random.
     #[default]
     Random,
-    /// Each N-th on its processor; at the taps only.
+    /// Every N-th on its processor. Only the taps support it.
     Regular,
 }
 
-/// How precise timestamps of the host's clock are.
+/// The precision of timestamps of the host's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// The clock is read for each packet.
     #[default]
     Fine,
-    /// The clock is read once for the packets that a driver takes from its queue in one go (a poll of
-    /// NAPI, 64 packets at most): at XDP in the driver (Linux 6.1), else as fine. What a driver finds
-    /// in its queue has come before; a clock that is read for each of them tells when it got to them.
+    /// The clock is read once for all packets that a driver takes from its queue at once (a poll of NAPI, 64
+    /// packets at most). XDP in the driver (Linux 6.1) supports it; otherwise each packet is stamped. Packets
+    /// in a driver's queue have already arrived; reading the clock for each shows when the driver reached it.
     Poll,
-    /// The time of the kernel's last tick, which costs nothing; at the taps only (Linux 5.11), else
-    /// as fine.
+    /// The time of the kernel's last tick, which costs nothing. Only the taps support it (Linux 5.11);
+    /// otherwise each packet is stamped.
     Coarse,
-    /// No time at all: every stamp is 0; at the taps only, else as fine.
+    /// No time: every stamp is 0. Only the taps support it; otherwise each packet is stamped.
     None,
 }
 
-/// How far a program in the kernel goes with each packet: for measurements of what each step costs. A
-/// packet socket's filter accepts nothing before [`Stage::Copy`], so that it has no clock to read.
+/// The last step of a program in the kernel for each packet, to measure the cost of each step. A packet
+/// socket's filter accepts nothing before [`Stage::Copy`], so it reads no clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// It is called, and no more.
+    /// It is only called.
     Hook,
     /// It filters.
     Filter,
-    /// It reads the clock, too, and captures nothing.
+    /// It also reads the clock, and captures nothing.
     Timestamp,
-    /// All of it, as without a measurement.
+    /// All steps, as without a measurement.
     Copy,
 }
 
-/// How to capture.
+/// Options of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureOptions {
-    /// The most that is captured of a packet, in bytes; 1 to [`MAX_SNAPLEN`].
+    /// The snapshot length: the maximum number of bytes captured of a packet, 1 to [`MAX_SNAPLEN`].
     pub snaplen: u32,
-    /// Memory for packets that wait to be read, in bytes. Where the system does not have it, the
-    /// capture takes less and [`crate::Description::memory`] says so.
+    /// Memory for packets that wait to be read, in bytes. If the system has less, the capture takes less, and
+    /// [`crate::Description::memory`] reports it.
     pub buffer: u64,
-    /// The longest that a packet waits until it is handed over, and that [`crate::Source::next`]
-    /// waits for one; 1 ms to 65,535 ms.
+    /// The timeout: the maximum time that a packet waits for delivery, and that [`crate::Source::next`] waits
+    /// for a packet. 1 ms to 65,535 ms.
     pub timeout: Duration,
-    /// How long [`crate::Source::next`] waits for a packet, where that is not the time-out; in the
-    /// packet engine and the taps, for which a wait costs nothing while packets are late.
+    /// How long [`crate::Source::next`] waits for a packet, if not for the timeout. Supported by the packet
+    /// engine and the taps, for which a wait costs nothing while packets are late.
     pub wait: Option<Duration>,
-    /// Bytes of records that are worth a delivery before the time-out, over all processors; at the
-    /// taps. The other engines deliver block by block.
+    /// The number of bytes over all processors at which packets are delivered before the timeout. For the
+    /// taps; other engines deliver block by block.
     pub min_to_copy: u32,
-    /// Hand packets over as soon as the engine can, whatever the time-out; it costs more work per
-    /// packet. [`crate::Description::delivery_bound`] tells how soon that is.
+    /// Whether to deliver packets as soon as the engine can, regardless of the timeout. It costs more work
+    /// per packet. [`crate::Description::delivery_bound`] has the resulting delay.
     pub immediate: bool,
-    /// Receive what is addressed to others. Undone when the source is dropped, or its process dies.
+    /// Whether to receive packets for other hosts (promiscuous mode). It ends when the source is dropped, or
+    /// its process dies.
     pub promiscuous: bool,
     /// Received packets, sent ones, or both.
     pub direction: Direction,
-    /// Packets of this protocol only (`ETH_P_*`, as the kernel has it of a packet); all for none and for
-    /// `ETH_P_ALL`, 3.
+    /// The only protocol to capture (`ETH_P_*`, as the kernel stores it for a packet). `None` and `ETH_P_ALL`
+    /// (3) stand for all.
     pub protocol: Option<u16>,
-    /// Whose clock stamps the packets.
+    /// The clock of timestamps.
     pub timestamp: TimestampSource,
-    /// How precise that clock is.
+    /// The precision of that clock.
     pub precision: Precision,
-    /// Capture one packet in so many, chosen in the kernel.
+    /// Captures one of this many packets, selected in the kernel.
     pub sample: Option<NonZeroU32>,
-    /// How that one is chosen.
+    /// How that one is selected.
     pub sample_mode: SampleMode,
-    /// Whether the host sees the packets too; stealing is for the taps.
+    /// Whether the host also sees the packets. Only the taps can steal.
     pub mode: Mode,
-    /// Steal also where the host's own connections hang on the device
-    /// ([`crate::hook::steal_hazards`]).
+    /// Whether to steal even if the host's own connections use the device ([`crate::hook::steal_hazards`]).
     pub force: bool,
-    /// Do without one order in time over all processors; at the taps, whose rings are merged else.
+    /// Whether to skip sorting packets of all processors by time. For the taps, whose rings are merged
+    /// otherwise.
     pub unordered: bool,
-    /// Hand out the packets of `tcx:any` in one form, with the header LINUX_SLL2 in the place of
-    /// their own, as a pcap file and libpcap need it. Else each interface is one of
-    /// [`crate::Source::interfaces`], with packets as they are; interfaces that come later are added.
+    /// Whether to deliver the packets of `tcx:any` in one form, with the header LINUX_SLL2 instead of their
+    /// own, as a pcap file and libpcap need it. Otherwise each interface is one of
+    /// [`crate::Source::interfaces`], with its packets unchanged; later interfaces are added.
     pub cooked: bool,
-    /// Share the interface's packets with other sources.
+    /// The fanout group with which sources share an interface's packets.
     pub fanout: Option<Fanout>,
-    /// How long to look for packets without sleeping, before each wait; at most 1 s. Also asked of
-    /// the driver (`SO_BUSY_POLL`), for which CAP_NET_ADMIN is needed.
+    /// How long to look for packets without sleeping, before each wait; at most 1 s. The driver is asked to
+    /// do the same (`SO_BUSY_POLL`), which needs CAP_NET_ADMIN.
     pub busy_poll: Option<Duration>,
     /// Real-time priority (SCHED_FIFO, 1 to 99) of the thread that calls
     /// [`CaptureOptions::place_thread`].
     pub priority: Option<u8>,
     /// Processors for that thread; empty for all.
     pub cpus: Vec<usize>,
-    /// Ask about once a second whether another program was put before the capture's at a tcx chain, and
-    /// report it ([`crate::Error::Overtaken`]). The kernel tells it to the device's network namespace and
-    /// those with `CAP_NET_ADMIN` only, which [`crate::Description::required_capabilities`] then has among the rights to keep.
+    /// Whether to check about once a second for programs that were placed before the capture's in a tcx
+    /// chain, and report them ([`crate::Error::Overtaken`]). The kernel shows them only in the device's
+    /// network namespace and with `CAP_NET_ADMIN`, which [`crate::Description::required_capabilities`] then
+    /// contains.
     pub watch_chain: bool,
-    /// The capture is studied, not used: its programs in the kernel go as far as this only, at the taps
-    /// and in packet sockets, and [`crate::Source::programs`] tells the parts of the taps'.
+    /// The last step of the capture, for measurements: its programs in the kernel go no further, at the taps
+    /// and in packet sockets. [`crate::Source::programs`] returns the parts of the taps' programs.
     pub study: Option<Stage>,
 }
 
@@ -173,20 +175,22 @@ impl Default for CaptureOptions {
     }
 }
 
-/// An option with a value that cannot be.
+/// An invalid option value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
     /// [`CaptureOptions::snaplen`].
-    #[error("option snaplen: {value} is not within 1 and {MAX_SNAPLEN} bytes")]
+    #[error("option snaplen: {value} is invalid: it must be between 1 and {MAX_SNAPLEN} bytes")]
     Snaplen {
         /// Bytes.
         value: u32,
     },
     /// [`CaptureOptions::timeout`].
-    #[error("option timeout: {value:?} is not within {MIN_TIMEOUT:?} and {MAX_TIMEOUT:?}")]
+    #[error(
+        "option timeout: {value:?} is invalid: it must be between {MIN_TIMEOUT:?} and {MAX_TIMEOUT:?}"
+    )]
     Timeout {
-        /// The time-out.
+        /// The timeout.
         value: Duration,
     },
     /// [`CaptureOptions::busy_poll`].
@@ -196,7 +200,7 @@ pub enum OptionError {
         value: Duration,
     },
     /// [`CaptureOptions::priority`].
-    #[error("option priority: {value} is not within 1 and {MAX_PRIORITY}")]
+    #[error("option priority: {value} is invalid: it must be between 1 and {MAX_PRIORITY}")]
     Priority {
         /// The priority.
         value: u8,
@@ -221,10 +225,10 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
-    /// [`CaptureOptions::protocol`] at a tap, of packets that do not tell it.
+    /// [`CaptureOptions::protocol`] at a tap, for packets that do not contain it.
     #[error("option protocol: not supported at a tap on packets of {link_type}")]
     ProtocolOfLinkType {
-        /// What packets begin with.
+        /// The link type of the packets.
         link_type: LinkType,
     },
     /// [`CaptureOptions::direction`] at XDP.
@@ -248,7 +252,7 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
-    /// Only received packets come to a socket of AF_XDP.
+    /// An AF_XDP socket sees received packets only.
     #[error("option direction: packets that the host sends do not come to engine {engine}")]
     SentAtSocket {
         /// The engine.
@@ -260,7 +264,7 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
-    /// All interfaces at a tap that takes one.
+    /// All interfaces at a tap that captures one.
     #[error("engine {engine} captures on one interface, not on \"any\"")]
     AnyAtTap {
         /// The engine.
@@ -279,7 +283,7 @@ impl CaptureOptions {
     ///
     /// # Errors
     ///
-    /// The first option whose value cannot be.
+    /// The first invalid option.
     pub fn validate(&self) -> Result<(), OptionError> {
         if !(1..=MAX_SNAPLEN).contains(&self.snaplen) {
             return Err(OptionError::Snaplen {
@@ -306,8 +310,8 @@ impl CaptureOptions {
         }
     }
 
-    /// Binds the calling thread, which should be the one that reads the source, to the chosen
-    /// processors and gives it the chosen priority. Needs CAP_SYS_NICE for a priority.
+    /// Binds the calling thread, which should be the one that reads the source, to the chosen processors, and
+    /// gives it the chosen priority. A priority needs CAP_SYS_NICE.
     ///
     /// # Errors
     ///
@@ -319,7 +323,7 @@ impl CaptureOptions {
         self.priority.map_or(Ok(()), ringtap_sys::sched::set_fifo)
     }
 
-    /// The time-out in the unit and width of the kernel's timer; `validate` bounds it.
+    /// Returns the timeout in the unit and width of the kernel's timer; `validate` limits it.
     pub(crate) fn timeout_ms(&self) -> u16 {
         u16::try_from(self.timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(u16::MAX)
     }
@@ -377,7 +381,10 @@ mod tests {
             Err(OptionError::Cpu { value: 8192 })
         );
         let text = with(|o| o.snaplen = 0).unwrap_err().to_string();
-        assert_eq!(text, "option snaplen: 0 is not within 1 and 262144 bytes");
+        assert_eq!(
+            text,
+            "option snaplen: 0 is invalid: it must be between 1 and 262144 bytes"
+        );
     }
 
     #[test]

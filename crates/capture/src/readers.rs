@@ -8,9 +8,8 @@ use crate::{Result, Source, Stats, Waker};
 pub struct Readers {
     /// One source for each thread, at least one.
     pub sources: Vec<Box<dyn Source>>,
-    /// The tap that the sources have their rings of, where they have; it hands out no packets itself. One
-    /// thread calls its [`Source::next`] on and on: that wakes the readers, and reports what befalls the
-    /// interface.
+    /// The tap whose rings the sources read, if there is one. It yields no packets itself. One thread must
+    /// call its [`Source::next`] in a loop: that wakes the readers, and reports events of the interface.
     pub tap: Option<Box<dyn Source>>,
 }
 
@@ -31,13 +30,14 @@ impl Readers {
         }
     }
 
-    /// Returns what ends the waits of all.
+    /// Returns a handle that ends the waits of all.
     #[must_use]
     pub fn wakers(&self) -> Vec<Waker> {
         self.all().map(|source| source.waker()).collect()
     }
 
-    /// Returns the capabilities that the process must keep for all, as [`crate::Description::required_capabilities`].
+    /// Returns the capabilities that the process must keep for all sources, as
+    /// [`crate::Description::required_capabilities`].
     #[must_use]
     pub fn required_capabilities(&self) -> Vec<Capability> {
         let all = self.all().map(|source| source.describe());
@@ -45,11 +45,11 @@ impl Readers {
         all.copied().collect()
     }
 
-    /// Returns the counters of all together.
+    /// Returns the sum of all counters.
     ///
     /// # Errors
     ///
-    /// As [`Source::stats`].
+    /// The same errors as [`Source::stats`].
     pub fn stats(&mut self) -> Result<Stats> {
         if let Some(tap) = &mut self.tap {
             return tap.stats();

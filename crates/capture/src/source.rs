@@ -1,4 +1,4 @@
-//! What every engine is to its user: something that hands out blocks of packets.
+//! The interface of every engine: a source of blocks of packets.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -12,49 +12,49 @@ use crate::{Block, Description, Direction, Error, Filter, LinkType, Result, Stat
 
 /// A source of packets: a live capture or a file.
 pub trait Source: Send {
-    /// The interfaces that packets refer to by [`crate::Packet::interface`]. A pcapng file adds to
-    /// them while it is read.
+    /// Returns the interfaces that [`crate::Packet::interface`] refers to. A pcapng file may add interfaces
+    /// while it is read.
     fn interfaces(&self) -> &[Interface];
 
-    /// What comes next. A live source waits for it, up to the time-out.
+    /// Returns the next item. A live source waits for it, up to the timeout.
     ///
-    /// A reader that keeps up makes no system call here. After a time-out or a wake-up, and after
-    /// an error that [`crate::Error::is_transient`], it may be called again.
+    /// A reader that keeps up makes no system call here. It may be called again after a timeout, a wake-up,
+    /// or an error that [`crate::Error::is_transient`].
     ///
     /// # Errors
     ///
-    /// The interface is down or gone; the file is damaged, after every packet before the damage was
-    /// handed out.
+    /// The interface is down or no longer exists; the file is corrupt, after every packet before the damage
+    /// was delivered.
     fn next(&mut self) -> Result<Next<'_>>;
 
-    /// What is there now: as [`Source::next`], but without a wait. [`Next::TimedOut`] where there is
-    /// nothing. A file is read all the same.
+    /// Returns what is available now: as [`Source::next`], but without waiting. [`Next::TimedOut`] if there
+    /// is nothing. A file is read as usual.
     ///
     /// # Errors
     ///
-    /// As [`Source::next`].
+    /// The same errors as [`Source::next`].
     fn try_next(&mut self) -> Result<Next<'_>>;
 
-    /// The counters since the source was opened.
+    /// Returns the counters since the source was opened.
     ///
     /// # Errors
     ///
-    /// The kernel does not tell.
+    /// The kernel does not return them.
     fn stats(&mut self) -> Result<Stats>;
 
-    /// A handle that ends a wait in [`Source::next`] from another thread or a signal handler.
+    /// Returns a handle that ends a wait in [`Source::next`] from another thread or a signal handler.
     fn waker(&self) -> Waker;
 
-    /// Replaces the filter while the source runs. Every packet that is handed out after the return
-    /// matches the new filter: packets that were captured with the old one and not yet read are
-    /// handed out only where they match both. No packet that matches both is lost.
+    /// Replaces the filter while the source runs. Every packet that is delivered afterwards matches the new
+    /// filter. Packets that were captured with the old filter and not yet read are delivered only if they
+    /// match both. No packet that matches both is lost.
     ///
     /// # Errors
     ///
-    /// The filter cannot be compiled for the source's link type; the old one then stays.
+    /// The filter cannot be compiled for the source's link type. The old one then stays.
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()>;
 
-    /// Changes something else while the source runs.
+    /// Changes another option while the source runs.
     ///
     /// # Errors
     ///
@@ -63,8 +63,8 @@ pub trait Source: Send {
         Err(change.refused())
     }
 
-    /// What can be asked of the source while a block is borrowed, and by other threads; nothing where
-    /// the engine has no such thing.
+    /// Returns the part of the source that works while a block is borrowed, and in other threads. `None` if
+    /// the engine has none.
     fn companion(&self) -> Option<Arc<dyn Companion>> {
         None
     }
@@ -74,31 +74,31 @@ pub trait Source: Send {
         None
     }
 
-    /// How the source captures, and what it cannot see.
+    /// Returns how the source captures, and what it cannot see.
     fn describe(&self) -> Description;
 
-    /// The programs that run in the kernel for the source, by other fds of them; their parts
-    /// ([`ringtap_sys::bpf::Program::native_parts`]) have the names [`ProgramPart::name`] where
+    /// Returns duplicate descriptors of the source's programs in the kernel. Their parts
+    /// ([`ringtap_sys::bpf::Program::native_parts`]) have the names [`ProgramPart::name`] if
     /// [`crate::CaptureOptions::study`] was set.
     ///
     /// # Errors
     ///
-    /// No fd is left.
+    /// There are no free file descriptors.
     fn programs(&self) -> Result<Vec<Program>> {
         Ok(Vec::new())
     }
 }
 
-/// A part of the programs that capture in the kernel.
+/// A part of a capturing program in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProgramPart {
-    /// Being called, finding the ring and room in it, the record's head.
+    /// The call, the search for the ring and for room in it, and the record's header.
     Tap,
     /// The filter.
     Filter,
     /// Reading the clock.
     Timestamp,
-    /// Copying the packet's bytes, closing the record and publishing it, which waits for them.
+    /// Copying the packet's bytes, closing the record and publishing it, which waits for the bytes.
     Copy,
     /// Waking the reader.
     Wake,
@@ -114,7 +114,7 @@ pub const PROGRAM_PARTS: [ProgramPart; 5] = [
 ];
 
 impl ProgramPart {
-    /// Its name in the kernel, where `bpftool prog dump` shows it as a line of source.
+    /// Returns its name in the kernel, which `bpftool prog dump` shows as a line of source.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -127,7 +127,7 @@ impl ProgramPart {
     }
 }
 
-/// The side of a source that is waited for by poll(2).
+/// The part of a source that poll(2) waits for.
 pub trait Polling {
     /// Returns a descriptor that poll(2) finds readable when [`Source::try_next`] has packets, as long as
     /// it is called until it has none. The source owns it.
@@ -137,10 +137,10 @@ pub trait Polling {
     /// The descriptor could not be made ready.
     fn fd(&mut self) -> Result<RawFd>;
 
-    /// Makes the descriptor unreadable where no packets are left, as another [`Source::try_next`] would: to
-    /// be called when every packet that was handed out has been read, and its block was dropped. `has_more`
-    /// where the caller has packets of its own left, for which the descriptor is to be readable; an engine
-    /// whose blocks can be kept ([`crate::Block::keep`]) need not look at it.
+    /// Makes the descriptor unreadable if no packets are left, as another [`Source::try_next`] would. Call it
+    /// when every delivered packet was read and its block dropped. `has_more` means that the caller still has
+    /// packets of its own, for which the descriptor must be readable. An engine whose blocks can be kept
+    /// ([`crate::Block::keep`]) may ignore it.
     fn settle(&mut self, has_more: bool) {
         let _ = has_more;
     }
@@ -150,35 +150,35 @@ pub trait Polling {
     fn interval(&self) -> Option<Duration>;
 }
 
-/// The side of a source that needs no exclusive access to it.
+/// The part of a source that needs no exclusive access.
 pub trait Companion: Send + Sync {
-    /// As [`Source::stats`].
+    /// The same as [`Source::stats`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// The same errors.
     fn stats(&self) -> Result<Stats>;
 
-    /// Sends a frame, from its link-layer header on, by the interface that the source captures on. The
-    /// source does not capture it. Returns the bytes sent.
+    /// Sends a frame, starting with its link-layer header, on the captured interface. The source does not
+    /// capture it. Returns the number of bytes sent.
     ///
     /// # Errors
     ///
-    /// The system refuses.
+    /// The system call failed.
     fn send(&self, frame: &[u8]) -> Result<usize>;
 }
 
-/// What can be changed while a source runs, beside its filter.
+/// An option that can be changed while a source runs, beside its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// When packets are handed over.
+    /// When packets are delivered.
     Delivery(Delivery),
-    /// The memory for packets that wait to be read, in bytes. Packets that wait already stay, and come first.
+    /// The memory for packets that wait to be read, in bytes. Packets that already wait stay, and come first.
     Buffer(u64),
-    /// Which way packets must go. Packets that wait were captured with the direction before.
+    /// The direction of packets. Packets that already wait were captured with the old direction.
     Direction(Direction),
-    /// What packets begin with, where there is a choice: the versions of Linux cooked headers. The filter
+    /// The link type of packets, if there is a choice: the versions of Linux cooked headers. The filter
     /// stays.
     LinkType(LinkType),
 }
@@ -196,26 +196,26 @@ impl Change {
     }
 }
 
-/// When packets are handed over; as the fields of [`crate::CaptureOptions`] with these names.
+/// When packets are delivered. The fields are those of [`crate::CaptureOptions`] with the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Bytes of records that are worth a delivery.
+    /// The number of bytes at which packets are delivered.
     pub min_to_copy: u32,
-    /// The longest that a packet waits.
+    /// The maximum time that a packet waits.
     pub timeout: Duration,
-    /// Whether packets are handed over at once.
+    /// Whether packets are delivered immediately.
     pub immediate: bool,
 }
 
-/// What a source hands out.
+/// An item of a source.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Next<'a> {
     /// Packets.
     Block(Block<'a>),
-    /// What a file holds beside packets.
+    /// A part of a file beside packets.
     Meta(Item<'a>),
-    /// No packet came in time; a signal may shorten the wait.
+    /// No packet came in time. A signal may shorten the wait.
     TimedOut,
     /// The [`Waker`] was used.
     Woken,

@@ -1,4 +1,4 @@
-//! Addresses of collectors, as people write them: `udp:HOST:PORT`.
+//! The addresses of collectors: `udp:HOST:PORT`.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::OutputError;
 
-/// The address of a collector that records are sent to: `udp:HOST:PORT` or `tcp:HOST:PORT`.
+/// The address of a collector that receives records: `udp:HOST:PORT` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorAddress(pub(crate) Address);
 
@@ -54,7 +54,7 @@ impl fmt::Display for ListenAddress {
 }
 
 impl Address {
-    /// The address, and its port. An address of IPv6 has its brackets, so that its last group is not
+    /// Returns the address and its port. An IPv6 address keeps its brackets, so that its last group is not
     /// taken for a port.
     fn parse(text: &str) -> Option<(Self, u16)> {
         let (transport, host) = text.split_once(':')?;
@@ -69,7 +69,7 @@ impl Address {
         self.0.starts_with("tcp:")
     }
 
-    /// The first address of the host.
+    /// Returns the first address of the host.
     pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
         let host = self.0.split_once(':').map_or("", |(_, host)| host);
         let none = || io::Error::new(io::ErrorKind::NotFound, "it has no address");
@@ -79,7 +79,7 @@ impl Address {
             .map_err(self.failed("find the address"))
     }
 
-    /// The error of an operation on a socket.
+    /// Returns the error of a socket operation.
     pub(crate) fn failed(&self, what: &'static str) -> impl Fn(io::Error) -> OutputError + use<'_> {
         move |source| OutputError::Socket {
             address: self.0.clone(),

@@ -1,15 +1,15 @@
-//! What can fail where flow records are sent, written and collected.
+//! The errors of sending, writing and collecting flow records.
 
 use std::io;
 use std::path::PathBuf;
 
 use ringtap_flow::export::ExportError;
 
-/// An error of an output, or of the address of one.
+/// An error of an output, or of an output's address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OutputError {
-    /// A protocol that cannot express the options.
+    /// The protocol does not support the options.
     #[error(transparent)]
     Protocol(#[from] ExportError),
     /// An invalid address of a collector.
@@ -20,7 +20,7 @@ pub enum OutputError {
     /// An invalid address to listen on.
     #[error("expected udp:HOST:PORT, such as udp:127.0.0.1:2055 or udp:[::]:4739")]
     ListenAddress,
-    /// A version of NetFlow and a collector that is reached over TCP.
+    /// NetFlow over TCP, which only IPFIX supports.
     #[error("{address}: only IPFIX goes over TCP (--version ipfix)")]
     NotOverTcp {
         /// The collector's address.
@@ -36,7 +36,7 @@ pub enum OutputError {
         /// The system's error.
         r#source: io::Error,
     },
-    /// A file whose name does not have the ending of a known format.
+    /// A file name without the ending of a known format.
     #[error("{}: the name must end in .csv, .json, .jsonl, .ipfix or .parquet", path.display())]
     UnknownFormat {
         /// The file.

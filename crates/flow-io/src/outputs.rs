@@ -1,7 +1,6 @@
 //! All outputs of a run: collectors ([`crate::export`]) and files ([`crate::file`]).
 //!
-//! A collector that is down costs its records, which are counted; a file that cannot be written ends the
-//! run.
+//! If a collector is down, its records are lost and counted. If a file cannot be written, the run ends.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +14,7 @@ use crate::export::Exporters;
 use crate::file::RecordFile;
 use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
 
-/// Records of a live run are on their way to the files after this time at the latest.
+/// In a live run, records go to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Options of [`Outputs`].
@@ -26,17 +25,17 @@ pub struct OutputOptions {
     pub export: ExportOptions,
     /// The time-outs of the meter, which the exported statistics contain.
     pub active: Duration,
-    /// The same for flows without packets.
+    /// The inactive time-out.
     pub inactive: Duration,
-    /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be
-    /// lost meanwhile. Without waiting, records are lost and counted.
+    /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be lost in
+    /// the meantime. Without waiting, records are lost and counted.
     pub wait: bool,
-    /// Takes a message for people each time that a collector cannot be reached, or can be again.
+    /// Takes a message for people each time a collector becomes unreachable, or reachable again.
     pub notify: fn(&str),
 }
 
 impl Default for OutputOptions {
-    /// Options of IPFIX, without waiting; messages for people are dropped.
+    /// Returns the defaults: IPFIX, without waiting; messages for people are dropped.
     fn default() -> Self {
         Self {
             export: ExportOptions::default(),
@@ -53,7 +52,7 @@ pub struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
     options: OutputOptions,
-    /// When files were last given what waited for them.
+    /// When the waiting records were last written to the files.
     flushed: Instant,
     failed: Option<OutputError>,
 }
@@ -156,7 +155,7 @@ impl Outputs {
         }
     }
 
-    /// Sends and writes what waits, and ends files as their formats require.
+    /// Sends and writes everything that waits, and ends the files as their formats require.
     ///
     /// # Errors
     /// A file could not be written.
@@ -168,7 +167,7 @@ impl Outputs {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Returns what was sent, written and lost.
+    /// Returns the counters of all outputs.
     pub fn report(&self) -> OutputReport {
         let exports = self.exporters.as_ref().map(Exporters::report);
         OutputReport {

@@ -1,18 +1,18 @@
-//! What outputs did.
+//! The counters of outputs.
 
 use ringtap_flow::export::Message;
 use serde::Serialize;
 
-/// What all outputs sent, wrote and lost.
+/// The counters of all outputs: sent, written and lost.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OutputReport {
-    /// Per collector.
+    /// One entry per collector.
     pub exports: Vec<ExportReport>,
-    /// Per file.
+    /// One entry per file.
     pub files: Vec<FileReport>,
 }
 
-/// What became of the records for one collector.
+/// The counters of one collector.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExportReport {
     /// The collector's address.
@@ -23,26 +23,26 @@ pub struct ExportReport {
     pub bytes: u64,
     /// Records of flows in them.
     pub flows: u64,
-    /// Messages that were lost on the way out: refused by the collector's host, no room in the
-    /// socket, no route, no connection.
+    /// Messages that were lost on the way out: refused by the collector's host, no room in the socket, no
+    /// route, no connection.
     pub lost_messages: u64,
-    /// Records of flows in those, and records that found no room to wait for a connection.
+    /// Records of flows in lost messages, and records for which the queue had no room.
     pub lost_flows: u64,
-    /// Connections that were made, of TCP.
+    /// TCP connections that were made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u64>,
-    /// Flows that the protocol cannot express: those of IPv6 in NetFlow v5.
+    /// Flows that the protocol cannot express: IPv6 flows in NetFlow v5.
     pub not_expressible: u64,
-    /// Records whose times were cut to the 49 days that NetFlow can tell apart.
+    /// Records whose times were cut to the 49 days of NetFlow's clock.
     pub clamped: u64,
 }
 
-/// What was written into a file.
+/// The counters of one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct FileReport {
     /// The file's path.
     pub file: String,
-    /// Records that it holds.
+    /// Records in the file.
     pub records: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Meters frames from memory, to see what a packet costs without reading files: first argument
-//! packets, second flows.
+//! Meters frames from memory, to measure the cost of a packet without reading files. The first argument is
+//! the number of packets, the second the number of flows.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
-//! Batches of several readers for one meter, put into one order in time.
+//! Merges the batches of several readers into one order in time, for one meter.
 //!
-//! What it is: batches in, observations out to the meter, the earliest first. Each reader's batches are
-//! in order, and each says up to when its reader has seen all packets; so what is earlier than that of
-//! every reader is final. What it is not: it does not wait longer than it has room for: where a reader
-//! is late by more, packets of others go before.
+//! Batches go in; observations come out to the meter, the earliest first. Each reader's batches are in order,
+//! and each batch contains the time up to which its reader has seen all packets. An observation that is
+//! earlier than that time of every reader is final. The collator waits only while it has room: if a reader is
+//! later than that, packets of the others go first.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::meter::Meter;
 use crate::share::Batch;
 use crate::sink::FlowSink;
 
-/// Batches that may wait, for each reader.
+/// The maximum number of batches that may wait for each reader.
 const BATCHES: usize = 64;
 
 /// Restores the order of the packets that several readers have seen, before one meter.
@@ -20,27 +20,27 @@ const BATCHES: usize = 64;
 #[derive(Debug)]
 pub struct Collator {
     lanes: Vec<Lane>,
-    /// Batches that wait, and may.
+    /// The number of batches that wait, and the maximum.
     waiting: usize,
     most: usize,
     early: u64,
 }
 
-/// What waits of one reader.
+/// The batches of one reader that wait.
 #[derive(Debug)]
 struct Lane {
-    /// None of them is empty.
+    /// No batch in it is empty.
     batches: VecDeque<Batch>,
-    /// Observations of the first that were taken.
+    /// The number of observations of the first batch that were taken.
     taken: usize,
-    /// All that is earlier was given.
+    /// All packets before this time were given.
     until_ns: u64,
     /// The time of the next observation.
     next_ns: Option<u64>,
 }
 
 impl Collator {
-    /// For so many readers.
+    /// Returns a collator for this number of readers.
     #[must_use]
     pub fn new(readers: usize) -> Self {
         let most = BATCHES * readers;
@@ -58,8 +58,8 @@ impl Collator {
         }
     }
 
-    /// Keeps the batch of a reader, its so manieth from 0 on; gives it back where there is nothing to
-    /// be kept. [`Collator::take`] is to follow.
+    /// Keeps the batch of the reader with this number, counted from 0. Returns the batch if there is nothing
+    /// in it to keep. Call [`Collator::take`] next.
     pub fn put(&mut self, reader: usize, batch: Batch) -> Option<Batch> {
         let Some(lane) = self.lanes.get_mut(reader) else {
             return Some(batch);
@@ -76,8 +76,8 @@ impl Collator {
         None
     }
 
-    /// Has the meter take all that is final, and time go on to there. Batches that were taken as a whole
-    /// go back, empty, with the reader's number.
+    /// Gives the meter everything that is final, and advances its time. Returns emptied batches through the
+    /// callback, with the reader's number.
     pub fn take<S: FlowSink + ?Sized>(
         &mut self,
         meter: &mut Meter,
@@ -107,7 +107,7 @@ impl Collator {
         }
     }
 
-    /// Has the meter take all that waits: at the end.
+    /// Gives the meter everything that waits. Call it at the end.
     pub fn finish<S: FlowSink + ?Sized>(&mut self, meter: &mut Meter, sink: &mut S) {
         for lane in &mut self.lanes {
             lane.until_ns = u64::MAX;
@@ -119,14 +119,14 @@ impl Collator {
         }
     }
 
-    /// Stretches of packets that went to the meter though an earlier one might have come, because
-    /// too many waited.
+    /// Returns how many stretches of packets went to the meter although an earlier packet might have come,
+    /// because too many waited.
     #[must_use]
     pub fn early(&self) -> u64 {
         self.early
     }
 
-    /// The reader whose packet is next, and the time at which another one's turn is.
+    /// Returns the reader whose packet is next, and the time at which it is another reader's turn.
     fn earliest(&self) -> Option<(usize, u64)> {
         let mut first: Option<(usize, u64)> = None;
         let mut second_ns = u64::MAX;
@@ -145,7 +145,7 @@ impl Collator {
         first.map(|(reader, _)| (reader, second_ns))
     }
 
-    /// The time before which nothing can come any more from readers of which nothing waits.
+    /// Returns the time before which no packet can come from a reader without waiting batches.
     fn final_ns(&self) -> u64 {
         let silent = self.lanes.iter().filter(|lane| lane.next_ns.is_none());
         silent.map(|lane| lane.until_ns).min().unwrap_or(u64::MAX)
@@ -153,8 +153,8 @@ impl Collator {
 }
 
 impl Lane {
-    /// Has the meter take what is not later than that, and at least one; the batch, where that was its
-    /// last. Ends with a batch.
+    /// Gives the meter all observations up to this time, at least one and at most one batch. Returns the
+    /// batch if it is used up.
     fn run<S: FlowSink + ?Sized>(
         &mut self,
         until_ns: u64,
@@ -188,7 +188,7 @@ impl Lane {
         Some(batch)
     }
 
-    /// The time up to which the meter has seen all packets of this reader.
+    /// Returns the time up to which the meter has seen all packets of this reader.
     fn seen_ns(&self) -> u64 {
         self.next_ns.unwrap_or(self.until_ns)
     }

@@ -1,40 +1,40 @@
-//! What a meter counts: every packet that it was given is in exactly one of them.
+//! The counters of a meter. Each packet that the meter gets is counted in exactly one of them.
 
 use std::ops::AddAssign;
 
 use crate::record::EndReason;
 
-/// Counters of a meter since its beginning.
+/// The counters of a meter since its beginning.
 ///
 /// `packets` = `sampled_out` + `not_ip` + `malformed` + `ip_packets`, and `ip_packets` is the sum over
 /// all records once the meter has been flushed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that the meter was given.
+    /// Packets that the meter got.
     pub packets: u64,
     /// Packets that sampling left out.
     pub sampled_out: u64,
-    /// Packets in which there is no IP, or none that was captured.
+    /// Packets without IP, or whose IP part was not captured.
     pub not_ip: u64,
-    /// Packets with a header of IP that is cut off or contradicts itself.
+    /// Packets whose IP header is cut off or contradicts itself.
     pub malformed: u64,
     /// Packets that were metered.
     pub ip_packets: u64,
-    /// Their bytes of layer 3.
+    /// Bytes of these packets at layer 3.
     pub ip_bytes: u64,
-    /// Fragments among them.
+    /// Fragments among these packets.
     pub fragments: u64,
-    /// Fragments whose first one never came, or was forgotten: they are in flows without ports.
+    /// Fragments whose first fragment never came or was forgotten. They are counted in flows without ports.
     pub fragments_alone: u64,
-    /// Datagrams in fragments that were forgotten before their time, for want of room.
+    /// Fragmented datagrams that were forgotten early because the table was full.
     pub fragments_evicted: u64,
-    /// Records that were begun.
+    /// Records that were started.
     pub flows: u64,
-    /// Records that were handed over, by the reason for their end: [`EndReason`] less 1.
+    /// Records that ended, by the reason: [`EndReason`] less 1.
     pub ended: [u64; 5],
-    /// Flows that are under way.
+    /// Flows in the cache.
     pub active: u64,
-    /// The most flows that were under way at a time.
+    /// The largest number of flows that were in the cache at once.
     pub peak: u64,
 }
 
@@ -46,27 +46,27 @@ impl Counters {
         }
     }
 
-    /// Records that were handed over for that reason.
+    /// Returns the number of records that ended for this reason.
     #[must_use]
     pub fn ended_by(&self, reason: EndReason) -> u64 {
         self.ended[usize::from(reason.code() - 1)]
     }
 
-    /// Records that were handed over.
+    /// Returns the number of records that ended.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.ended.iter().sum()
     }
 
-    /// Flows that ended before their time because the cache was full.
+    /// Returns the number of flows that ended early because the cache was full.
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.ended_by(EndReason::NoResources)
     }
 }
 
-/// Adds up what several meters counted; the greatest numbers of flows too, although they may have
-/// been at different times.
+/// Adds the counters of another meter. The largest numbers of flows are added too, although they may have
+/// occurred at different times.
 impl AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;

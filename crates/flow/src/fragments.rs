@@ -1,9 +1,9 @@
-//! Which flow a fragment belongs to: only a datagram's first fragment tells the ports.
+//! Finds the flow that a fragment belongs to. Only the first fragment of a datagram has the ports.
 //!
-//! The table is of a fixed size: sets of a few entries. A first fragment is remembered, those that
-//! follow are given its ports. Those that come before it are put by, as counters, until it comes;
-//! when it does not come within the time, or their entry is needed, they are counted in a flow
-//! without ports. Nothing is put together, so that overlaps do no harm.
+//! The table has a fixed size: sets of a few entries. It remembers first fragments, and later fragments get
+//! their ports. Fragments that come before the first one wait as counters. If the first one does not come in
+//! time, or the entry is needed, they are counted in a flow without ports. Nothing is reassembled, so
+//! overlaps do no harm.
 
 use crate::cache::{NO_TRAFFIC, count};
 use crate::counters::Counters;
@@ -16,12 +16,12 @@ const WAYS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Fragments {
     entries: Vec<Entry>,
-    /// Of each entry the hash of its datagram, or 0 where it is empty: what is looked at first, since
-    /// entries are in as many cache lines as they are.
+    /// The hash of each entry's datagram, or 0 if the entry is empty. It is compared first, since the entries
+    /// themselves are spread over many cache lines.
     tags: Vec<u32>,
     timeout_ns: u64,
     seed: Seed,
-    /// Where [`Fragments::stale`] goes on.
+    /// The entry at which [`Fragments::stale`] continues.
     hand: usize,
     /// Entries in use.
     used: usize,
@@ -29,13 +29,13 @@ pub(crate) struct Fragments {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// What all fragments of a datagram have in common.
+    /// The fields that all fragments of a datagram have in common.
     datagram: (Key, u32),
     seen_ns: u64,
     state: State,
     ports: u32,
     protocol: u8,
-    /// Fragments that wait: one of them, and the sum.
+    /// Fragments that wait: one of them, and the sum of all.
     waiting: Observation,
     traffic: Traffic,
 }
@@ -45,28 +45,28 @@ enum State {
     Empty,
     /// The first fragment came.
     Known,
-    /// Others wait for it.
+    /// Fragments wait for the first one.
     Waiting,
 }
 
-/// Fragments that wait no longer; they are to be counted.
+/// Fragments that wait no longer and must be counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released {
     pub(crate) observation: Observation,
     pub(crate) traffic: Traffic,
 }
 
-/// What is to be done with a fragment.
+/// How to treat a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is counted, its key is complete.
+    /// Count it; its key is complete.
     Counted,
-    /// It was put by.
+    /// It waits.
     Waits,
 }
 
 impl Fragments {
-    /// A table for so many datagrams, or a few more.
+    /// Returns a table for this number of datagrams, or slightly more.
     pub(crate) fn new(datagrams: usize, timeout_ns: u64, seed: Seed) -> Self {
         let sets = datagrams.div_ceil(WAYS).max(1);
         const EMPTY: Traffic = NO_TRAFFIC;
@@ -89,17 +89,17 @@ impl Fragments {
         }
     }
 
-    /// Whether nothing is remembered.
+    /// Returns whether the table is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Entries, in use or not.
+    /// Returns the number of entries, used or not.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Completes the key of a fragment, or puts it by; and gives what waits no longer.
+    /// Completes the key of a fragment, or stores the fragment. Returns the fragments that wait no longer.
     pub(crate) fn place(
         &mut self,
         fragment: &mut Observation,
@@ -134,7 +134,8 @@ impl Fragments {
         (Fate::Waits, given_up)
     }
 
-    /// The entry of a datagram, or one that is made empty for it; and what had waited there.
+    /// Returns the entry of a datagram, or an entry that is emptied for it, with the fragments that waited
+    /// there.
     fn find(
         &mut self,
         datagram: (Key, u32),
@@ -155,7 +156,7 @@ impl Fragments {
         if let Some(at) = known {
             return (at, None);
         }
-        // An empty one, or the one that has waited longest.
+        // An empty entry, or the one that has waited longest.
         let empty = ways.clone().find(|&at| self.tags[at] == 0);
         let oldest = || ways.min_by_key(|&at| self.entries[at].seen_ns);
         let at = empty.or_else(oldest).unwrap_or(set);
@@ -170,7 +171,7 @@ impl Fragments {
         (at, given_up)
     }
 
-    /// Looks at entries one after the other, `looks` of them at most: what has waited too long.
+    /// Checks up to `looks` entries in turn. Returns the fragments that have waited too long.
     pub(crate) fn stale(
         &mut self,
         now_ns: u64,
@@ -183,7 +184,7 @@ impl Fragments {
         })
     }
 
-    /// What still waits, whatever the time.
+    /// Returns the fragments that still wait, whatever the time.
     pub(crate) fn any(&mut self, counters: &mut Counters) -> Option<Released> {
         let mut looks = self.entries.len();
         self.next(&mut looks, counters, |_| true)
@@ -221,7 +222,7 @@ impl Fragments {
 }
 
 impl Entry {
-    /// What waits, for the flow that is now known.
+    /// Returns the waiting fragments, for the flow that is now known.
     fn complete(&self) -> Released {
         let mut observation = self.waiting;
         observation.key = observation.key.of_datagram(self.ports, self.protocol);
@@ -231,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// Empties the entry; what waits in it goes without ports.
+    /// Empties the entry. Its waiting fragments are counted without ports.
     fn give_up(&mut self, counters: &mut Counters) -> Option<Released> {
         let state = std::mem::replace(&mut self.state, State::Empty);
         if state != State::Waiting {

@@ -1,4 +1,4 @@
-//! The key as the cache holds and compares it: seven words, and the hash of them.
+//! The key as the cache stores and compares it: seven words and their hash.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,10 +10,10 @@ use crate::record::FlowKey;
 
 /// A flow's key in 56 bytes.
 ///
-/// Of the addresses, words 0 and 1 are the source (of IPv4 in the first), 2 and 3 the destination. The
-/// first of the rest holds ports, protocol, ToS, version and kind of tunnel; the second the input
-/// interface and both tags; the third the tunnel's identifier. Where the first of the rest tells IPv4
-/// outside of tunnels, the words of which it has no use are 0.
+/// Words 0 and 1 of the addresses are the source (an IPv4 address is in word 0), words 2 and 3 the
+/// destination. The first of the other words holds ports, protocol, ToS, version and kind of tunnel. The
+/// second holds the input interface and both tags, the third the tunnel's identifier. For IPv4 outside of
+/// tunnels, the words that are not needed are 0.
 #[derive(Clone, Copy, Debug, Default, Eq)]
 #[repr(C)]
 pub(crate) struct Key {
@@ -26,7 +26,7 @@ const TOS_SHIFT: u32 = 40;
 const KIND_SHIFT: u32 = 48;
 const SIX: u8 = 1;
 
-/// What makes a [`Key`] beside the addresses.
+/// The fields of a [`Key`] beside the addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     pub(crate) six: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Rest {
 }
 
 impl Key {
-    /// Sets all words but those of the addresses.
+    /// Sets all words except those of the addresses.
     #[inline]
     pub(crate) fn complete(&mut self, rest: &Rest) {
         let kind = (u8::from(rest.six) * SIX) | (tunnel_code(rest.tunnel) << 1);
@@ -55,7 +55,7 @@ impl Key {
         self.rest[2] = rest.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
     }
 
-    /// The key of a packet of IPv4 outside of tunnels and without tags, of which all else is known.
+    /// Returns the key of an IPv4 packet outside of tunnels and without tags.
     #[inline]
     pub(crate) fn of_ipv4(
         addresses: [u32; 2],
@@ -74,7 +74,7 @@ impl Key {
         }
     }
 
-    /// The same of IPv6, with the addresses as [`Key::addresses`].
+    /// Returns the same for IPv6, with the addresses in the form of [`Key::addresses`].
     #[inline]
     pub(crate) fn of_ipv6(
         addresses: [u64; 4],
@@ -89,12 +89,12 @@ impl Key {
         key
     }
 
-    /// Mixes all words with `seed`, which whoever sends packets does not know.
+    /// Mixes all words with `seed`, which the sender of the packets does not know.
     #[inline(always)]
     pub(crate) fn hash(&self, seed: Seed) -> u32 {
         let ([a, b, c, d], [transport, place, id]) = (self.addresses, self.rest);
         let mut ends = fold(a ^ seed.0[0], c ^ seed.0[1]);
-        // Of IPv4 outside of tunnels the others are 0.
+        // For IPv4 outside of tunnels the other words are 0.
         if transport >> KIND_SHIFT != 0 {
             ends = fold(ends ^ b ^ seed.0[2], d ^ id.rotate_left(17) ^ seed.0[3]);
         }
@@ -102,8 +102,8 @@ impl Key {
         (all >> 32) as u32
     }
 
-    /// A number that both directions of all flows between two hosts have in common, and with that all
-    /// fragments of their datagrams.
+    /// Returns a number that all flows between two hosts share in both directions, and so do the fragments of
+    /// their datagrams.
     #[inline]
     pub(crate) fn hosts_hash(&self, seed: Seed) -> u32 {
         let [a, b, c, d] = self.addresses;
@@ -113,8 +113,9 @@ impl Key {
         (fold(both, (source ^ destination) | 1) >> 32) as u32
     }
 
-    /// The same key for both directions: that of the smaller end first, and without what differs by
-    /// direction (ToS, and type of an answer of ICMP). Tells whether the ends were exchanged.
+    /// Returns the same key for both directions: that of the smaller end first, without the fields that
+    /// differ by direction (ToS, and the type of an ICMP answer). Also returns whether the ends were
+    /// exchanged.
     pub(crate) fn both_ways(mut self) -> (Self, bool) {
         let mut transport = self.rest[0] & !(0xff << TOS_SHIFT);
         let (source_port, destination_port) = (transport & 0xffff, transport >> 16 & 0xffff);
@@ -137,7 +138,7 @@ impl Key {
         (self, exchanged)
     }
 
-    /// The key of the other direction.
+    /// Returns the key of the other direction.
     pub(crate) fn exchanged(mut self) -> Self {
         let ([a, b, c, d], transport) = (self.addresses, self.rest[0]);
         self.addresses = [c, d, a, b];
@@ -164,8 +165,8 @@ impl Key {
         )
     }
 
-    /// What all fragments of a datagram have in common, apart from its identification: addresses,
-    /// place, and of IPv4 the protocol, which in IPv6 only the first one tells.
+    /// Returns the fields that all fragments of a datagram share, apart from the identification: addresses,
+    /// place, and for IPv4 the protocol. In IPv6 only the first fragment has the protocol.
     pub(crate) fn datagram(mut self) -> Self {
         self.rest[0] &= 0xff << KIND_SHIFT
             | if self.is_six() {
@@ -176,7 +177,7 @@ impl Key {
         self
     }
 
-    /// The same with ports and protocol of the datagram's first fragment.
+    /// Returns the key with ports and protocol of the datagram's first fragment.
     pub(crate) fn of_datagram(mut self, ports: u32, protocol: u8) -> Self {
         let given = 0xffff_ffff | 0xff << PROTOCOL_SHIFT;
         self.rest[0] =
@@ -184,12 +185,12 @@ impl Key {
         self
     }
 
-    /// Both ports, in an order of their own.
+    /// Returns both ports, in a fixed order.
     pub(crate) fn ports(&self) -> u32 {
         (self.rest[0] & 0xffff_ffff) as u32
     }
 
-    /// The key as it leaves.
+    /// Returns the key in the form of a record.
     pub(crate) fn export(&self, tos: u8) -> FlowKey {
         let ([a, b, c, d], [transport, place, id]) = (self.addresses, self.rest);
         let six = self.is_six();
@@ -211,20 +212,19 @@ impl Key {
     }
 }
 
-/// Word by word, without a call and with few branches.
+/// Compares word by word, without a call and with few branches.
 impl PartialEq for Key {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         let ([a, b, c, d], [transport, place, id]) = (self.addresses, self.rest);
         let ([e, f, g, h], [others, other_place, other_id]) = (other.addresses, other.rest);
         let differs = a ^ e | c ^ g | transport ^ others | place ^ other_place;
-        // Of IPv4 outside of tunnels, which `transport` tells, the others are 0.
+        // For IPv4 outside of tunnels, which `transport` shows, the other words are 0.
         differs == 0 && (transport >> KIND_SHIFT == 0 || b ^ f | d ^ h | id ^ other_id == 0)
     }
 }
 
-/// What hashes are mixed with: four numbers by chance, so that nobody can send packets whose keys
-/// all meet.
+/// The seed of hashes: four random numbers, so that nobody can send packets whose keys all collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed([u64; 4]);
 
@@ -242,7 +242,7 @@ impl Seed {
     }
 }
 
-/// The two halves of a product, one upon the other.
+/// Returns both halves of a product, combined by exclusive or.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
 fn fold(a: u64, b: u64) -> u64 {

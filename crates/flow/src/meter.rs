@@ -1,4 +1,4 @@
-//! The meter: packets in, records out.
+//! The meter: packets go in, records come out.
 
 use std::ops::Range;
 
@@ -15,22 +15,22 @@ use crate::sampler::Sampler;
 use crate::share::Batch;
 use crate::sink::FlowSink;
 
-/// Time after which entries of the table of fragments are looked at, and how many each time: all of
-/// the usual table within 3 s.
+/// The interval at which entries of the fragment table are checked, and how many each time. A table of the
+/// default size is checked completely within 3 s.
 const SWEEP_NS: u64 = 10_000_000;
 const FRAGMENTS_SWEPT: u64 = 16;
-/// How many of them for a packet at most, however much later it is than the one before.
+/// The maximum number of such checks for one packet, however late it is.
 const FRAGMENTS_A_PACKET: u64 = 64;
 
-/// Sorts packets into flows and hands over the records of those that end.
+/// Sorts packets into flows and emits the records of flows that end.
 ///
-/// Time is that of the packets: time-outs pass when packets come that are later, or when
-/// [`Meter::advance`] says so. Where packets' time goes back by more than the inactive time-out, as
-/// from one capture to the next, it goes on from there.
+/// The clock is that of the packets: time-outs pass when later packets come, or when [`Meter::advance`] is
+/// called. If the packets' time goes back by more than the inactive time-out, as from one capture to the
+/// next, the clock continues from there.
 ///
-/// After [`Meter::new`] nothing is allocated. Packets are collected in blocks of 64 until they are
-/// counted, unless no more than 8192 flows were under way at a time so far, where most packets can be
-/// counted at once: [`Meter::settle`] counts those that wait.
+/// The meter does not allocate after [`Meter::new`]. It collects packets in blocks of 64 before it counts
+/// them; [`Meter::settle`] counts those that wait. While at most 8192 flows have been in the cache at once,
+/// it counts most packets immediately.
 ///
 /// ```
 /// use ringtap_flow::{FlowRecord, LinkType, Meter, MeterOptions, Packet};
@@ -54,21 +54,21 @@ const FRAGMENTS_A_PACKET: u64 = 64;
 /// ```
 #[derive(Debug)]
 pub struct Meter {
-    /// Observations that wait to be counted; always of [`BLOCK`] elements.
+    /// Observations that wait to be counted. The vector always has [`BLOCK`] elements.
     block: Box<[Observation; BLOCK]>,
     waiting: usize,
     cache: Cache,
     fragments: Fragments,
-    /// When entries of fragments were looked at last.
+    /// When the fragment table was last checked.
     swept_ns: u64,
-    /// Packets of IP until then.
+    /// IP packets until then.
     swept_packets: u64,
     tunnels: Tunnels,
-    /// Whether no tunnel is looked into.
+    /// Whether tunnels are ignored.
     outermost: bool,
     both_ways: bool,
-    /// Whether packets that are like most are counted as they come, behind those that wait, instead of
-    /// waiting for their block to be full.
+    /// Whether common packets are counted as they come, after those that wait, instead of waiting for a full
+    /// block.
     at_once: bool,
     seed: Seed,
     sampler: Option<Sampler>,
@@ -76,11 +76,11 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter, with memory for all flows that it may hold.
+    /// Returns a meter, with memory for the maximum number of flows.
     ///
     /// # Errors
     ///
-    /// A value of the options that cannot be.
+    /// An invalid option value.
     pub fn new(options: &MeterOptions) -> Result<Self, OptionError> {
         options.validate()?;
         let seed = Seed::new(options.seed);
@@ -103,10 +103,9 @@ impl Meter {
         })
     }
 
-    /// Takes a packet.
+    /// Meters a packet.
     ///
-    /// What is done for most packets becomes a part of the caller's loop, in each place from which it
-    /// is called.
+    /// The part for common packets is inlined into the caller's loop, at each place from which it is called.
     #[inline(always)]
     pub fn push<S: FlowSink + ?Sized>(&mut self, packet: &Packet<'_>, sink: &mut S) {
         self.counters.packets += 1;
@@ -125,7 +124,7 @@ impl Meter {
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
         if self.at_once && self.waiting > 0 {
-            // They come before this one.
+            // They came before this packet.
             self.settle(sink);
         }
         if self.at_once && self.cache.try_count(&observation) {
@@ -143,13 +142,13 @@ impl Meter {
         }
     }
 
-    /// Whether sampling takes the next packet.
+    /// Returns whether sampling takes the next packet.
     #[inline(never)]
     fn samples(&mut self) -> bool {
         self.sampler.as_mut().is_none_or(Sampler::takes)
     }
 
-    /// Takes a packet that is not like most.
+    /// Meters a packet that is not common.
     #[inline(never)]
     fn push_other<S: FlowSink + ?Sized>(&mut self, packet: Packet<'_>, sink: &mut S) {
         match observe_any(&packet, self.tunnels, &mut self.block[self.waiting % BLOCK]) {
@@ -159,13 +158,13 @@ impl Meter {
         }
     }
 
-    /// Takes the packets that a [`crate::Spreader`] has chosen for this meter, which is one of several,
-    /// with the time up to which it has chosen. They were counted and sampled there.
+    /// Meters the packets that a [`crate::Spreader`] chose for this meter, one of several. The batch contains
+    /// the time up to which packets were chosen. The spreader has already counted and sampled them.
     pub fn take<S: FlowSink + ?Sized>(&mut self, batch: &Batch, sink: &mut S) {
         let Some((begin_ns, now_ns)) = batch.times() else {
             return;
         };
-        // So that the wheels of all meters begin to turn with the first packet of all.
+        // The wheels of all meters start with the first packet of all.
         self.cache.begin_at(begin_ns);
         for observation in batch.observations() {
             self.take_one(observation, sink);
@@ -173,7 +172,7 @@ impl Meter {
         self.advance(now_ns, sink);
     }
 
-    /// Takes one packet of a batch.
+    /// Meters one packet of a batch.
     #[inline]
     pub(crate) fn take_one<S: FlowSink + ?Sized>(
         &mut self,
@@ -184,12 +183,12 @@ impl Meter {
         self.observed(sink);
     }
 
-    /// Has the wheel begin to turn then, unless it turns.
+    /// Starts the wheel at this time, unless it runs.
     pub(crate) fn begin_at(&mut self, begin_ns: u64) {
         self.cache.begin_at(begin_ns);
     }
 
-    /// Keeps the observation that was just written behind those that wait.
+    /// Appends the observation that was just written to those that wait.
     fn observed<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         let observation = &mut self.block[self.waiting % BLOCK];
         self.counters.ip_packets += 1;
@@ -200,7 +199,7 @@ impl Meter {
         self.known(sink);
     }
 
-    /// Has the observation that was just written wait, the flow of which it tells.
+    /// Adds the flow of the observation that was just written to those that wait.
     fn known<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         let observation = &mut self.block[self.waiting % BLOCK];
         if self.both_ways {
@@ -213,13 +212,13 @@ impl Meter {
         }
     }
 
-    /// Finds the flow of a fragment; true where it was put by.
+    /// Finds the flow of a fragment. Returns true if the fragment was stored.
     fn fragment<S: FlowSink + ?Sized>(&mut self, sink: &mut S) -> bool {
         self.counters.fragments += 1;
         let observation = &mut self.block[self.waiting % BLOCK];
         let (fate, released) = self.fragments.place(observation, &mut self.counters);
         if let Some(packets) = released {
-            // Behind those that came before, and before this one.
+            // After the packets that came earlier, and before this one.
             let observation = *observation;
             self.count_waiting(sink);
             self.block[0] = observation;
@@ -241,7 +240,7 @@ impl Meter {
             .late(&observation, &traffic, &mut self.counters, sink);
     }
 
-    /// Counts the packets that wait for their block to be full.
+    /// Counts the packets that wait for a full block.
     #[inline(never)]
     pub fn settle<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         self.count_waiting(sink);
@@ -258,8 +257,8 @@ impl Meter {
         self.waiting = 0;
     }
 
-    /// Says what time it is, in nanoseconds since 1970, where no packet does: flows whose time-outs
-    /// have passed end. To be called now and then, about once a second, of live captures.
+    /// Sets the time, in nanoseconds since 1970, when no packets come. Flows whose time-outs have passed end.
+    /// In a live capture, call it about once a second.
     pub fn advance<S: FlowSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
         self.settle(sink);
         self.cache.advance_to(now_ns, &mut self.counters, sink);
@@ -268,7 +267,7 @@ impl Meter {
         }
     }
 
-    /// Counts fragments that have waited too long, of the next entries, of `most` at most.
+    /// Counts fragments that have waited too long. It checks at most `most` entries.
     fn sweep<S: FlowSink + ?Sized>(&mut self, most: u64, sink: &mut S) {
         let now_ns = self.cache.now_ns();
         let steps = now_ns.abs_diff(self.swept_ns) / SWEEP_NS;
@@ -294,7 +293,7 @@ impl Meter {
         self.cache.interim(since_ns, sink);
     }
 
-    /// Ends every flow: at the end of a file or a capture.
+    /// Ends every flow. Call it at the end of a file or a capture.
     pub fn flush<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         self.settle(sink);
         while let Some(packets) = self.fragments.any(&mut self.counters) {
@@ -303,13 +302,13 @@ impl Meter {
         self.cache.flush(&mut self.counters, sink);
     }
 
-    /// The time by the clock of the packets, in nanoseconds since 1970.
+    /// Returns the time by the clock of the packets, in nanoseconds since 1970.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.cache.now_ns()
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
@@ -319,14 +318,14 @@ impl Meter {
         counters
     }
 
-    /// The addresses of the memory for flows, of which each packet touches another part, for who
-    /// would tell the system that pages of it had better be large. Some of them may be empty.
+    /// Returns the address ranges of the memory for flows, so that the caller can ask the system for large
+    /// pages there: each packet touches a different part. Some ranges may be empty.
     #[must_use]
     pub fn addresses(&self) -> [Range<usize>; 3] {
         self.cache.addresses()
     }
 
-    /// Bytes of memory that are reserved for flows.
+    /// Returns the number of bytes that are reserved for flows.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.cache.bytes()

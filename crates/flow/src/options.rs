@@ -1,4 +1,4 @@
-//! How to meter: plain values, checked before the first packet.
+//! Options of the meter: plain values, checked before the first packet.
 
 use std::time::Duration;
 
@@ -7,48 +7,48 @@ use ringtap_packet::headers::tunnel::Tunnels;
 use crate::record::Sampling;
 use crate::share::METERS_MAX;
 
-/// The most flows that a cache can be asked to hold.
+/// The largest number of flows that a cache supports.
 pub const FLOWS_MAX: u32 = 1 << 26;
-/// The most datagrams that the table of fragments can be asked to hold.
+/// The largest number of datagrams that the fragment table supports.
 pub const DATAGRAMS_MAX: u32 = 1 << 22;
 const TIMEOUT_MAX: Duration = Duration::from_secs(604_800);
 
-/// How to meter.
+/// Options of a [`crate::Meter`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterOptions {
-    /// Flows that are under way at most, 1 to [`FLOWS_MAX`]. Memory for all of them is reserved at
-    /// the beginning: 128 bytes each and 16 to 32 bytes of index, and 128 bytes more with
-    /// `both_ways` or `measure_tcp`.
+    /// The maximum number of flows in the cache, 1 to [`FLOWS_MAX`]. Memory for all of them is reserved at
+    /// the beginning: 128 bytes each and 16 to 32 bytes of index. With `both_ways` or `measure_tcp` it is 128
+    /// bytes more.
     pub flows: u32,
-    /// A flow's record is cut after this time, up to 7 days.
+    /// The active time-out: a flow's record is cut after this time. At most 7 days.
     pub active: Duration,
-    /// A flow ends when no packet came for longer than this time, up to 7 days.
+    /// The inactive time-out: a flow ends if no packet comes for longer than this. At most 7 days.
     pub inactive: Duration,
-    /// How long after FIN or RST a flow of TCP waits for packets that still belong to it. Zero: it
-    /// ends with that packet.
+    /// How long a TCP flow waits for further packets after FIN or RST. With zero it ends with that packet.
     pub linger: Duration,
-    /// How long the first fragment of a datagram is remembered, and others wait for it.
+    /// How long the first fragment of a datagram is remembered, and how long others wait for it.
     pub fragments: Duration,
-    /// Datagrams in fragments that are remembered at most, 1 to [`DATAGRAMS_MAX`]; about 240 bytes
-    /// each, reserved at the beginning.
+    /// The maximum number of fragmented datagrams that are remembered, 1 to [`DATAGRAMS_MAX`]. Each takes
+    /// about 240 bytes, reserved at the beginning.
     pub datagrams: u32,
-    /// One record for both directions of a flow (biflows, RFC 5103).
+    /// Whether both directions of a flow share one record (biflows, RFC 5103).
     pub both_ways: bool,
-    /// Retransmissions and round-trip times of TCP: [`crate::FlowRecord::tcp`].
+    /// Whether to measure TCP retransmissions and round-trip times: [`crate::FlowRecord::tcp`].
     pub measure_tcp: bool,
-    /// Tunnels of which the flows inside are metered.
+    /// The tunnels whose inner flows are metered.
     pub tunnels: Tunnels,
     /// Whether flows under way are reported by [`crate::Meter::interim`]; 40 bytes a flow more.
     pub interim: bool,
-    /// Choose packets to be metered. None where all are, or were chosen before.
+    /// The sampling of packets. `None` if all are metered, or if they were sampled before.
     pub sampling: Option<Sampling>,
-    /// A number that nobody knows who sends packets: without it, whoever does could have them all
-    /// meet in one place of the cache, and slow it down.
+    /// A random number that senders of packets do not know. A sender who knew it could make packets collide
+    /// in one place of the cache and slow it down.
     pub seed: u64,
 }
 
 impl Default for MeterOptions {
-    /// 1,048,576 flows, 120 s active, 30 s inactive, 1 s linger, both directions apart, no tunnels.
+    /// Returns the defaults: 1,048,576 flows, 120 s active, 30 s inactive, 1 s linger, separate directions,
+    /// no tunnels.
     fn default() -> Self {
         Self {
             flows: 1 << 20,
@@ -67,41 +67,43 @@ impl Default for MeterOptions {
     }
 }
 
-/// An option with a value that cannot be.
+/// An invalid option value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
     /// [`MeterOptions::flows`].
-    #[error("option flows: {value} is not within 1 and {FLOWS_MAX}")]
+    #[error("option flows: {value} is invalid: it must be between 1 and {FLOWS_MAX}")]
     Flows {
         /// Flows.
         value: u32,
     },
     /// [`MeterOptions::datagrams`].
-    #[error("option datagrams: {value} is not within 1 and {DATAGRAMS_MAX}")]
+    #[error("option datagrams: {value} is invalid: it must be between 1 and {DATAGRAMS_MAX}")]
     Datagrams {
         /// Datagrams.
         value: u32,
     },
     /// [`crate::Spreader::new`].
-    #[error("option meters: {value} is not within 1 and {METERS_MAX}")]
+    #[error("option meters: {value} is invalid: it must be between 1 and {METERS_MAX}")]
     Meters {
         /// Meters.
         value: usize,
     },
-    /// A time-out.
-    #[error("option {option}: {value:?} is not within {least:?} and {TIMEOUT_MAX:?}")]
+    /// A time-out is too short or too long.
+    #[error(
+        "option {option}: {value:?} is invalid: it must be between {least:?} and {TIMEOUT_MAX:?}"
+    )]
     Timeout {
-        /// Which one.
+        /// The name of the option.
         option: &'static str,
-        /// The time-out.
+        /// Its value.
         value: Duration,
-        /// The least that can be.
+        /// The smallest valid value.
         least: Duration,
     },
 }
 
-/// What the cache goes by.
+/// The options that the cache needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) flows: u32,
@@ -124,7 +126,7 @@ impl MeterOptions {
     ///
     /// # Errors
     ///
-    /// The first option whose value cannot be.
+    /// The first invalid option.
     pub fn validate(&self) -> Result<(), OptionError> {
         if !(1..=FLOWS_MAX).contains(&self.flows) {
             return Err(OptionError::Flows { value: self.flows });

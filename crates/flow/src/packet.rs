@@ -1,19 +1,20 @@
-//! What goes in: bytes of a packet and what is known beside them.
+//! The input of the meter: bytes of a packet and the facts that belong to it.
 
 use ringtap_packet::LinkType;
 
-/// A packet to be metered.
+/// A packet to meter.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Captured bytes, beginning with the header of the link layer.
+    /// Captured bytes, starting with the link-layer header.
     pub data: &'a [u8],
-    /// Bytes on the wire; where captured bytes are more, theirs is the number that holds.
+    /// Length on the wire, in bytes. If more bytes were captured, their number counts.
     pub len: u32,
-    /// Time of capture: nanoseconds since 1970.
+    /// Capture time, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// What `data` begins with. Packets of types in which no IP is looked for are counted as not IP.
+    /// The type of the link-layer header in `data`. Packets of types without IP support are counted as not
+    /// IP.
     pub link: LinkType,
-    /// The interface, for [`crate::FlowKey::input`]; 0: the one that the link layer's header names,
-    /// where it does ([`LinkType::LINUX_SLL2`]).
+    /// The interface, for [`crate::FlowKey::input`]. With 0, it is the one in the link-layer header, if the
+    /// header names one ([`LinkType::LINUX_SLL2`]).
     pub input: u32,
 }

@@ -1,12 +1,12 @@
-//! Which packets are metered, where not all are.
+//! Sampling: selects the packets that are metered.
 
 use crate::record::{Sampling, SamplingMode};
 
-/// Chooses one packet in so many.
+/// Selects one of N packets.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     sampling: Sampling,
-    /// Packets until the next one that is taken; where they are taken by chance, its state.
+    /// The number of packets until the next selected one. For random sampling, the state of the generator.
     state: u64,
 }
 

@@ -1,11 +1,10 @@
-//! One meter as several, so that each may have a processor: which packet goes to which.
+//! Distributes packets over several meters, so that each can use a processor of its own.
 //!
-//! What it is: packets in, batches of what is known of them out, one for each meter. What it is not:
-//! it starts no thread; batches may be carried to wherever the meters are. Both directions of all
-//! flows between two hosts are one meter's, by a hash of their addresses that does not depend on the
-//! direction, so that flows of two directions meet, and fragments their datagram's first one. The
-//! records of all meters together are those that a single one would have given, in another order, as
-//! long as no flow makes room for another.
+//! Packets go in; batches of observations come out, one batch for each meter. It starts no thread: the caller
+//! may carry batches to the meters in any way. A hash of the addresses selects the meter, and does not depend
+//! on the direction. So both directions of all flows between two hosts go to one meter, and fragments meet
+//! the first one of their datagram. All meters together emit the records of a single meter, in another order,
+//! unless a full cache removes flows.
 
 use ringtap_packet::headers::tunnel::Tunnels;
 
@@ -16,30 +15,31 @@ use crate::packet::Packet;
 use crate::parse::{Observation, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
 
-/// Meters at most.
+/// The maximum number of meters.
 pub const METERS_MAX: usize = 256;
 
-/// Packets of a batch where one reads packets: a hundred kilobytes, some of which fit in a processor's
-/// cache. Where several do, there are as many more batches on their way.
+/// The number of packets in a batch for one reader: a hundred kilobytes, so that several batches fit into a
+/// processor's cache. With several readers, there are as many more batches on their way.
 const BATCH: usize = 1024;
 const BATCH_MIN: usize = 64;
 
-/// What a meter is to know of some packets.
+/// Observations of packets for one meter.
 #[derive(Debug)]
 pub struct Batch {
     observations: Vec<Observation>,
-    /// The time of the first packet of all, and that up to which packets were chosen.
+    /// The time of the first packet of all, and the time up to which packets were chosen.
     times: Option<(u64, u64)>,
 }
 
 impl Batch {
-    /// A batch without packets, with memory for as many as it may have.
+    /// Returns an empty batch, with memory for the maximum number of packets.
     #[must_use]
     pub fn new() -> Self {
         Self::for_readers(1)
     }
 
-    /// The same where several [`Spreader`]s of which this is the number fill batches for the same meters.
+    /// Returns the same for several [`Spreader`]s that fill batches for the same meters; `readers` is their
+    /// number.
     #[must_use]
     pub fn for_readers(readers: usize) -> Self {
         Self {
@@ -48,19 +48,19 @@ impl Batch {
         }
     }
 
-    /// Packets in it.
+    /// Returns the number of packets in the batch.
     #[must_use]
     pub fn len(&self) -> usize {
         self.observations.len()
     }
 
-    /// Whether no packet is in it.
+    /// Returns whether the batch has no packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.observations.is_empty()
     }
 
-    /// Empties it, to be used again.
+    /// Empties the batch, so that it can be used again.
     pub fn clear(&mut self) {
         self.observations.clear();
         self.times = None;
@@ -85,7 +85,7 @@ impl Default for Batch {
     }
 }
 
-/// Chooses a meter for each packet.
+/// Selects a meter for each packet.
 ///
 /// ```
 /// use ringtap_flow::{Batch, FlowRecord, LinkType, Meter, MeterOptions, Packet, Spreader};
@@ -113,7 +113,7 @@ impl Default for Batch {
 #[derive(Debug)]
 pub struct Spreader {
     batches: Vec<Batch>,
-    /// Packets of a full batch.
+    /// The number of packets in a full batch.
     full: usize,
     seed: Seed,
     tunnels: Tunnels,
@@ -123,23 +123,22 @@ pub struct Spreader {
 }
 
 impl Spreader {
-    /// Chooses among so many meters, all of which were made with the same options.
+    /// Returns a spreader for this number of meters, which were all made with the same options.
     ///
     /// # Errors
     ///
-    /// A value of the options that cannot be; no meter, or more than [`METERS_MAX`].
+    /// An invalid option value; no meter, or more than [`METERS_MAX`].
     pub fn new(options: &MeterOptions, meters: usize) -> Result<Self, OptionError> {
         Self::one_of(1, options, meters)
     }
 
-    /// One of several spreaders, for readers of packets with a thread each; `readers` is their number.
-    /// Each has its packets in order in time. Where their order among one another matters, which it does
-    /// for which direction of a flow was first and for round-trip times, a [`crate::Collator`] restores
-    /// it before each meter.
+    /// Returns one of several spreaders, for readers that each have a thread; `readers` is their number. Each
+    /// reader has its packets in order in time. The order between readers matters for the direction of a flow
+    /// and for round-trip times; a [`crate::Collator`] before each meter restores it.
     ///
     /// # Errors
     ///
-    /// As [`Spreader::new`].
+    /// The same errors as [`Spreader::new`].
     pub fn one_of(
         readers: usize,
         options: &MeterOptions,
@@ -162,8 +161,8 @@ impl Spreader {
         })
     }
 
-    /// Takes a packet; where the batch of its meter is full with it, `give` is called with the
-    /// meter's number and the batch, which it may exchange for another and which is emptied then.
+    /// Takes a packet. If the batch of its meter becomes full, calls `give` with the meter's number and the
+    /// batch. `give` may exchange the batch for another one, which is then emptied.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>, give: impl FnMut(usize, &mut Batch)) {
         self.counters.packets += 1;
@@ -204,8 +203,8 @@ impl Spreader {
         }
     }
 
-    /// Gives all that waits, and to each meter the time: at the end, and now and then in between, so
-    /// that time goes on for meters without packets too.
+    /// Gives everything that waits, and the time to each meter. Call it at the end, and now and then before,
+    /// so that time also advances for meters without packets.
     pub fn settle(&mut self, mut give: impl FnMut(usize, &mut Batch)) {
         for (meter, batch) in self.batches.iter_mut().enumerate() {
             batch.times = self.times;
@@ -214,20 +213,20 @@ impl Spreader {
         }
     }
 
-    /// Says what time it is where no packet does, as [`crate::Meter::advance`]; it is given with what
-    /// follows.
+    /// Sets the time when no packets come, as [`crate::Meter::advance`] does. It goes out with the next
+    /// batches.
     pub fn advance(&mut self, now_ns: u64) {
         let (_, now) = self.times.get_or_insert((now_ns, now_ns));
         *now = (*now).max(now_ns);
     }
 
-    /// The time by the clock of the packets, in nanoseconds since 1970.
+    /// Returns the time by the clock of the packets, in nanoseconds since 1970.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.times.map_or(0, |(_, now_ns)| now_ns)
     }
 
-    /// The packets that came, and those that go to no meter. Meters count the others.
+    /// Returns the packets that came, and those that go to no meter. The meters count the others.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters

@@ -1,19 +1,17 @@
-//! Where records leave.
+//! The destination of records.
 
 use crate::{FlowRecord, Reported};
 
-/// What takes the records of flows that ended: an encoder, a file, a table.
+/// Takes the records of flows that ended: an encoder, a file or a table.
 ///
-/// It is called on the thread that meters, between packets, and must not wait: what cannot be passed
-/// on at once is lost, and counted by the sink. Errors are kept by the sink until it is asked for
-/// them.
+/// It is called on the metering thread, between packets, and must not wait. A record that it cannot pass on
+/// immediately is lost, and the sink counts it. The sink keeps errors until it is asked for them.
 ///
 /// Every `FnMut(&FlowRecord)` is a sink.
 pub trait FlowSink {
-    /// Takes the record of a flow that ended, or of a part of it where the active time-out passed.
+    /// Takes the record of a flow that ended, or of a part if the active time-out passed.
     ///
-    /// Records come in the order in which flows end, which is not the order of their first or last
-    /// packets.
+    /// Records come in the order in which flows end. That is not the order of their first or last packets.
     fn record(&mut self, record: &FlowRecord);
 
     /// Takes a flow that is still under way, from [`crate::Meter::interim`], with the part of its counters

@@ -1,4 +1,4 @@
-//! What encoders cost: no memory per record.
+//! The cost of encoders: no memory per record.
 
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Refresh, Version};
 use ringtap_flow::{FlowKey, FlowRecord, Traffic};

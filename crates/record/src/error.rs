@@ -1,4 +1,4 @@
-//! Why a recording ended.
+//! The errors of a recording.
 
 use std::borrow::Cow;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ringtap_savefile::{WriteError, WriteErrorKind};
 
-/// A recording that could not begin, or has failed.
+/// A recording that could not start, or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -15,22 +15,22 @@ pub enum RecordError {
     Create {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         r#source: io::Error,
-        /// Packets in the files before, which are complete.
+        /// The number of packets in the earlier files, which are complete.
         earlier: u64,
     },
-    /// The output failed; what was written before is intact.
+    /// The output failed. Everything that was written before is intact.
     #[error("{}: {source}", name_of(path))]
     Write {
         /// The file.
         path: PathBuf,
-        /// What failed, and how much of the file is intact.
+        /// The failure, and how much of the file is intact.
         r#source: WriteError,
-        /// Packets in the files before, which are complete.
+        /// The number of packets in the earlier files, which are complete.
         earlier: u64,
     },
-    /// Another file is to follow what is no regular file.
+    /// The output is not a regular file, so no other file can follow it.
     #[error(
         "{}: is no regular file, so no other file can follow it",
         name_of(path)
@@ -39,7 +39,7 @@ pub enum RecordError {
         /// The file.
         path: PathBuf,
     },
-    /// The source has no interface, so the header of a pcap file can't be written.
+    /// The source has no interface, so the header of a pcap file cannot be written.
     #[error("{}: the input describes no interface; a pcap file needs a link type", path.display())]
     NoLinkType {
         /// The file.
@@ -54,13 +54,14 @@ pub enum RecordError {
     /// The threads that compress and write could not be started.
     #[error("cannot start the writer: {source}")]
     Thread {
-        /// What the system says.
+        /// The system's error.
         r#source: io::Error,
     },
 }
 
 impl RecordError {
-    /// Returns the number of packets that are in the files all the same, if the output is what failed.
+    /// Returns the number of packets that are in the files although the recording failed, if the output is
+    /// what failed.
     #[must_use]
     pub fn intact_packets(&self) -> Option<u64> {
         match self {
@@ -83,5 +84,5 @@ fn name_of(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// What the calls of a recording return.
+/// The result of a recording's calls.
 pub type Result<T> = std::result::Result<T, RecordError>;

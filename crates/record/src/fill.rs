@@ -1,4 +1,4 @@
-//! Packets into a file, or several where one ends among them.
+//! Puts packets into a file, or into several if a file ends among them.
 
 use ringtap_savefile::{Options, Packet, PacketRun, PcapBatch, PcapngBatch, WriteError};
 
@@ -6,15 +6,15 @@ use crate::error::RecordError;
 use crate::recording::{Recording, State};
 use crate::writer::Target;
 
-/// Where a batch has to end.
+/// The conditions that end a batch.
 pub(crate) struct Stops {
-    /// A packet that begins here or behind is for the next file, in bytes of the file.
+    /// The file offset, in bytes, at which packets begin to belong to the next file.
     pub(crate) file: u64,
-    /// The chunk is long enough, in bytes of the file.
+    /// The file offset, in bytes, at which the chunk is long enough.
     pub(crate) chunk: u64,
-    /// Bytes by which it may be longer.
+    /// The number of bytes by which the chunk may be longer.
     pub(crate) slack: u64,
-    /// A packet of this second or later is for the next file.
+    /// The second at which packets begin to belong to the next file.
     pub(crate) until: i64,
 }
 
@@ -23,7 +23,7 @@ impl Stops {
         self.file.min(self.chunk)
     }
 
-    /// How much of a run of `len` bytes may be added; nothing where all of it may.
+    /// Returns how much of a run of `len` bytes may be added. `None` if all of it may.
     fn room(&self, position: u64, len: u64) -> Option<u64> {
         let end = position.saturating_add(len);
         let in_file = (end > self.file).then(|| self.file - position);
@@ -36,15 +36,15 @@ impl Stops {
     }
 }
 
-/// A file's format, as far as filling needs it.
+/// The part of a file's format that filling needs.
 pub(crate) trait Form {
     type Batch<'w, 'd>: Batch<'d>;
 
-    /// Begins a batch; nothing where no file of the format is being written.
+    /// Starts a batch. `None` if no file of the format is being written.
     fn batch<'w, 'd>(state: &'w mut State) -> Option<Self::Batch<'w, 'd>>;
 }
 
-/// What the batches of both formats have in common.
+/// The common part of both formats' batches.
 pub(crate) trait Batch<'d> {
     fn position(&self) -> u64;
     fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError>;
@@ -118,7 +118,7 @@ impl<'d> Batch<'d> for PcapngBatch<'_, 'd, Target> {
     }
 }
 
-/// Whole runs; where a file or a chunk ends within one, it is split.
+/// Adds whole runs. If a file or a chunk ends within a run, the run is split.
 pub(crate) fn runs<'d, F: Form>(
     file: &mut Recording,
     mut runs: impl Iterator<Item = PacketRun<'d>>,
@@ -154,7 +154,7 @@ pub(crate) fn runs<'d, F: Form>(
             written(&part);
             current = rest.or_else(|| runs.next());
         }
-        // After an error, what came before stays, unless the output is what failed.
+        // After an error, the packets before it stay, unless the output failed.
         let committed = batch.commit();
         file.after_batch(result.and(committed))?;
         if next.is_some() && file.is_too_large() {
@@ -166,7 +166,7 @@ pub(crate) fn runs<'d, F: Form>(
     Ok(())
 }
 
-/// Packet by packet; returns the one for which there is no file any more.
+/// Adds packets one by one. Returns the first packet for which there is no more file.
 pub(crate) fn packets<'d, F: Form, E: From<RecordError>>(
     file: &mut Recording,
     mut packets: impl Iterator<Item = Result<(Packet<'d>, Options<'d>), E>>,
@@ -205,7 +205,7 @@ pub(crate) fn packets<'d, F: Form, E: From<RecordError>>(
                 break;
             }
         }
-        // After an error, what came before stays, unless the output is what failed.
+        // After an error, the packets before it stay, unless the output failed.
         let committed = batch.commit();
         file.after_batch(result.and(committed))?;
         ended?;

@@ -1,4 +1,4 @@
-//! What a recording asks of the program that it is part of.
+//! The interface between a recording and its program.
 
 use std::fmt;
 use std::io;
@@ -7,34 +7,35 @@ use std::path::{Path, PathBuf};
 use ringtap_savefile::index::SeekPoint;
 use ringtap_sys::output::{Access, Output};
 
-/// The program's side of a recording: opens files, and takes over those that are complete.
+/// Opens files for a recording, and takes over complete files.
 ///
-/// It is called by the threads that write. [`Access`] is the plain form: files are opened with the rights of
-/// the process, and nothing else is done with them.
+/// The writing threads call it. [`Access`] is the plain implementation: it opens files with the privileges of
+/// the process, and does nothing else.
 pub trait Host: Send + Sync {
-    /// Opens the file of that name for writing, or creates it; `-` is standard output.
+    /// Opens the file with this name for writing, or creates it. `-` is standard output.
     ///
     /// # Errors
-    /// As open(2).
+    /// The same errors as open(2).
     fn open(&self, path: &Path) -> io::Result<Output>;
 
-    /// Returns whether the program reads the file of that name, which then is not overwritten.
+    /// Returns whether the program reads the file with this name, which is then not overwritten.
     fn reads(&self, path: &Path) -> bool {
         let _ = path;
         false
     }
 
-    /// Returns whether [`Host::complete`] makes use of seek points.
+    /// Returns whether [`Host::complete`] uses seek points.
     fn wants_seek_points(&self) -> bool {
         false
     }
 
-    /// Takes over a file that is complete, with the places of a compressed file that it can be read from.
+    /// Takes over a complete file. For a compressed file, `points` are the offsets at which reading can
+    /// start.
     fn complete(&self, path: PathBuf, seek_points: Vec<SeekPoint>) {
         let _ = (path, seek_points);
     }
 
-    /// Takes notice of something that does not end the recording.
+    /// Takes a notice that does not end the recording.
     fn note(&self, note: &Note) {
         let _ = note;
     }
@@ -46,20 +47,20 @@ impl Host for Access {
     }
 }
 
-/// Something that the user of a recording should know, in words by its `Display`.
+/// A notice for the user of a recording. Its `Display` is the text.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Note {
-    /// There are as many files as were asked for.
+    /// The maximum number of files has been reached.
     AllWritten {
-        /// How many.
+        /// The number of files.
         files: u32,
     },
     /// A thread could not be bound to its processors.
     NotPlaced(ringtap_sys::Error),
-    /// Packets have another time in the output than in the input, which had a fraction of a second or more.
+    /// Packets whose time in the output differs from the input, by a fraction of a second or more.
     AlteredTimes {
-        /// How many.
+        /// The number of packets.
         packets: u64,
     },
 }

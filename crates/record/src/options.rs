@@ -1,4 +1,4 @@
-//! What a recording is told when it begins, and the counters that it is told while it goes on.
+//! The options of a recording, and the counters that it gets while it runs.
 
 use ringtap_savefile::{Codec, Format};
 
@@ -10,31 +10,31 @@ use crate::RotationPlan;
 pub struct RecordOptions {
     /// The files' format.
     pub format: Format,
-    /// Whether a pcap file has nanoseconds; `None` if it has what its interface has, and microseconds if the
-    /// source is live.
+    /// Whether a pcap file has nanoseconds. `None` takes the precision of the interface, or microseconds if
+    /// the source is live.
     pub nano: Option<bool>,
-    /// Whether the source is a live capture: then regular files are written by a thread of their own, and
-    /// pcapng files end with the capture's counters.
+    /// Whether the source is a live capture. Then a separate thread writes regular files, and pcapng files
+    /// end with the capture's counters.
     pub live: bool,
-    /// Bytes that packets were cut to, as the header states; `None` for what the interface states.
+    /// The snapshot length in the header, in bytes. `None` takes that of the interface.
     pub snaplen: Option<u32>,
     /// How files are compressed.
     pub codec: Option<Codec>,
-    /// Threads that compress; there is one at least.
+    /// The number of threads that compress, at least one.
     pub workers: usize,
-    /// Memory for what waits to be compressed and written, in bytes ([`crate::automatic_memory`]); a few
-    /// chunks of 2 MiB are taken at least.
+    /// The memory for data that waits to be compressed and written, in bytes ([`crate::automatic_memory`]).
+    /// It is at least a few chunks of 2 MiB.
     pub memory: u64,
-    /// Processors of the threads that compress and write; empty for those of the thread that begins.
+    /// The processors of the threads that compress and write. Empty for those of the starting thread.
     pub cpus: Vec<usize>,
-    /// Whether packets are written to the file at once, and not within a second.
+    /// Whether packets are written to the file immediately, and not within a second.
     pub immediate: bool,
-    /// When one file ends and another begins; `None` for a single file.
+    /// When one file ends and another starts. `None` for a single file.
     pub rotation: Option<RotationPlan>,
 }
 
 impl Default for RecordOptions {
-    /// One pcap file of a source that is not live, uncompressed.
+    /// Returns the defaults: one uncompressed pcap file of a source that is not live.
     fn default() -> Self {
         Self {
             format: Format::Pcap,
@@ -51,14 +51,14 @@ impl Default for RecordOptions {
     }
 }
 
-/// The counters of a live capture since it began, in packets; `None` for what is not known.
+/// The counters of a live capture since it started, in packets. `None` means unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that the filter accepted.
+    /// Packets that matched the filter.
     pub received: Option<u64>,
     /// Packets that were dropped at the hook.
     pub hook: Option<u64>,
-    /// Packets that were left out by sampling.
+    /// Packets that sampling left out.
     pub sampling: Option<u64>,
     /// Packets that were dropped because the ring was full.
     pub ring: Option<u64>,

@@ -1,5 +1,5 @@
-//! The capture file that is written: begun when the first interface is known, run by run or packet by
-//! packet, and followed by others where the capture is spread over several.
+//! The capture file that is written. It starts when the first interface is known, and grows run by run or
+//! packet by packet. A recording may spread over several files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use crate::options::{Counters, RecordOptions};
 use crate::rotate::Rotation;
 use crate::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 
-/// A capture file that grows, or several that follow one another.
+/// A capture file that grows, or several in sequence.
 pub struct Recording {
     path: PathBuf,
     pub(crate) state: State,
     options: RecordOptions,
     rotation: Option<Rotation>,
     host: Arc<dyn Host>,
-    /// The way to the files, where it is not a direct one.
+    /// The queue to the files, if there is one.
     queue: Option<Arc<Queue>>,
-    /// What the files before have taken.
+    /// The totals of the earlier files.
     earlier: Totals,
-    /// What the files' interfaces are, over all sources; and how the last section began.
+    /// The interfaces of the files, over all sources, and the start of the last section.
     known: Vec<Interface>,
     section: Section,
-    /// A section came, which the file that waits will begin with.
+    /// A section came, with which the waiting file will start.
     has_section: bool,
-    /// What the indices of the present source's interfaces begin at.
+    /// The first index of the current source's interfaces.
     first_interface: u32,
-    /// Interfaces of the present source that were described in the file.
+    /// The number of the current source's interfaces that were written to the file.
     described: u32,
     /// Whether every packet and block of the source goes into the file.
     is_complete: bool,
-    /// The counters of a live capture, as last told, and the ones at the begin of the present file.
+    /// The last counters of a live capture, and those at the start of the current file.
     counted: Counters,
     told: Counters,
-    /// When the present file began.
+    /// When the current file started.
     began: Timestamp,
-    /// There are as many files as were asked for.
+    /// The maximum number of files has been reached.
     ended: bool,
 }
 
@@ -54,18 +54,18 @@ pub(crate) enum State {
     Waiting(Output),
     Pcap(PcapWriter<Target>),
     Pcapng(PcapngWriter<Target>),
-    /// A file is complete, and the next has not begun.
+    /// A file is complete, and the next has not started.
     Between,
     /// The header could not be written.
     Failed,
 }
 
 impl Recording {
-    /// Opens the file of that name, or the first of several; `-` is standard output. Nothing is written to
-    /// it until an interface is described.
+    /// Opens the file with this name, or the first of several. `-` is standard output. Nothing is written to
+    /// it until an interface is known.
     ///
     /// # Errors
-    /// The file can't be opened, is one that the program reads, or is no regular file though others are to
+    /// The file cannot be opened, is an input of the program, or is not a regular file although others should
     /// follow it.
     pub fn create(path: &Path, options: RecordOptions, host: Arc<dyn Host>) -> Result<Self> {
         let began = Timestamp::now();
@@ -89,7 +89,7 @@ impl Recording {
             ended: false,
         };
         match &mut recording.rotation {
-            // The time of the first packet is the first file's.
+            // The time of the first packet is that of the first file.
             Some(rotation) if rotation.by_time() && !recording.options.live => {
                 return Ok(recording);
             }
@@ -103,20 +103,20 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Returns what the queue to the files does; `None` if packets go straight to the file.
+    /// Returns the state of the queue to the files. `None` if packets go directly to the file.
     #[must_use]
     pub fn gauge(&self) -> Option<Arc<Gauge>> {
         self.queue.as_ref().map(|queue| queue.gauge())
     }
 
-    /// Has `alarm` called when the output fails while nobody writes to it.
+    /// Sets a function that is called if the output fails while nobody writes to it.
     pub fn on_failure(&self, alarm: Alarm) {
         if let Some(queue) = &self.queue {
             queue.on_failure(alarm);
         }
     }
 
-    /// Checks whether the output has failed since something was written to it.
+    /// Checks whether the output has failed since the last write.
     ///
     /// # Errors
     /// The output has failed; the error is returned once.
@@ -125,8 +125,7 @@ impl Recording {
         failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
-    /// Returns whether the file, in which nothing was written yet, is the regular file that standard output was
-    /// redirected to.
+    /// Returns whether the file is the regular file that standard output was redirected to, and still empty.
     #[must_use]
     pub fn is_standard_output(&self) -> bool {
         match &self.state {
@@ -135,8 +134,8 @@ impl Recording {
         }
     }
 
-    /// Another source begins: its interfaces are numbered after those of the sources before. `is_complete`
-    /// says whether every packet of the source is written, as it is.
+    /// Starts another source: its interfaces are numbered after those of the earlier sources. `is_complete`
+    /// means that every packet of the source is written unchanged.
     pub fn next_source(&mut self, is_complete: bool) {
         self.first_interface += self.described;
         self.described = 0;
@@ -153,12 +152,12 @@ impl Recording {
         self.options.format
     }
 
-    /// A section of a pcapng file begins.
+    /// Starts a section of a pcapng file.
     fn section(&mut self, section: &Section) -> Result<()> {
         if self.options.format == Format::Pcap {
             return Ok(());
         }
-        // Not before there is an interface, for which there may be no filter.
+        // Not before there is an interface: there may be no filter for it.
         if std::mem::replace(&mut self.has_section, true) {
             self.begin()?;
         }
@@ -177,7 +176,7 @@ impl Recording {
         !untouched || self.earlier.bytes > 0
     }
 
-    /// Describes those of the source's interfaces that are new; with the first one, the file begins.
+    /// Writes those of the source's interfaces that are new. The file starts with the first one.
     ///
     /// # Errors
     /// The output has failed.
@@ -210,7 +209,7 @@ impl Recording {
         self.checked(result)
     }
 
-    /// Empties the file, if it waits, and writes its header.
+    /// Truncates the file, if it has not started, and writes its header.
     fn begin(&mut self) -> Result<()> {
         if matches!(self.state, State::Waiting(_))
             && let State::Waiting(opened) = std::mem::replace(&mut self.state, State::Failed)
@@ -221,8 +220,8 @@ impl Recording {
         Ok(())
     }
 
-    /// The way to the file: compression needs a queue, and a live capture has one so that no disk
-    /// makes it wait; what is to be seen at once goes straight to the file.
+    /// Sets up the way to the file. Compression needs a queue. A live capture has one so that it never waits
+    /// for a disk. Data that must be visible immediately goes directly to the file.
     fn target(&mut self, opened: Output) -> Result<Target> {
         let regular = opened.is_file();
         let file = opened.emptied();
@@ -252,7 +251,7 @@ impl Recording {
         Ok(Target::Queued(queue))
     }
 
-    /// Writes what a source holds beside packets and interfaces, as far as the format can hold it.
+    /// Writes a block of a source that is not a packet or interface, as far as the format supports it.
     ///
     /// # Errors
     /// The output has failed.
@@ -274,7 +273,7 @@ impl Recording {
                 counters.interface += first;
                 writer.write_statistics(&counters)
             }
-            // A block that its maker does not want in a changed file stays out of one.
+            // A block whose writer does not want it in changed files is left out of them.
             Item::Other(block) if complete || !block.is_not_to_be_copied() => {
                 writer.write_block(block)
             }
@@ -283,12 +282,12 @@ impl Recording {
         self.checked(result)
     }
 
-    /// Writes whole runs of packets, as they lie in ring or file; where a file or a chunk ends within one, it
-    /// is split. `written` is called for each part that was added. Only if [`Recording::takes_runs`].
+    /// Writes whole runs of packets, as they lie in ring or file. If a file or a chunk ends within a run, the
+    /// run is split. `written` is called for each part that was added. Only if [`Recording::takes_runs`].
     ///
     /// # Errors
-    /// The output has failed, or can't hold a packet: its link type is not that of the pcap file, or its
-    /// interface was not described.
+    /// The output has failed, or does not support a packet: its link type is not that of the pcap file, or
+    /// its interface is unknown.
     pub fn write_runs<'d>(
         &mut self,
         runs: impl Iterator<Item = PacketRun<'d>>,
@@ -300,12 +299,12 @@ impl Recording {
         }
     }
 
-    /// Writes packets one by one, with their options in a pcapng file; an error among them ends it, after
-    /// the packets before were written. Returns the packet for which there was no file any more, if
-    /// there are as many files as were asked for.
+    /// Writes packets one by one, with their options in a pcapng file. An error among them ends the call,
+    /// after the packets before it were written. Returns the first packet without a file, if the maximum
+    /// number of files has been reached.
     ///
     /// # Errors
-    /// The output has failed, or can't hold a packet; or the error that came among the packets.
+    /// The output has failed, or does not support a packet; or the error among the packets.
     pub fn write_packets<'d, E: From<RecordError>>(
         &mut self,
         packets: impl Iterator<Item = std::result::Result<(Packet<'d>, Options<'d>), E>>,
@@ -316,8 +315,8 @@ impl Recording {
         }
     }
 
-    /// Returns whether runs of packets may be written without a look at each of them: what is captured live
-    /// was captured before now.
+    /// Returns whether runs of packets may be written without checking each one: packets of a live capture
+    /// are older than now.
     #[must_use]
     pub fn takes_runs(&self) -> bool {
         let timed = self.rotation.as_ref().filter(|rotation| rotation.by_time());
@@ -328,7 +327,7 @@ impl Recording {
         self.first_interface == 0 && timed.is_none_or(early)
     }
 
-    /// Where a batch has to end.
+    /// Returns the conditions that end a batch.
     pub(crate) fn stops(&self) -> Stops {
         let rotation = self.rotation.as_ref();
         let queue = self.queue.as_ref();
@@ -340,14 +339,14 @@ impl Recording {
         }
     }
 
-    /// So many bytes of packets lie in one piece, and are to be written next.
+    /// Announces the number of bytes of packets that lie in one piece and are written next.
     pub(crate) fn announce(&self, bytes: usize) {
         if let Some(queue) = &self.queue {
             queue.announce(bytes);
         }
     }
 
-    /// A batch was committed, or it failed.
+    /// Called when a batch was committed, or failed.
     pub(crate) fn after_batch(
         &mut self,
         result: std::result::Result<(), WriteError>,
@@ -359,7 +358,7 @@ impl Recording {
         self.checked(result)
     }
 
-    /// What the present file has taken.
+    /// Returns the totals of the current file.
     fn totals(&self) -> Totals {
         match &self.state {
             State::Pcap(writer) => writer.totals(),
@@ -368,31 +367,31 @@ impl Recording {
         }
     }
 
-    /// Whether the file is larger than a file shall be when a packet is added.
+    /// Returns whether the file exceeds its maximum size when a packet is added.
     pub(crate) fn is_too_large(&self) -> bool {
         let rotation = self.rotation.as_ref();
         rotation.is_some_and(|rotation| self.totals().bytes > rotation.size())
     }
 
-    /// Whether a packet of that time is for another file.
+    /// Returns whether a packet of that time belongs to another file.
     pub(crate) fn is_over(&self, time: Timestamp) -> bool {
         let end = self.rotation.as_ref().and_then(Rotation::window_end);
         end.is_some_and(|end| time.secs() >= end) && !matches!(self.state, State::Between)
     }
 
-    /// Returns whether there are as many files as were asked for.
+    /// Returns whether the maximum number of files has been reached.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Completes the file, and begins the next for a packet of that time.
+    /// Completes the file, and starts the next one for a packet of that time.
     pub(crate) fn rotate(&mut self, time: Timestamp) -> Result<()> {
         self.complete_file()?;
         self.begin_next(time)
     }
 
-    /// Completes a file whose time is over at `now`, in seconds since the epoch, though no packet has come
+    /// Completes a file whose time is over at `now`, in seconds since the epoch, even if no packet has come
     /// since.
     ///
     /// # Errors
@@ -424,8 +423,8 @@ impl Recording {
         }
     }
 
-    /// Begins a file for a packet whose time `time` gives, where the one before was completed for
-    /// its age.
+    /// Starts a file for a packet of the time that `time` returns, if the previous file was completed because
+    /// of its age.
     pub(crate) fn begin_if_due(&mut self, time: impl FnOnce() -> Option<Timestamp>) -> Result<()> {
         match (&self.state, self.ended) {
             (State::Between, false) => self.begin_next(time().unwrap_or_default()),
@@ -465,7 +464,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes the header of a file, with all interfaces that are known.
+    /// Writes the header of a file, with all known interfaces.
     fn header(&self, target: Target) -> std::result::Result<State, WriteError> {
         if let (Format::Pcap, Some(first)) = (self.options.format, self.known.first()) {
             let mut options = PcapOptions::for_interface(first);
@@ -510,13 +509,13 @@ impl Recording {
         Ok(())
     }
 
-    /// Tells the counters of a live capture as they are by now.
+    /// Sets the current counters of a live capture.
     pub fn count(&mut self, counters: Counters) {
         self.counted = counters;
     }
 
-    /// Appends the counters of a live capture, those since the file began, where the format can hold
-    /// them: those of several interfaces together have no place in it.
+    /// Appends the counters of a live capture since the file started, if the format supports it. It does not
+    /// support the sum over several interfaces.
     fn write_statistics(&mut self, now: Timestamp) -> Result<()> {
         let delivered = self.totals().packets;
         let State::Pcapng(writer) = &mut self.state else {
@@ -541,13 +540,13 @@ impl Recording {
         counters.dropped_by_os = since(new.ring, old.ring).map(|ring| ring + hook);
         counters.dropped_by_interface = since(new.interface, old.interface);
         counters.delivered = Some(delivered);
-        // What a filter has left out is counted nowhere.
+        // Packets that a filter left out are not counted anywhere.
         counters.received = accepted.filter(|_| self.is_complete).map(|n| n + others);
         let result = writer.write_statistics(&counters);
         self.checked(result)
     }
 
-    /// Completes the file, and returns what all files have taken. If there was no interface, a pcapng file
+    /// Completes the file, and returns the totals of all files. If there was no interface, a pcapng file
     /// without any is written.
     ///
     /// # Errors
@@ -574,7 +573,7 @@ impl Recording {
         })
     }
 
-    /// Begins the first file of a time where no packet has.
+    /// Starts the first file of a time, if no packet has.
     fn begin_if_none(&mut self) -> Result<()> {
         let begun = self.rotation.as_ref().is_none_or(Rotation::has_begun);
         if begun || self.known.is_empty() {
@@ -583,7 +582,7 @@ impl Recording {
         self.begin_next(Timestamp::now())
     }
 
-    /// Opens the present file, which is one of several or not.
+    /// Opens the current file, whether it is one of several or not.
     fn open(&self) -> Result<Output> {
         let opened = self.host.open(&self.path);
         let opened = opened.map_err(|source| self.not_created(source))?;
@@ -595,7 +594,7 @@ impl Recording {
         }
     }
 
-    /// The name of a further file may be that of one that is read.
+    /// The name of a later file may be that of an input.
     fn refuse_input(&self) -> Result<()> {
         match self.host.reads(&self.path) {
             true => Err(RecordError::SameFile {
@@ -609,7 +608,7 @@ impl Recording {
         result.map_err(|source| self.failed(source))
     }
 
-    /// The failure of the queue where it is what failed.
+    /// Returns the failure of the queue, if the queue failed.
     fn failed(&self, source: WriteError) -> RecordError {
         match self.queue.as_ref().and_then(|queue| queue.take_failure()) {
             Some(failure) => failure.into(),

@@ -1,4 +1,4 @@
-//! When one file ends and the next begins, and what it is called: as with `-C`, `-G` and `-W` of tcpdump.
+//! Decides when one file ends and the next starts, and names the files: as `-C`, `-G` and `-W` of tcpdump.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -7,40 +7,40 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use ringtap_savefile::Timestamp;
 
-/// When one file of a recording ends and another begins.
+/// When one file of a recording ends and another starts.
 ///
-/// With a time, the name of a recording is completed by strftime(3); with a size, a number follows it.
+/// With a time, strftime(3) completes the name of a recording. With a size, a number follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RotationPlan {
-    /// A file ends before a packet when it is larger than this, in bytes before compression.
+    /// A file ends before a packet if it is larger than this, in bytes before compression.
     pub size: Option<u64>,
-    /// A file ends so many seconds after it began.
+    /// A file ends this many seconds after it started.
     pub seconds: Option<u32>,
-    /// With a size, so many files, which are written in turns; with seconds alone, the end of the
-    /// capture after so many.
+    /// With a size, the number of files, which are written in turn. With seconds alone, the number of files
+    /// after which the capture ends.
     pub count: Option<u32>,
 }
 
-/// Where a rotation is.
+/// The state of a rotation.
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
     name: PathBuf,
     plan: RotationPlan,
     zone: TimeZone,
-    /// Number of the present file among those of one window, as its name has it.
+    /// The number of the current file within its window, as its name has it.
     number: u32,
-    /// Windows of time that have ended.
+    /// The number of windows of time that have ended.
     windows: u32,
-    /// When the present window began; nothing until it is known.
+    /// When the current window started. `None` until it is known.
     began: Option<i64>,
-    /// The window was ended by the clock.
+    /// Whether the clock ended the window.
     expired: bool,
 }
 
 impl RotationPlan {
-    /// Returns whether a file that exists is one of those that a recording called `name` will write, as far
-    /// as their names are known: those of times are not. `is_same` says whether a name leads to the file.
+    /// Returns whether an existing file is one that a recording called `name` will write, as far as the names
+    /// are known: those with times are not. `is_same` decides whether a name leads to the file.
     pub fn will_write(&self, name: &Path, path: &Path, is_same: impl Fn(&Path) -> bool) -> bool {
         if self.seconds.is_some() || self.size.is_none() {
             return false;
@@ -78,45 +78,45 @@ impl Rotation {
         }
     }
 
-    /// The largest size at which another packet is added, in bytes.
+    /// Returns the largest size at which another packet is added, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.plan.size.unwrap_or(u64::MAX)
     }
 
-    /// The first time, in seconds since the epoch, that is not the present file's any more.
+    /// Returns the first time, in seconds since the epoch, that no longer belongs to the current file.
     pub(crate) fn window_end(&self) -> Option<i64> {
         let seconds = self.plan.seconds?;
         Some(self.began?.saturating_add(seconds.into()))
     }
 
-    /// Whether the time of packets matters.
+    /// Returns whether the time of packets matters.
     pub(crate) fn by_time(&self) -> bool {
         self.plan.seconds.is_some()
     }
 
-    /// As how many files a capture ends or begins again.
+    /// Returns the number of files after which a capture ends or starts again.
     pub(crate) fn count(&self) -> Option<u32> {
         self.plan.count
     }
 
-    /// The window has ended by the clock: what comes late is for the next file all the same.
+    /// Ends the window by the clock: packets that come late still belong to the next file.
     pub(crate) fn expire(&mut self) {
         self.expired = true;
     }
 
-    /// The first file, which begins at that time.
+    /// Returns the name of the first file, which starts at that time.
     pub(crate) fn first(&mut self, now: Timestamp) -> PathBuf {
         self.began = Some(now.secs());
         self.name()
     }
 
-    /// Whether there is a first file.
+    /// Returns whether there is a first file.
     pub(crate) fn has_begun(&self) -> bool {
         self.began.is_some()
     }
 
-    /// The file that follows one that has ended before a packet of that time; the first file where there
-    /// is none. `None` if there are as many files as were asked for.
+    /// Returns the name of the file after one that ended before a packet of that time; the first file if
+    /// there is none. `None` if the maximum number of files has been reached.
     pub(crate) fn next(&mut self, time: Timestamp) -> Option<PathBuf> {
         if !self.has_begun() {
             return Some(self.first(time));
@@ -140,7 +140,7 @@ impl Rotation {
         Some(self.name())
     }
 
-    /// Whether a window that has ended was the last.
+    /// Returns whether a window that has ended was the last.
     pub(crate) fn is_last_window(&self) -> bool {
         self.plan.size.is_none() && self.plan.count == Some(self.windows + 1)
     }
@@ -158,7 +158,7 @@ impl Rotation {
         name.into()
     }
 
-    /// Digits of the numbers of a ring of files.
+    /// Returns the number of digits in the numbers of a ring of files.
     fn digits(&self) -> usize {
         let last = self.plan.count.unwrap_or(0).saturating_sub(1);
         last.checked_ilog10().map_or(0, |log| log as usize + 1)
@@ -171,15 +171,15 @@ impl Rotation {
     }
 }
 
-/// A name that can't be completed with a time.
+/// A name that cannot be completed with a time.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NameError(jiff::Error);
 
-/// Checks that a name can be completed with a time, as [`RotationPlan::seconds`] asks for it.
+/// Checks that a name can be completed with a time, as [`RotationPlan::seconds`] requires.
 ///
 /// # Errors
-/// It has a conversion that strftime(3) does not have.
+/// It contains a conversion that strftime(3) does not have.
 pub fn check_name(name: &Path) -> Result<(), NameError> {
     match name.to_str() {
         Some(text) => strftime(text, 0, &TimeZone::UTC).map(drop),

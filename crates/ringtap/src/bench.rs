@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 
 use crate::notice::raw;
 
-/// The program's name, beside this program's or in a folder of `PATH`.
+/// The program's name, beside this program or in a folder of `PATH`.
 const PROGRAM: &str = "ringtap-bench";
 
 /// Replaces this process by `ringtap-bench`; returns only if that fails.
@@ -30,7 +30,7 @@ pub(crate) fn run() -> ExitCode {
     };
     let mut command = Command::new(&program);
     command.arg("--ringtap").arg(own);
-    // As they were given: parsing would have taken a leading `--` away. Nothing can stand before `bench`.
+    // Unchanged: parsing would have removed a leading `--`. Nothing can stand before `bench`.
     command.args(std::env::args_os().skip(2));
     let error = command.exec();
     raw(format_args!(
@@ -40,7 +40,7 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The first `ringtap-bench` beside this program and in the absolute folders of `PATH`.
+/// Returns the first `ringtap-bench` beside this program and in the absolute folders of `PATH`.
 fn find(own: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());

@@ -1,5 +1,5 @@
-//! The command line: every flag in one place, with its help. Values are parsed into their final
-//! types here, so that nothing invalid travels further.
+//! The command line: every flag in one place, with its help. Values are parsed into their final types here,
+//! so that the rest of the program only gets valid ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Dump(Box<DumpArgs>),
     /// Count packets and bytes by filter in the kernel, without capturing them
     Stat(StatArgs),
-    /// Sort packets into flows; export their records, and show who sends and receives most
+    /// Sort packets into flows; export their records, and show the hosts and flows with the most traffic
     #[command(disable_version_flag = true)]
     Flow(Box<FlowArgs>),
     /// Show the program that a filter expression compiles to
@@ -55,17 +55,17 @@ pub(crate) enum Command {
     /// Send the packets of capture files, by their times or at a rate
     #[command(disable_version_flag = true)]
     Send(Box<SendArgs>),
-    /// Generate traffic at a rate or at top speed; at the other end say what of it arrived
+    /// Generate traffic at a rate or at top speed; at the other end, report what arrived
     #[command(name = "gen")]
     Generate(Box<GenArgs>),
-    /// Say what a captured packet costs, component by component, and what would make it cheaper
+    /// Report what a captured packet costs, component by component, and how to make it cheaper
     Profile(Box<ProfileArgs>),
     /// Measure ringtap against its peers on this machine, in network namespaces of its own
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench(BenchArgs),
 }
 
-/// Everything behind `bench`, the options of the help and the version too, is for `ringtap-bench`.
+/// Everything after `bench` is for `ringtap-bench`, including `--help` and `--version`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
     /// Arguments of ringtap-bench; its options are shown by ringtap bench --help
@@ -82,17 +82,17 @@ pub(crate) struct DevicesArgs {
     /// Only these interfaces, by name or alternative name
     #[arg(value_name = "DEV")]
     pub(crate) devices: Vec<String>,
-    /// One JSON array on standard output
+    /// Print one JSON array on standard output
     #[arg(long)]
     pub(crate) json: bool,
-    /// All of the adapter's own counters, also those that are zero
+    /// All counters of the adapter, including those that are zero
     #[arg(short, long)]
     pub(crate) verbose: bool,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
-/// Where packets are taken from.
+/// The source of packets.
 #[derive(Debug, Args)]
 pub(crate) struct SourceArgs {
     /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
@@ -103,14 +103,14 @@ pub(crate) struct SourceArgs {
         conflicts_with = "read"
     )]
     pub(crate) interface: Option<String>,
-    /// File to read (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard input; may be given
-    /// several times, or as a list, -r FILE FILE..., which is read in the order of time
+    /// File to read (pcap or pcapng, also compressed with gzip, zstd or lz4); - is standard input. May be
+    /// given several times, or as a list, -r FILE FILE...; packets are then read in order of time
     #[arg(short = 'r', long = "read", value_name = "FILE")]
     pub(crate) read: Vec<PathBuf>,
-    /// Read the files that are named in FILE, one a line, in their order; - is standard input
+    /// Read the files that are listed in FILE, one a line, in this order; - is standard input
     #[arg(short = 'V', value_name = "FILE", conflicts_with = "interface")]
     pub(crate) file_list: Option<PathBuf>,
-    /// Whether words behind -r were files, too.
+    /// Whether words after -r were also files.
     #[arg(skip)]
     pub(crate) is_list: bool,
 }
@@ -126,16 +126,16 @@ pub(crate) struct DumpArgs {
     /// File to write the packets to; - is standard output
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
-    /// Format of the file written; without it the name decides (.pcapng), else pcap
+    /// Format of the file written; without it, the file name decides (.pcapng), else pcap
     #[arg(long, value_name = "FORMAT", requires = "write")]
     pub(crate) format: Option<FileFormat>,
     /// Stop after this many packets
     #[arg(short = 'c', value_name = "COUNT", value_parser = values::whole::<u64>("packets", 1, None))]
     pub(crate) count: Option<u64>,
-    /// Capture at most this many bytes of each packet (0: the largest, 262144)
+    /// Capture at most this many bytes of each packet (0: the maximum, 262144)
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
-    /// The filter, as in pcap-filter(7)
+    /// Filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// Read the filter from this file
@@ -144,19 +144,19 @@ pub(crate) struct DumpArgs {
     /// Print the filter's program instead of capturing; -dd as C, -ddd as decimal numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub(crate) dump_program: u8,
-    /// With -d: the link type, instead of the device's or file's; else the one that the device must have
+    /// With -d: the link type, instead of that of the device or file
     #[arg(short = 'y', long = "linktype", value_name = "LINKTYPE")]
     pub(crate) link_type: Option<String>,
-    /// List the interfaces that can be captured on, and end; ringtap devices tells more
+    /// List the interfaces that can be captured on, and exit; ringtap devices shows more
     #[arg(short = 'D', long = "list-interfaces", conflicts_with_all = ["read", "interface"])]
     pub(crate) list_interfaces: bool,
-    /// List the link types of the device, and end
+    /// List the link types of the device, and exit
     #[arg(short = 'L', long = "list-data-link-types", conflicts_with = "read")]
     pub(crate) list_link_types: bool,
     /// Do not optimize the filter's program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
-    /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
     #[command(flatten, next_help_heading = "Capture")]
@@ -188,10 +188,10 @@ pub(crate) struct CaptureArgs {
     /// Don't put the interface into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub(crate) no_promiscuous: bool,
-    /// Memory of the ring, such as 512K, 64M or 1G
+    /// Size of the ring, such as 512K, 64M or 1G
     #[arg(short = 'B', long, visible_alias = "buffer-size", value_name = "SIZE")]
     pub(crate) buffer: Option<Size>,
-    /// Deliver when this much has arrived, or at the time-out
+    /// Deliver when this much has arrived, or at the timeout
     #[arg(long, value_name = "SIZE")]
     pub(crate) min_to_copy: Option<Size>,
     /// Deliver after this many milliseconds at the latest
@@ -200,22 +200,22 @@ pub(crate) struct CaptureArgs {
     /// Deliver as early as the engine can
     #[arg(long, visible_alias = "immediate-mode", conflicts_with_all = ["timeout", "min_to_copy"])]
     pub(crate) immediate: bool,
-    /// Whether the host's stack sees the packets too (copy) or not (steal)
+    /// Whether the host's stack also sees the packets (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: Mode,
-    /// Steal also where the host's own connections hang on the interface
+    /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
-    /// Tell when another program is put before the capture at tcx; keeps CAP_NET_ADMIN for that
+    /// Report when another program is placed before the capture at tcx; keeps CAP_NET_ADMIN for that
     #[arg(long)]
     pub(crate) watch_chain: bool,
-    /// Don't put packets of several processors into one order in time
+    /// Don't sort packets of several processors by time
     #[arg(long)]
     pub(crate) unordered: bool,
-    /// Which packets: received (in), sent (out), or both
+    /// Direction of the packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
-    /// Keep one packet in N, by chance; with every:N (xdp and tcx) each N-th
+    /// Keep one packet in N, at random; every:N (xdp and tcx) keeps every N-th
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
     /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
@@ -226,10 +226,10 @@ pub(crate) struct CaptureArgs {
         value_name = "TYPE"
     )]
     pub(crate) timestamp: Option<String>,
-    /// Nanoseconds in the pcap file and in the printed time (pcapng files always have them)
+    /// Nanoseconds in the pcap file and in printed times (pcapng files always have them)
     #[arg(long)]
     pub(crate) nano: bool,
-    /// Microseconds in the pcap file and in the printed time, also of packets read that have nanoseconds
+    /// Microseconds in the pcap file and in printed times, even if the packets have nanoseconds
     #[arg(long, conflicts_with = "nano")]
     pub(crate) micro: bool,
     /// The same as --micro or --nano
@@ -244,8 +244,8 @@ pub(crate) struct CaptureArgs {
     /// Real-time priority of the capture threads: fifo:1 to fifo:99
     #[arg(long, value_name = "fifo:N")]
     pub(crate) priority: Option<FifoPriority>,
-    /// CPUs that the interface's packets are received on, by threads of the kernel in the place of
-    /// interrupts (threaded NAPI), until the capture ends
+    /// CPUs that receive the interface's packets, in kernel threads instead of interrupts (threaded NAPI),
+    /// until the capture ends
     #[arg(long, value_name = "LIST")]
     pub(crate) packet_cpu: Option<CpuList>,
     /// Let the reader poll the device's queue instead of waiting for its interrupt
@@ -262,8 +262,8 @@ pub(crate) struct RangeArgs {
     /// Only packets captured before T
     #[arg(long, value_name = "T", value_parser = values::time)]
     pub(crate) to: Option<When>,
-    /// Make an index of the file written, or without -w of the files read: searches pass over what
-    /// they don't need
+    /// Write an index of the written file, or without -w of the files read: searches skip the parts that they
+    /// don't need
     #[arg(long)]
     pub(crate) index: bool,
     /// Search without the files' indices
@@ -277,60 +277,60 @@ pub(crate) struct RangeArgs {
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct PrintArgs {
-    /// Numbers, no names; always so, accepted for habit
+    /// Print numbers, not names (no effect: always so)
     #[arg(short = 'n', action = clap::ArgAction::Count)]
     pub(crate) numeric: u8,
-    /// The link-layer header
+    /// Print the link-layer header
     #[arg(short = 'e')]
     pub(crate) link_header: bool,
-    /// The packet in hexadecimal (twice: with the link-layer header)
+    /// Print the packet in hexadecimal (twice: with the link-layer header)
     #[arg(short = 'x', action = clap::ArgAction::Count)]
     pub(crate) hex: u8,
-    /// The packet in hexadecimal and ASCII (twice: with the link-layer header)
+    /// Print the packet in hexadecimal and ASCII (twice: with the link-layer header)
     #[arg(short = 'X', action = clap::ArgAction::Count)]
     pub(crate) hex_ascii: u8,
-    /// The packet in ASCII (twice: with the link-layer header)
+    /// Print the packet in ASCII (twice: with the link-layer header)
     #[arg(short = 'A', action = clap::ArgAction::Count)]
     pub(crate) ascii: u8,
-    /// More of each packet (up to twice)
+    /// Print more of each packet (up to twice)
     #[arg(short = 'v', action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// Less of each packet
+    /// Print less of each packet
     #[arg(short = 'q')]
     pub(crate) quiet: bool,
     /// Time: -t none, -tt seconds since the epoch, -ttt since the previous packet, -tttt with the
     /// date, -ttttt since the first packet
     #[arg(short = 't', action = clap::ArgAction::Count)]
     pub(crate) time: u8,
-    /// Lines are written as packets are delivered, not gathered; always so, accepted for habit
+    /// Write lines as packets are delivered (no effect: always so)
     #[arg(short = 'l')]
     pub(crate) line_buffered: bool,
     /// Don't verify the checksums of IP, TCP and UDP
     #[arg(short = 'K', long = "dont-verify-checksums")]
     pub(crate) no_checksums: bool,
-    /// Absolute TCP sequence numbers
+    /// Print absolute TCP sequence numbers
     #[arg(short = 'S', long = "absolute-tcp-sequence-numbers")]
     pub(crate) absolute_seq: bool,
-    /// A packet number at the beginning of the line
+    /// Print a packet number at the beginning of the line
     #[arg(short = '#', long = "number")]
     pub(crate) number: bool,
-    /// One JSON object per packet and line
+    /// Print one JSON object per packet and line
     #[arg(long, conflicts_with_all = ["hex", "hex_ascii", "ascii", "link_header"])]
     pub(crate) json: bool,
-    /// Print the packets also when they are written to a file
+    /// Also print the packets that are written to a file
     #[arg(long)]
     pub(crate) print: bool,
-    /// Print only how many packets there are, on standard output
+    /// Print only the number of packets, on standard output
     #[arg(long = "count", conflicts_with_all = ["write", "print", "json"])]
     pub(crate) count_only: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The summary as one JSON object on standard error
+    /// Print the summary as one JSON object on standard error
     #[arg(long)]
     pub(crate) json_stats: bool,
-    /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
+    /// Report on standard error how the capture works: engine, clock, memory, filter, what it cannot see
     #[arg(long)]
     pub(crate) explain_capture: bool,
 }
@@ -340,11 +340,11 @@ pub(crate) struct StatArgs {
     /// Interface to count on: NAME, xdp:NAME or tcx:NAME
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
-    /// Filters as in pcap-filter(7), each one argument: quote it; '' is every packet. Without a filter,
-    /// all packets are counted
+    /// Filters as in pcap-filter(7), one argument each: quote them; '' is every packet. Without a filter, all
+    /// packets are counted
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
-    /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
     /// Time between two counts, such as 500ms, 1s, 5m
@@ -353,19 +353,19 @@ pub(crate) struct StatArgs {
     /// Stop after this many intervals
     #[arg(short = 'c', long, value_name = "N", value_parser = values::whole::<u64>("intervals", 1, None))]
     pub(crate) count: Option<u64>,
-    /// Whether the host sees the packets that a filter accepts (copy) or not (steal)
+    /// Whether the host also sees the packets that match a filter (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: Mode,
-    /// Steal also where the host's connections hang on the interface
+    /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
-    /// Which packets: received (in), sent (out), or both
+    /// Direction of the packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
-    /// One JSON object per interval and line
+    /// Print one JSON object per interval and line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say on standard error how it counts: hook, what it can't see
+    /// Report on standard error how it counts: hook, what it cannot see
     #[arg(long)]
     pub(crate) explain_capture: bool,
     #[command(flatten)]
@@ -377,19 +377,19 @@ pub(crate) struct StatArgs {
 pub(crate) struct FlowArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
-    /// Take the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
+    /// Collect the records (NetFlow v5, v9 or IPFIX) that other exporters send to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
     pub(crate) collect: Option<ListenAddress>,
-    /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given
+    /// With --collect: accept datagrams only from this address or network, such as 192.0.2.0/24; may be given
     /// several times
     #[arg(long, value_name = "CIDR", requires = "collect")]
     pub(crate) allow: Vec<Network>,
-    /// The filter, as in pcap-filter(7)
+    /// Filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     #[command(flatten, next_help_heading = "Metering")]
@@ -406,33 +406,33 @@ pub(crate) struct FlowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct MeterArgs {
-    /// Cut the record of a flow after this time
+    /// Active timeout: cut the record of a flow after this time
     #[arg(long, value_name = "S", default_value = "120", value_parser = values::interval)]
     pub(crate) active: Duration,
-    /// End a flow when no packet came for this time
+    /// Inactive timeout: end a flow if no packet came for this time
     #[arg(long, value_name = "S", default_value = "30", value_parser = values::interval)]
     pub(crate) inactive: Duration,
-    /// After FIN or RST, wait this long for packets that still belong to the flow; 0: not at all
+    /// After FIN or RST, wait this long for further packets of the flow (0: not at all)
     #[arg(long, value_name = "S", default_value = "1", value_parser = values::linger)]
     pub(crate) linger: Duration,
-    /// Flows under way at most; when they are more, the oldest end
+    /// Maximum number of flows in the cache; if there are more, the oldest end
     #[arg(long, value_name = "N", default_value = "1048576",
           value_parser = values::whole::<u32>("flows", 1, Some(67_108_864)))]
     pub(crate) flows: u32,
-    /// Share flows out to N threads, by hosts; threads that read packets come on top, live one for
-    /// each ring, N at most. auto: as many as there are processors
+    /// Number of threads that meter, each for some of the hosts; reading threads come on top, in a live
+    /// capture one for each ring, at most N. auto: as many as there are processors
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::threads)]
     pub(crate) threads: u16,
-    /// One record for both directions (RFC 5103)
+    /// Write one record for both directions (RFC 5103)
     #[arg(long)]
     pub(crate) biflow: bool,
-    /// Retransmissions of TCP and, with --biflow, round-trip times of its handshake
+    /// Measure TCP retransmissions and, with --biflow, round-trip times of the handshake
     #[arg(long)]
     pub(crate) tcp: bool,
     /// Meter the flows inside these tunnels instead of the tunnels: gre, vxlan, gtp-u, ipip, all
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) tunnels: Vec<Tunnel>,
-    /// Meter one packet in N, by chance; with every:N each N-th. Live, the kernel chooses
+    /// Meter one packet in N, at random; every:N takes every N-th. In a live capture the kernel selects
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
 }
@@ -451,7 +451,7 @@ pub(crate) struct RecordArgs {
         default_value = "ipfix"
     )]
     pub(crate) protocol: Protocol,
-    /// Write records to this file, as its name says: .csv, .json, .parquet, .ipfix; - is JSON on
+    /// Write records to this file, in the format of its ending: .csv, .json, .parquet, .ipfix; - is JSON on
     /// standard output; may be given several times
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Vec<PathBuf>,
@@ -467,16 +467,16 @@ pub(crate) struct RecordArgs {
     /// Repeat templates and options after this time
     #[arg(long, value_name = "DUR", default_value = "60s", value_parser = values::interval)]
     pub(crate) template_interval: Duration,
-    /// Repeat templates and options after so many messages with flows
+    /// Repeat templates and options after this many messages with flows
     #[arg(long, value_name = "N", default_value = "500",
           value_parser = values::whole::<u32>("messages", 1, None))]
     pub(crate) template_messages: u32,
-    /// Times of IPFIX in nanoseconds, besides milliseconds
+    /// Send times in nanoseconds too, besides milliseconds (IPFIX only)
     #[arg(long)]
     pub(crate) nano: bool,
 }
 
-/// The protocols of export.
+/// The export protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Protocol {
     /// NetFlow v5
@@ -500,7 +500,7 @@ impl From<Protocol> for ringtap_flow::export::Version {
     }
 }
 
-/// Tunnels that are looked into.
+/// The tunnels whose inner flows can be metered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tunnel {
     Gre,
@@ -512,59 +512,59 @@ pub(crate) enum Tunnel {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
-    /// Capture at most this many bytes of each packet; 96, or 192 with --tunnels
+    /// Capture at most this many bytes of each packet; default 96, or 192 with --tunnels
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
     /// Don't put the interface into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub(crate) no_promiscuous: bool,
-    /// Memory of the ring, such as 512K, 64M or 1G
+    /// Size of the ring, such as 512K, 64M or 1G
     #[arg(short = 'B', long, value_name = "SIZE")]
     pub(crate) buffer: Option<Size>,
-    /// Whether the host's stack sees the packets too (copy) or not (steal)
+    /// Whether the host's stack also sees the packets (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: Mode,
-    /// Steal also where the host's own connections hang on the interface
+    /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
-    /// Which packets: received (in), sent (out), or both
+    /// Direction of the packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
-    /// CPUs that the meter runs on, such as 0 or 2-3; with several readers one for each, in turn
+    /// CPUs that the meter runs on, such as 0 or 2-3; several readers get one each, in turn
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TalkerArgs {
-    /// Rows of each table of hosts and flows with the most traffic; 0: no tables
+    /// Number of rows in each table of hosts and flows with the most traffic (0: no tables)
     #[arg(long, value_name = "N", default_value = "10",
           value_parser = values::whole::<u16>("rows", 0, Some(1_000)))]
     pub(crate) top: u16,
-    /// Print the tables and counters each time this has passed, such as 10s or 5m, for what ended
-    /// since; without it at the end
+    /// Print the tables and counters at this interval, such as 10s or 5m, for flows that ended since; without
+    /// it, at the end
     #[arg(long, value_name = "DUR", value_parser = values::interval)]
     pub(crate) interval: Option<Duration>,
-    /// The counters as one JSON object on standard error
+    /// Print the counters as one JSON object on standard error
     #[arg(long)]
     pub(crate) json_stats: bool,
-    /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
+    /// Report on standard error how the capture works: engine, clock, memory, filter, what it cannot see
     #[arg(long)]
     pub(crate) explain_capture: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct FilterArgs {
-    /// As a listing, which is the default; -dd as C, -ddd as decimal numbers
+    /// Print a listing (the default); -dd prints C, -ddd decimal numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub(crate) dump: u8,
-    /// The form of the program: classic BPF (the default), eBPF, or this processor's machine code
+    /// Form of the program: classic BPF (the default), eBPF, or this processor's machine code
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: Option<Target>,
-    /// Where the eBPF program is to run
+    /// Hook for the eBPF program
     #[arg(long, value_name = "HOOK", default_value = "xdp")]
     pub(crate) hook: Hook,
-    /// Link type that the filter is for, such as EN10MB, RAW or LINUX_SLL2; -L lists them
+    /// Link type for the filter, such as EN10MB, RAW or LINUX_SLL2; -L lists them
     #[arg(
         short = 'y',
         long = "linktype",
@@ -572,19 +572,19 @@ pub(crate) struct FilterArgs {
         default_value = "EN10MB"
     )]
     pub(crate) link_type: String,
-    /// Snapshot length that an accepted packet returns
+    /// Snapshot length that the program returns for matching packets
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen, default_value = "262144")]
     pub(crate) snaplen: u32,
     /// Do not optimize the program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
-    /// Understand the extensions of the language too: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
-    /// The netmask of the network that "ip broadcast" is about; a capture takes its device's
+    /// Netmask for "ip broadcast"; a capture uses that of its device
     #[arg(long, value_name = "MASK")]
     pub(crate) netmask: Option<std::net::Ipv4Addr>,
-    /// The decisions in words, and what they cost
+    /// Explain the decisions in words, with their costs
     #[arg(long)]
     pub(crate) explain: bool,
     /// List the link types that filters can be compiled for
@@ -593,7 +593,7 @@ pub(crate) struct FilterArgs {
     /// Read the filter from this file
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
     pub(crate) filter_file: Option<PathBuf>,
-    /// The filter, as in pcap-filter(7)
+    /// Filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     #[command(flatten)]
@@ -611,21 +611,21 @@ pub(crate) enum Target {
     Native,
 }
 
-/// Where eBPF programs run.
+/// The hooks of eBPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Hook {
-    /// XDP, packets of one buffer
+    /// XDP, packets in one buffer
     Xdp,
-    /// XDP, packets of several buffers too
+    /// XDP, also packets in several buffers
     XdpFrags,
-    /// tcx, either direction; VLAN tags are seen where they were on the wire
+    /// tcx, both directions; VLAN tags are seen where they were on the wire
     Tcx,
     /// A socket
     Socket,
 }
 
 impl Hook {
-    /// The hook in a sentence.
+    /// Returns a sentence about the hook.
     pub(crate) fn place(self) -> &'static str {
         match self {
             Self::Xdp => "XDP",
@@ -661,7 +661,7 @@ pub(crate) enum StampPrecision {
 }
 
 impl CaptureArgs {
-    /// Nanoseconds, where that is asked for; microseconds where that is; else nothing.
+    /// Returns nanoseconds or microseconds if the option is given, else `None`.
     pub(crate) fn wants_nano(&self) -> Option<bool> {
         match (self.nano, self.micro, self.time_stamp_precision) {
             (true, ..) | (.., Some(StampPrecision::Nano)) => Some(true),

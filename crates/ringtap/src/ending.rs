@@ -1,26 +1,25 @@
-//! The end of a live capture that was asked for: what the ring has taken until then is still
-//! delivered, however late the kernel hands it over.
+//! The requested end of a live capture: packets that are already in the ring are still delivered, however
+//! late the kernel hands them over.
 
 use std::time::{Duration, Instant};
 
 use ringtap_capture::Stats;
 
-/// What the kernel may need beyond its time-out to hand over a block that is not full.
+/// The time that the kernel may need beyond its timeout to hand over a partial block.
 const GRACE: Duration = Duration::from_millis(100);
-/// The same where packets are known to be missing: the kernel's timer waits for its turn on a busy
-/// processor, as everything does.
+/// The same if packets are known to be missing: on a busy processor, the kernel's timer has to wait.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// When a capture that is to end has ended.
+/// Decides when a capture that should end has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
-    /// Packets that had gone into the ring; `None` where that is not known.
+    /// The number of packets that had gone into the ring. `None` if it is not known.
     last: Option<u64>,
     deadline: Instant,
 }
 
 impl Ending {
-    /// Asked for now, with the counters as they are and the capture's time-out.
+    /// Returns an end that is requested now, with the present counters and the capture's timeout.
     pub(crate) fn asked(stats: &Stats, timeout: Duration) -> Self {
         let last = put_into_ring(stats);
         let patience = last.map_or(GRACE, |_| PATIENCE);
@@ -30,18 +29,18 @@ impl Ending {
         }
     }
 
-    /// Whether nothing is to be waited for any more, where so many packets were delivered.
+    /// Returns whether the capture need not wait any more after this number of delivered packets.
     pub(crate) fn is_over(&self, delivered: u64) -> bool {
         self.last.is_some_and(|last| last <= delivered) || Instant::now() >= self.deadline
     }
 
-    /// Whether a time-out is the end: where it is not known that packets are missing.
+    /// Returns whether a timeout is the end: yes unless packets are known to be missing.
     pub(crate) fn is_over_at_a_time_out(&self) -> bool {
         self.last.is_none()
     }
 }
 
-/// Packets that went into the ring so far, where that is known: those that were not delivered yet
+/// Returns the number of packets that went into the ring so far, if known. Those that were not delivered yet
 /// will be.
 fn put_into_ring(stats: &Stats) -> Option<u64> {
     stats.received?.checked_sub(stats.dropped.ring?)

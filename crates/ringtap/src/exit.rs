@@ -4,10 +4,10 @@ use ringtap_capture::Error;
 use ringtap_capture::hook::HookError;
 use ringtap_capture::stat::StatError;
 
-/// Wrong usage, which another command line mends.
+/// Wrong usage, which another command line can correct.
 pub(crate) const USAGE: u8 = 2;
 
-/// The exit status for a failed capture.
+/// Returns the exit status for a failed capture.
 pub(crate) fn status_of(error: &Error) -> u8 {
     match error {
         Error::Filter { .. }

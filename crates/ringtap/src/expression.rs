@@ -1,11 +1,11 @@
-//! Where the expression comes from: the words of the command line, or a file.
+//! Gets the filter expression: the words of the command line, or a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::rights;
 
-/// A file with an expression that cannot be read.
+/// A file with an expression that could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {}: {source}", path.display())]
 pub(crate) struct UnreadableFile {
@@ -13,7 +13,7 @@ pub(crate) struct UnreadableFile {
     r#source: io::Error,
 }
 
-/// The words, or what the file holds; empty where there is neither.
+/// Returns the words, or the content of the file. Empty if there is neither.
 pub(crate) fn read(words: &[String], file: Option<&Path>) -> Result<String, UnreadableFile> {
     let Some(path) = file else {
         return Ok(words.join(" "));
@@ -27,7 +27,7 @@ pub(crate) fn read(words: &[String], file: Option<&Path>) -> Result<String, Unre
     }
 }
 
-/// Lines that begin with `#` are comments; all others make one expression.
+/// Removes comments: lines that begin with `#`. All others make one expression.
 fn without_comments(text: &str) -> String {
     let lines = text
         .lines()

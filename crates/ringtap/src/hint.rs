@@ -1,4 +1,4 @@
-//! What was probably meant by a command line that cannot be parsed.
+//! Suggests a corrected command line for one that is invalid.
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use crate::cli::Cli;
 use crate::input::names_file;
 
-/// The command line that was probably meant; `words` are those behind the program's name.
+/// Returns the command line that was probably meant. `words` are those after the program's name.
 pub(crate) fn instead_of(words: &[String], kind: ErrorKind) -> Option<String> {
     let command = words.first()?;
     let is_command = Cli::command()
@@ -25,7 +25,7 @@ pub(crate) fn instead_of(words: &[String], kind: ErrorKind) -> Option<String> {
     Some(line(&meant))
 }
 
-/// A command line of options, a file or an interface: mostly tcpdump's.
+/// Returns the command for options, a file or an interface without a subcommand: usually tcpdump's.
 fn without_command(words: &[String], kind: ErrorKind) -> Option<String> {
     let unknown = [
         ErrorKind::UnknownArgument,
@@ -53,7 +53,7 @@ fn is_interface(word: &str) -> bool {
     !name.contains('/') && std::path::Path::new("/sys/class/net").join(name).is_dir()
 }
 
-/// The command line as a shell takes it.
+/// Returns the command line in the syntax of a shell.
 fn line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     let quoted = words.iter().map(|word| {

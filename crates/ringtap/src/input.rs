@@ -1,4 +1,4 @@
-//! Capture files that are named on the command line.
+//! Opens the capture files of the command line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,19 +13,19 @@ use crate::notice::notice;
 use crate::rights::{self, Kind};
 use crate::signals::Requests;
 
-/// Why an input could not be opened.
+/// The reason why an input could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
-    /// It is no capture file, or the filter is not for it.
+    /// It is not a capture file, or the filter does not support its link type.
     #[error("{}", crate::filter::describe(.0))]
     Capture(Error),
-    /// Standard input could not be had.
+    /// Standard input could not be opened.
     #[error("cannot read {}: {source}", path.display())]
     Read { path: PathBuf, r#source: io::Error },
-    /// The list of files of `-V` could not be had.
+    /// The file list of `-V` could not be read.
     #[error("-V {}: cannot read the list of files: {source}", path.display())]
     List { path: PathBuf, r#source: io::Error },
-    /// It names no file.
+    /// The list is empty.
     #[error("-V {}: the list names no file; each line names one", path.display())]
     EmptyList { path: PathBuf },
 }
@@ -36,16 +36,15 @@ impl From<Error> for InputError {
     }
 }
 
-/// Whether a word of the command line names a file, with a dot or a slash as no word of the filter language
-/// has at the front.
+/// Returns whether the word names a file whose name has a dot or slash. No filter expression begins with such
+/// a word.
 pub(crate) fn names_file(word: &str) -> bool {
     word.contains(['.', '/']) && Path::new(word).is_file()
 }
 
-/// Adds files to those of `-r`: those at the front of `words`, which look like words of the filter, and those
-/// that `list` names. A list of words is often what a shell has made of a pattern: indices in it are passed
-/// over. Returns whether there were such words, whose files are then read in the order of time
-/// ([`sort_by_time`]).
+/// Adds files to those of `-r`: leading `words` that look like files, and the names in `list`. A list of
+/// words often comes from a shell pattern, so indices in it are skipped. Returns whether there were such
+/// words; their files are then read in order of time ([`sort_by_time`]).
 pub(crate) fn add_lists(
     read: &mut Vec<PathBuf>,
     words: &mut Vec<String>,
@@ -74,12 +73,12 @@ pub(crate) fn add_lists(
     Ok(count > 0)
 }
 
-/// Puts files into the order of their first packets. It reads them, so rights are given up before.
+/// Sorts files by the time of their first packets. It reads them, so privileges must be given up before.
 pub(crate) fn sort_by_time(files: &mut [PathBuf]) {
     files.sort_by_cached_key(|path| crate::dump::first_time(path));
 }
 
-/// The files that a file names, one a line.
+/// Returns the files that a file lists, one a line.
 fn listed(list: &Path) -> Result<Vec<PathBuf>, InputError> {
     let failed = |source| InputError::List {
         path: list.to_owned(),
@@ -103,7 +102,7 @@ fn listed(list: &Path) -> Result<Vec<PathBuf>, InputError> {
     Ok(files)
 }
 
-/// Whether the file is an index of a capture.
+/// Returns whether the file is an index of a capture.
 fn is_index(path: &Path) -> bool {
     let mut start = [0; 8];
     let read = match path.extension().is_some_and(|extension| extension == "idx") {
@@ -113,8 +112,8 @@ fn is_index(path: &Path) -> bool {
     read.is_ok() && ringtap_savefile::index::is_index(&start)
 }
 
-/// Opens a capture file, or for `-` standard input. A reader of that or of a FIFO ends when it is
-/// interrupted, though nothing comes.
+/// Opens a capture file, or standard input for `-`. A reader of standard input or of a FIFO can be
+/// interrupted even if nothing comes.
 pub(crate) fn open(
     path: &Path,
     filter: Option<&Filter>,
@@ -123,7 +122,7 @@ pub(crate) fn open(
     open_with(path, &ReadOptions::default(), filter, interruption)
 }
 
-/// As [`open`], read in that way.
+/// The same as [`open`], with this way of reading.
 pub(crate) fn open_with(
     path: &Path,
     options: &ReadOptions,
@@ -147,7 +146,7 @@ pub(crate) fn open_with(
     Ok(open_stream(Box::new(stream), &name, options, filter)?)
 }
 
-/// Reads a file that was just opened, or was not.
+/// Reads a file that was just opened, or returns the error.
 pub(crate) fn of_opened(
     path: &Path,
     opened: io::Result<File>,
@@ -159,12 +158,12 @@ pub(crate) fn of_opened(
     FileSource::from_file(file, &name, options, filter)
 }
 
-/// Whether it is standard input or a FIFO, whose writer may be silent for long.
+/// Returns whether it is standard input or a FIFO, whose writer may be silent for long.
 pub(crate) fn may_be_silent(path: &Path) -> bool {
     path.as_os_str() == "-" || rights::look(path).is_ok_and(rights::Kind::is_fifo)
 }
 
-/// Opens a capture file to search it, by its index where there is one.
+/// Opens a capture file to search it, with its index if there is one.
 pub(crate) fn open_indexed(
     path: &Path,
     filter: Option<&Filter>,
@@ -175,13 +174,13 @@ pub(crate) fn open_indexed(
     Ok(opened?)
 }
 
-/// Standard input, or a FIFO, that ends when a signal asks for it, though its writer is silent.
+/// Standard input or a FIFO that ends on a signal, even if its writer is silent.
 struct Interruptible {
     file: File,
     interruption: Interruption,
 }
 
-/// How a signal reaches a reader that waits.
+/// How a signal wakes a waiting reader.
 pub(crate) struct Interruption {
     waker: Waker,
     requests: Requests,
@@ -221,7 +220,7 @@ impl Read for Interruptible {
     }
 }
 
-/// Whether both lead to the same regular file, which must not be read and written at once. `-` is
+/// Returns whether both name the same regular file, which must not be read and written at once. `-` is
 /// standard input for `input` and standard output for `output`.
 pub(crate) fn is_same_file(input: &Path, output: &Path) -> bool {
     let standard = |fd: BorrowedFd<'_>| -> io::Result<Kind> {

@@ -1,4 +1,5 @@
-//! The loop by which dump, flow and gen read live captures: on one thread, or each reader on its own.
+//! The loop with which dump, flow and gen read live captures: on one thread, or on one thread for each
+//! reader.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -14,40 +15,42 @@ use crate::notice::{explain_refusal, interrupted};
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
 
-/// What takes the packets of one reader.
+/// Handles the packets of one reader.
 pub(crate) trait Receiver {
     type Error: From<Error>;
 
-    /// Does what is due before the next wait; returns whether the run is over.
+    /// Does the work that is due before the next wait. Returns whether the run is over.
     fn look(&mut self, _: &mut dyn Source) -> Result<bool, Self::Error> {
         Ok(false)
     }
 
-    /// Takes packets; returns whether they were the last that are wanted.
+    /// Takes packets. Returns whether they were the last ones needed.
     fn block(&mut self, block: &Block<'_>) -> Result<bool, Self::Error>;
 
-    /// A wait has ended without packets.
+    /// Called after a wait without packets.
     fn nothing(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// The source has further interfaces; these are all.
+    /// Registers the source's interfaces, when there are new ones.
     fn interfaces(&mut self, _: &[Interface]) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// The end is asked for; returns whether it has come: nothing more is wanted of what was captured before.
+    /// Called when the end is requested. Returns whether to stop at once, without the packets that were
+    /// captured before.
     fn end(&mut self) -> bool {
         false
     }
 
-    /// Something interrupts the capture, which goes on.
+    /// Called when an event interrupts the capture, which continues.
     fn interrupted(&mut self, error: &Error) {
         interrupted(error);
     }
 }
 
-/// Opens a device for so many readers; prints the verifier's log of a refusal where that `is_explained`.
+/// Opens a device for this number of readers. If `is_explained`, prints the verifier's log when a program is
+/// rejected.
 pub(crate) fn open(
     device: &str,
     options: &CaptureOptions,
@@ -62,11 +65,11 @@ pub(crate) fn open(
     })
 }
 
-/// A live capture that runs.
+/// A running live capture.
 pub(crate) struct LiveRun<'a> {
     pub(crate) requests: Requests,
     pub(crate) options: &'a CaptureOptions,
-    /// Tell any thread the counters of all sources, where there are several.
+    /// Gives each thread the counters of all sources, if there are several.
     companions: Vec<Arc<dyn Companion>>,
 }
 
@@ -81,7 +84,7 @@ impl<'a> LiveRun<'a> {
         }
     }
 
-    /// Returns the counters of all sources, among them the one that the thread has.
+    /// Returns the counters of all sources, including the one of this thread.
     pub(crate) fn stats(&self, source: Option<&mut dyn Source>) -> Result<Stats, Error> {
         match source {
             Some(source) if self.companions.is_empty() => source.stats(),
@@ -92,7 +95,7 @@ impl<'a> LiveRun<'a> {
         }
     }
 
-    /// Reads a source until the end, and then what had been captured before it.
+    /// Reads a source until the end, and then the packets that were captured before the end.
     pub(crate) fn read<R: Receiver>(
         &self,
         source: &mut dyn Source,
@@ -136,8 +139,8 @@ impl<'a> LiveRun<'a> {
         }
     }
 
-    /// Reads each source on a thread of its own; when the first ends, the others follow. This thread does
-    /// `meanwhile` what else there is to be done.
+    /// Reads each source on its own thread. When the first ends, the others end too. The calling thread runs
+    /// `meanwhile`.
     pub(crate) fn read_all<R: Receiver + Send>(
         &self,
         sources: &mut [Box<dyn Source>],
@@ -176,7 +179,7 @@ impl<'a> LiveRun<'a> {
         })
     }
 
-    /// Gives each of several threads a processor of its own, as far as there are enough.
+    /// Gives each of several threads its own processor, if there are enough.
     fn place(&self, number: usize) -> Result<(), SetupError> {
         let cpus = &self.options.cpus;
         let Some(index) = number.checked_rem(cpus.len()) else {

@@ -1,23 +1,23 @@
-//! Lost packets in the summaries that are JSON: where each was lost, null where that is not known.
+//! Lost packets in JSON summaries: where each was lost, null if that is not known.
 
 use ringtap_capture::Dropped;
 use serde::Serialize;
 
-/// The object `dropped`; its keys are part of the command line's contract.
+/// Returns the object `dropped`. Its keys are part of the command line's contract.
 #[derive(Serialize)]
 pub(crate) struct JsonDropped {
     hook: Option<u64>,
     sampling: Option<u64>,
     ring: Option<u64>,
     interface: Option<u64>,
-    /// There only where the source watches for it.
+    /// Only if the source watches for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     before_hook: Option<u64>,
     application: Option<u64>,
 }
 
 impl JsonDropped {
-    /// What a source tells, with packets that sampling left out there or here.
+    /// Returns the source's losses, with packets that sampling left out there or here.
     pub(crate) fn new(dropped: &Dropped, sampling: Option<u64>) -> Self {
         Self {
             hook: dropped.hook,

@@ -32,7 +32,7 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     if ringtap_sys::privileges::is_set_user_id() {
-        // The command line and the environment are a stranger's, the rights are not.
+        // The command line and the environment may come from a stranger who lacks these privileges.
         notice::notice(
             "does not run with the set-user-ID or set-group-ID bit; use sudo, or give it capabilities: \
              setcap cap_net_raw,cap_net_admin,cap_bpf,cap_perfmon+ep",
@@ -44,10 +44,10 @@ fn main() -> ExitCode {
     code
 }
 
-/// Prints help, the version, or what is wrong with the command line; the exit status.
+/// Prints help, the version, or a usage error. Returns the exit status.
 fn print(error: &clap::Error) -> i32 {
     match error.print().and_then(|()| std::io::stdout().flush()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         Err(failed) if failed.kind() != std::io::ErrorKind::BrokenPipe && !error.use_stderr() => {
             notice::notice(format_args!("standard output: {failed}"));
             1
@@ -65,7 +65,7 @@ fn run() -> ExitCode {
         let Some(meant) = hint::instead_of(&words, error.kind()) else {
             std::process::exit(print(&error));
         };
-        // Where nobody can read it, the exit status tells.
+        // If nobody can read it, the exit status remains.
         let _ = error.print();
         notice::notice(format_args!("did you mean: {meant}"));
         std::process::exit(error.exit_code())

@@ -1,28 +1,28 @@
-//! What is told on standard error. Where nobody can read it, the work goes on all the same.
+//! Writes messages to standard error. If that fails, the work continues.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use ringtap_capture::{Description, Direction, Error};
 
-/// Writes a line that says who speaks.
+/// Writes a line with the program's name in front.
 pub(crate) fn notice(text: impl fmt::Display) {
     raw(format_args!("ringtap: {text}\n"));
 }
 
-/// Writes a text as it is.
+/// Writes a text unchanged.
 pub(crate) fn raw(text: impl fmt::Display) {
     // A full disk under standard error must not end a capture.
     let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
-/// A number with its noun: `1 packet`, `2 packets`.
+/// Returns a number with its noun: `1 packet`, `2 packets`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
-/// A number with what it counts, in the plural: `1 packet lost`, `2 packets lost` of `packets lost`.
+/// Returns a number with a plural phrase: `1 packet lost`, `2 packets lost` for `packets lost`.
 pub(crate) fn counted_as(number: u64, plural: &str) -> String {
     let (noun, rest) = plural.split_once(' ').unwrap_or((plural, ""));
     let noun = match number {
@@ -32,8 +32,8 @@ pub(crate) fn counted_as(number: u64, plural: &str) -> String {
     format!("{number} {noun} {rest}").trim_end().to_owned()
 }
 
-/// Says in one line what captures and where, then what is not as it was asked for. Why the engine was chosen,
-/// `--explain-capture` says.
+/// Reports in one line which engine captures and where, then each difference from the request.
+/// `--explain-capture` reports why the engine was chosen.
 pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {
     let link_type = description.link_types.first();
     let link_type = link_type.map(ToString::to_string).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(crate) fn announce(doing: &str, description: &Description, asked: Direction)
         description.snaplen.unwrap_or(0)
     ));
     let misses_sent = asked == Direction::Both && description.direction == Direction::In;
-    // Loopback's packets are all received.
+    // All packets on loopback are received.
     if misses_sent && !description.loopback {
         notice("packets that the host sends are not captured");
     }
@@ -53,14 +53,14 @@ pub(crate) fn announce(doing: &str, description: &Description, asked: Direction)
     }
 }
 
-/// Prints the log of the kernel's verifier, where an error is about a program that it rejected.
+/// Prints the log of the kernel's verifier, if the error is a rejected program.
 pub(crate) fn explain_refusal(error: &Error) {
     if let Some(log) = error.verifier_log() {
         raw(log);
     }
 }
 
-/// Tells of what interrupts a capture, which goes on: at once, or when the interface is up again.
+/// Reports an interruption of the capture, which continues: at once, or when the interface is up again.
 pub(crate) fn interrupted(error: &Error) {
     match error {
         Error::InterfaceDown { .. } => notice(format_args!("{error}; waiting")),

@@ -1,8 +1,7 @@
-//! The one place where the command opens files to write to: captures, indices, records, charts.
+//! Opens all files that the command writes: captures, indices, records, charts.
 //!
-//! Data in: a name of the command line, and who may read the file ([`Access`]). Data out: an
-//! [`Output`], which is open and yet untouched. How a file is opened is [`ringtap_sys::output`]'s, with
-//! which rights is [`rights`]'.
+//! A name of the command line and the permissions ([`Access`]) go in. An [`Output`] comes out, open but
+//! unchanged. [`ringtap_sys::output`] opens the file, with the privileges of [`rights`].
 
 use std::io;
 use std::path::Path;
@@ -11,10 +10,10 @@ pub(crate) use ringtap_sys::output::{Access, Output};
 
 use crate::rights;
 
-/// Opens the file of that name, or makes it; `-` is standard output.
+/// Opens the file with this name, or creates it. `-` is standard output.
 ///
 /// # Errors
-/// As [`ringtap_sys::output::open`].
+/// The same errors as [`ringtap_sys::output::open`].
 pub(crate) fn open(path: &Path, access: Access) -> io::Result<Output> {
     match path.as_os_str() == "-" {
         true => Output::standard(),
@@ -22,10 +21,10 @@ pub(crate) fn open(path: &Path, access: Access) -> io::Result<Output> {
     }
 }
 
-/// The same for a file whose content decides whether it may be overwritten; `-` is a name as any.
+/// The same for a file whose content decides whether it may be overwritten. `-` is an ordinary name here.
 ///
 /// # Errors
-/// As [`ringtap_sys::output::open`].
+/// The same errors as [`ringtap_sys::output::open`].
 pub(crate) fn open_readable(path: &Path, access: Access) -> io::Result<Output> {
     rights::write(path, access, true)
 }

@@ -1,4 +1,4 @@
-//! The error of what has to be set up before a command can run: signals, threads, descriptors.
+//! The error of the setup before a command runs: signals, threads, descriptors.
 
 /// Something that a run needs could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -8,7 +8,7 @@ pub(crate) struct SetupError {
     r#source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// The error of what could not be done, with its cause.
+/// Returns the error for a failed setup step, with its cause.
 pub(crate) fn setup(
     what: &'static str,
     source: impl Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -1,6 +1,5 @@
-//! Signals: the first SIGINT, SIGTERM or SIGHUP asks for a clean end, the second ends at once;
-//! SIGUSR1 asks for the counters so far. A SIGHUP that the process was started to ignore (`nohup`) stays
-//! ignored.
+//! Signals. The first SIGINT, SIGTERM or SIGHUP requests a clean end, the second ends at once; SIGUSR1
+//! requests the counters so far. If SIGHUP was ignored at the start (`nohup`), it stays ignored.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use ringtap_capture::Waker;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// What signals have asked for since the start.
+/// The requests that came by signal since the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
     stop: Arc<AtomicBool>,
@@ -20,51 +19,51 @@ pub(crate) struct Requests {
     wakers: Arc<OnceLock<Vec<Waker>>>,
 }
 
-/// A second request within this time is the first one seen twice: `timeout` and terminals send a
-/// signal to a process and to its group.
+/// A second request within this time counts as the first one: `timeout` and terminals send a signal to a
+/// process and to its group.
 const SAME_REQUEST: Duration = Duration::from_millis(500);
 
 impl Requests {
-    /// Whether the run shall end.
+    /// Returns whether the run should end.
     pub(crate) fn stop(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks for the end, as a signal would.
+    /// Requests the end, as a signal would.
     pub(crate) fn ask_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake();
     }
 
-    /// Wakes those who wait, to look what there is to do.
+    /// Wakes the waiting threads, so that they check for requests.
     pub(crate) fn wake(&self) {
         for waker in self.wakers.get().into_iter().flatten() {
             waker.wake();
         }
     }
 
-    /// Whether the counters were asked for since the last call.
+    /// Returns whether the counters were requested since the last call.
     pub(crate) fn take_report(&self) -> bool {
         self.report.swap(false, Ordering::Relaxed)
     }
 }
 
 impl Requests {
-    /// Starts to watch for signals; each one wakes all `wakers`, so that no reader sleeps through
-    /// it.
+    /// Starts to watch for signals. Each signal wakes all `wakers`, so that no reader sleeps through it.
     ///
-    /// To be called after privileges were dropped: it starts a thread.
+    /// Call it after privileges were dropped, since it starts a thread.
     ///
     /// # Errors
-    /// When the handlers can't be installed or the thread can't be started.
+    /// The handlers cannot be installed, or the thread cannot be started.
     pub(crate) fn watch(&self, wakers: Vec<Waker>) -> io::Result<()> {
         self.start(wakers, true)
     }
 
-    /// [`Requests::watch`] for those that a wake-up ends: a request for counters wakes nobody.
+    /// The same as [`Requests::watch`], for readers that end when they are woken: a request for counters
+    /// wakes nobody.
     ///
     /// # Errors
-    /// As [`Requests::watch`].
+    /// The same errors as [`Requests::watch`].
     pub(crate) fn watch_for_end(&self, wakers: Vec<Waker>) -> io::Result<()> {
         self.start(wakers, false)
     }
@@ -87,7 +86,7 @@ impl Requests {
                 } else {
                     let first = *asked.get_or_insert_with(Instant::now);
                     if first.elapsed() > SAME_REQUEST {
-                        // Whoever waits for a stuck disk or pipe wants out now.
+                        // The user wants to end although a disk or pipe is stuck.
                         let _ = signal_hook::low_level::emulate_default_handler(signal);
                     }
                     seen.stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Values of the command line that have a syntax of their own: sizes, times, CPU lists.
+//! Values of the command line with their own syntax: sizes, times, CPU lists.
 
 use std::num::NonZero;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub(crate) struct Size(pub(crate) u64);
 pub(crate) struct CpuList(pub(crate) Vec<usize>);
 
 impl CpuList {
-    /// The CPUs of an option; none where it was not given.
+    /// Returns the CPUs of an option. Empty if it was not given.
     pub(crate) fn of(option: Option<&Self>) -> Vec<usize> {
         option.map(|list| list.0.clone()).unwrap_or_default()
     }
@@ -28,22 +28,22 @@ impl CpuList {
 pub(crate) struct FifoPriority(pub(crate) u8);
 
 impl FifoPriority {
-    /// The next higher one, where there is one.
+    /// Returns the next higher priority, if there is one.
     pub(crate) fn next_above(self) -> u8 {
         self.0.saturating_add(1).min(99)
     }
 }
 
-/// One packet in so many.
+/// A sampling of one packet in N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) one_in: u32,
-    /// Each N-th, not one by chance.
+    /// Whether it is every N-th packet, not a random one.
     pub(crate) regular: bool,
 }
 
 impl Sample {
-    /// What a capture does for an option: one in how many, and how they are chosen.
+    /// Returns the sampling for the capture: N, and how packets are selected.
     pub(crate) fn of(option: Option<Self>) -> (Option<NonZero<u32>>, SampleMode) {
         let one_in = option.and_then(|sample| NonZero::new(sample.one_in));
         match option {
@@ -57,12 +57,12 @@ impl Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     At(Timestamp),
-    /// Of a day that is known later, by the clock on the wall.
+    /// A time of day; the day is known later. Local time.
     OfDay(jiff::civil::Time),
 }
 
 impl When {
-    /// The point in time, of that day where none was given.
+    /// Returns the point in time, on that day if the value has no date.
     pub(crate) fn on(self, date: jiff::civil::Date) -> Result<Timestamp, ValueError> {
         match self {
             Self::At(time) => Ok(time),
@@ -71,7 +71,7 @@ impl When {
     }
 }
 
-/// Why a value of the command line was refused.
+/// The reason why a value of the command line is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ValueError {
     #[error(
@@ -120,7 +120,7 @@ fn up_to(most: Option<u64>) -> String {
     most.map_or(String::new(), |most| format!(" to {most}"))
 }
 
-/// A whole number of something within bounds; without a last one, those of its type.
+/// A whole number within bounds. Without an upper bound, the limit is that of its type.
 pub(crate) fn whole<T: TryFrom<u64>>(
     unit: &'static str,
     least: u64,
@@ -178,11 +178,11 @@ impl FromStr for FifoPriority {
     }
 }
 
-/// A codec, or none in spite of the file's name.
+/// A codec, or none regardless of the file name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compress(pub(crate) Option<Codec>);
 
-/// A codec's name and level, or `none`.
+/// Parses a codec's name and level, or `none`.
 pub(crate) fn codec(text: &str) -> Result<Compress, CodecError> {
     match text {
         "none" => Ok(Compress(None)),
@@ -190,7 +190,7 @@ pub(crate) fn codec(text: &str) -> Result<Compress, CodecError> {
     }
 }
 
-/// A file size as tcpdump has it: millions of bytes, or powers of 1024 where a unit is given.
+/// Parses a file size as tcpdump does: millions of bytes, or powers of 1024 with a unit.
 pub(crate) fn file_size(text: &str) -> Result<u64, ValueError> {
     const MILLION: u64 = 1_000_000;
     match text.parse::<u64>() {
@@ -205,7 +205,7 @@ pub(crate) fn file_size(text: &str) -> Result<u64, ValueError> {
     }
 }
 
-/// A snapshot length in bytes; 0 is the largest.
+/// Parses a snapshot length in bytes. 0 is the maximum.
 pub(crate) fn snaplen(text: &str) -> Result<u32, ValueError> {
     match text.parse() {
         Ok(0) => Ok(MAX_SNAPLEN),
@@ -214,7 +214,7 @@ pub(crate) fn snaplen(text: &str) -> Result<u32, ValueError> {
     }
 }
 
-/// `N` or `every:N`.
+/// Parses `N` or `every:N`.
 pub(crate) fn sample(text: &str) -> Result<Sample, ValueError> {
     let regular = text.strip_prefix("every:");
     let one_in = regular.unwrap_or(text).parse();
@@ -227,16 +227,16 @@ pub(crate) fn sample(text: &str) -> Result<Sample, ValueError> {
     }
 }
 
-/// A rate or factor.
+/// Parses a rate or factor.
 pub(crate) fn positive(text: &str) -> Result<f64, ValueError> {
     let number: Option<f64> = text.parse().ok();
-    // Not a number is in no range.
+    // NaN is in no range.
     number
         .filter(|number| (1e-6..=1e15).contains(number))
         .ok_or(ValueError::Positive)
 }
 
-/// A time-out in milliseconds.
+/// Parses a timeout in milliseconds.
 pub(crate) fn milliseconds(text: &str) -> Result<Duration, ValueError> {
     let ms: u32 = text.parse().map_err(|_| ValueError::Milliseconds)?;
     if ms == 0 || i32::try_from(ms).is_err() {
@@ -249,10 +249,10 @@ pub(crate) fn milliseconds(text: &str) -> Result<Duration, ValueError> {
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(86_400);
 
-/// Threads that flows are shared out to at most.
+/// The maximum number of metering threads.
 const THREADS_MAX: u16 = 256;
 
-/// A number of threads; `auto`: as many as there are processors for the process.
+/// Parses a number of threads. `auto` is the number of processors that the process may use.
 pub(crate) fn threads(text: &str) -> Result<u16, ValueError> {
     if text == "auto" {
         let processors = std::thread::available_parallelism();
@@ -264,7 +264,7 @@ pub(crate) fn threads(text: &str) -> Result<u16, ValueError> {
     threads.ok_or(ValueError::Threads)
 }
 
-/// A time that may be 0; else as [`interval`].
+/// Parses a time that may be 0, else as [`interval`].
 pub(crate) fn linger(text: &str) -> Result<Duration, ValueError> {
     match text {
         "0" | "0s" => Ok(Duration::ZERO),
@@ -272,7 +272,7 @@ pub(crate) fn linger(text: &str) -> Result<Duration, ValueError> {
     }
 }
 
-/// An interval: a decimal number and its unit, seconds where none is given.
+/// Parses an interval: a decimal number and its unit, seconds without one.
 pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
     let digits = |c: char| c.is_ascii_digit() || c == '.';
     let (number, unit) = text.split_at(text.find(|c| !digits(c)).unwrap_or(text.len()));
@@ -290,13 +290,13 @@ pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
         .ok_or(ValueError::Interval)
 }
 
-/// A point in time: RFC 3339, a local date and time, a time of day, or decimal seconds since the
+/// Parses a point in time: RFC 3339, a local date and time, a time of day, or decimal seconds since the
 /// epoch.
 pub(crate) fn time(text: &str) -> Result<When, ValueError> {
     if let Some(time) = epoch_seconds(text) {
         return Ok(When::At(time));
     }
-    // A date has a hyphen, and a time without one would be taken for a date's.
+    // A date has a hyphen; a time without a hyphen would be taken for a date.
     if !text.contains('-') && text.contains(':') && !text.contains(['T', 't', 'Z', 'z', '+']) {
         return text.parse().map(When::OfDay).map_err(|_| ValueError::Time);
     }

@@ -1,4 +1,4 @@
-//! What every back-end is to its user: something that takes frames for one interface.
+//! The interface of every back-end: it takes frames for one network interface.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use ringtap_sys::privileges::Capability;
 
 use crate::{Rejection, Result, Template};
 
-/// Hands frames to one interface.
+/// Sends frames on one interface.
 pub(crate) trait BackEnd: Send {
-    /// Which one it is.
+    /// Returns which back-end it is.
     fn kind(&self) -> BackEndKind;
 
-    /// The most frames that one call takes.
+    /// Returns the maximum number of frames per call.
     fn batch(&self) -> usize;
 
-    /// Hands over as many of the frames as are taken, from the first on, without waiting; returns
-    /// how many, at least 1 unless there are none.
+    /// Hands over as many of the frames as are accepted, in order, without waiting. Returns their number, at
+    /// least 1 unless there are none.
     ///
     /// # Errors
-    /// The first frame was not taken, and why.
+    /// The first frame was rejected, with the reason.
     fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused>;
 
-    /// Makes ready to [`BackEnd::generate`] frames of a template, from number 0 on.
+    /// Prepares to [`BackEnd::generate`] frames of a template, starting with number 0.
     ///
     /// # Errors
-    /// The kernel does not take what that needs.
+    /// The kernel does not support it.
     fn prepare(&mut self, template: &Template) -> Result<()>;
 
-    /// Makes and hands over up to so many frames of the template that was prepared, the first of
-    /// which has the number `first`: the one behind the last that was taken. Returns how many.
+    /// Makes and hands over up to this many frames of the prepared template. `first` is the number of the
+    /// first one: the one after the last accepted frame. Returns their number.
     ///
     /// # Errors
-    /// The first frame was not taken, and why.
+    /// The first frame was rejected, with the reason.
     fn generate(&mut self, first: u64, count: usize) -> std::result::Result<usize, Refused>;
 
-    /// A stamp of a frame that has left, where stamps were asked for and one has come.
+    /// Returns a stamp of a frame that has left, if stamps were requested and one has come.
     ///
     /// # Errors
     /// The socket fails.
@@ -45,46 +45,45 @@ pub(crate) trait BackEnd: Send {
         Ok(None)
     }
 
-    /// How late frames may be because of how the back-end works.
+    /// Returns how late frames may be because of how the back-end works.
     fn tolerance(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Waits until frames may be taken again, the waker is used, or the time is over.
+    /// Waits until frames may be accepted again, the waker is used, or the time is over.
     ///
     /// # Errors
-    /// The kernel fails to wait.
+    /// The wait failed.
     fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()>;
 
-    /// Waits until all that was taken is with the driver, or the time is over; returns how many
-    /// frames are not.
+    /// Waits until all accepted frames are with the driver, or the time is over. Returns how many are not.
     ///
     /// # Errors
-    /// The kernel fails to tell.
+    /// The kernel does not report it.
     fn drain(&mut self, limit: Duration) -> Result<u64> {
         let _ = limit;
         Ok(0)
     }
 
-    /// The capabilities that it still needs once it is open.
+    /// Returns the capabilities that it still needs once it is open.
     fn required_capabilities(&self) -> &'static [Capability] {
         &[]
     }
 
-    /// What there is to say of it, a line each.
+    /// Returns notes on it, one line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Why a frame was not taken.
+/// The reason why a frame was rejected.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// There is no room for it yet.
+    /// There is no room yet.
     NoRoom,
     /// The driver's queue is full; the device has counted the frame as dropped.
     QueueFull,
-    /// It will never be taken.
+    /// It will never be accepted.
     Rejected(Rejection),
     /// Nothing can be sent.
     Failed(Error),
@@ -94,7 +93,7 @@ pub(crate) enum Refused {
 const SHORTEST: usize = 14;
 
 impl Refused {
-    /// Refuses a frame whose length the interface never takes, in bytes.
+    /// Rejects a frame whose length, in bytes, the interface never accepts.
     pub(crate) fn check(len: usize, longest: usize) -> std::result::Result<(), Self> {
         match len {
             _ if len > longest => Err(Self::Rejected(Rejection::TooLong)),
@@ -108,16 +107,16 @@ impl Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackEndKind {
-    /// AF_PACKET, batches by one system call each, past the queueing discipline.
+    /// AF_PACKET: batches with one system call each, bypassing the queueing discipline.
     Packet,
-    /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), handed to the driver
-    /// without a socket buffer.
+    /// Frames that the kernel repeats and a program varies (`BPF_PROG_RUN`), passed to the driver without a
+    /// socket buffer.
     Live,
     /// AF_XDP: memory shared with the driver, which sends from it without a copy where it can.
     Xsk,
 }
 
-/// Every back-end by the name that a device may ask for.
+/// Every back-end, by the name in a device.
 pub(crate) const BACK_ENDS: [(&str, BackEndKind); 3] = [
     ("packet", BackEndKind::Packet),
     ("live", BackEndKind::Live),
@@ -135,7 +134,7 @@ impl BackEndKind {
         }
     }
 
-    /// What has happened to a packet that it counts.
+    /// Returns the event that its packet counter counts.
     #[must_use]
     pub const fn verb(self) -> &'static str {
         match self {

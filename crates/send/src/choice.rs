@@ -1,4 +1,4 @@
-//! Which back-end sends, and why.
+//! Chooses the back-end, with a reason.
 
 use ringtap_capture::Error;
 use ringtap_capture::hook::HookDevice;
@@ -8,17 +8,17 @@ use crate::packet::PacketBackEnd;
 use crate::xsk::XskBackEnd;
 use crate::{BACK_ENDS, BackEnd, BackEndKind, Demand, Result, SendError, SendOptions};
 
-/// The rate from which on live frames are chosen, in packets per second.
+/// The rate, in packets per second, from which on live frames are chosen.
 const WORTH_LIVE: f64 = 200_000.0;
 
-/// An interface with the back-end that was chosen for it.
+/// An interface with its back-end.
 pub(crate) struct Opened {
     pub(crate) device: HookDevice,
     pub(crate) back_end: Box<dyn BackEnd>,
     pub(crate) reason: String,
 }
 
-/// Opens what the device asks for, else what suits best.
+/// Opens the back-end that the device names, else the best one.
 pub(crate) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     let (kind, name) = parse(given)?;
     let device = find(name, given)?;
@@ -47,7 +47,7 @@ pub(crate) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     })
 }
 
-/// What only the back-end packet does of what is asked for.
+/// Returns the requested feature that only the back-end packet supports.
 fn packet_only(options: &SendOptions) -> Option<&'static str> {
     if options.stamps.is_some() {
         Some("has its packets stamped")
@@ -69,8 +69,8 @@ fn of_kind(
     })
 }
 
-/// The back-end that suits best, and why: live frames for much generated traffic where they can be
-/// had, else AF_PACKET.
+/// Returns the best back-end, with the reason: live frames for much generated traffic if they are available,
+/// else AF_PACKET.
 fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn BackEnd>, String)> {
     let asked = packet_only(options).map(|what| format!("only it {what}"));
     let reason = match (&options.demand, asked) {
@@ -104,8 +104,8 @@ fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn Back
     Ok((Box::new(back_end), reason))
 }
 
-/// The back-end and the interface that a device names. An interface's own name may hold a colon, if
-/// what stands before is none of ours.
+/// Returns the back-end and the interface of a device. An interface's own name may contain a colon, unless a
+/// back-end's name precedes it.
 fn parse(given: &str) -> Result<(Option<BackEndKind>, &str)> {
     let Some((name, device)) = given.split_once(':') else {
         return Ok((None, given));

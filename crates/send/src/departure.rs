@@ -1,33 +1,33 @@
-//! When packets left, by the stamps of driver or adapter, held against when they were due.
+//! Compares the times at which packets left, by the stamps of driver or adapter, with their due times.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use ringtap_sys::packet::SendStamp;
 
-/// Packets whose due times are remembered until their stamps come.
+/// The number of packets whose due times are remembered until their stamps come.
 const REMEMBERED: usize = 1 << 16;
 
-/// How packets left, relative to the first stamped one and its due time: the stamping clock need not
-/// agree with any other.
+/// The times at which packets left, relative to the first stamped one and its due time: the stamping clock
+/// may differ from any other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Departures {
     /// Packets with a stamp.
     pub stamped: u64,
     /// Median of how late or early they left.
     pub median: Duration,
-    /// 99 of 100 packets were not further off.
+    /// 99 of 100 packets were within this time.
     pub p99: Duration,
-    /// The furthest off.
+    /// The largest deviation.
     pub max: Duration,
 }
 
-/// Due times by number, and what came of them.
+/// Due times by number, and their results.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// By number modulo their count.
     dues: Box<[u64]>,
-    /// Packets taken before, and so far.
+    /// Packets accepted before, and so far.
     from: u32,
     taken: u32,
     first: Option<(u64, u64)>,
@@ -35,7 +35,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// `taken` packets were taken before.
+    /// Starts after `taken` accepted packets.
     pub(crate) fn new(taken: u32) -> Self {
         Self {
             dues: vec![0; REMEMBERED].into_boxed_slice(),
@@ -46,14 +46,14 @@ impl Watch {
         }
     }
 
-    /// The next packet that was taken was due then, in nanoseconds.
+    /// Records that the next accepted packet was due at this time, in nanoseconds.
     #[inline]
     pub(crate) fn taken(&mut self, due: u64) {
         self.dues[self.taken as usize % REMEMBERED] = due;
         self.taken = self.taken.wrapping_add(1);
     }
 
-    /// A stamp has come. One of a packet from before, or that comes too late for its due time to be
+    /// Records a stamp. A stamp of an earlier packet, or one that comes too late for its due time to be
     /// known, does not count.
     #[inline]
     pub(crate) fn stamped(&mut self, stamp: SendStamp) {

@@ -1,9 +1,9 @@
-//! Why something was not sent.
+//! The reasons why packets were not sent.
 
 use ringtap_packet::LinkType;
 use ringtap_sys::{bpf, netlink};
 
-/// A sender that could not be opened, or had to end.
+/// A sender that could not be opened, or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -18,19 +18,19 @@ pub enum SendError {
     UnknownBackEnd {
         /// The device as given.
         device: String,
-        /// What stands before the colon.
+        /// The text before the colon.
         name: String,
         /// The back-ends' names.
         known: Vec<&'static str>,
     },
-    /// The back-end cannot do what is asked of it, or not on this interface.
+    /// The back-end does not support the request, or not on this interface.
     #[error("{device}: {back_end} cannot be used: {reason}")]
     Unsuitable {
         /// The device.
         device: String,
         /// The back-end.
         back_end: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The caller lacks a privilege.
@@ -40,17 +40,17 @@ pub enum SendError {
         device: String,
         /// The capability.
         needed: &'static str,
-        /// The call that was refused.
+        /// The call that failed.
         r#source: ringtap_sys::Error,
     },
-    /// Packets of one link type cannot leave by an interface of another.
+    /// Packets of one link type cannot be sent on an interface of another.
     #[error("{device} takes packets of link type {expected}, these are {found}")]
     LinkType {
         /// The device.
         device: String,
-        /// What its packets begin with.
+        /// The link type of the interface.
         expected: LinkType,
-        /// What the packets begin with.
+        /// The link type of the packets.
         found: LinkType,
     },
     /// The interface is down.
@@ -59,41 +59,41 @@ pub enum SendError {
         /// The device.
         device: String,
     },
-    /// The interface is gone: deleted, or moved to another network namespace.
+    /// The interface was removed: deleted, or moved to another network namespace.
     #[error("{device}: the interface is gone")]
     InterfaceGone {
         /// The device.
         device: String,
     },
-    /// The queue took nothing for as long as was to be waited.
+    /// The queue accepted nothing for the maximum waiting time.
     #[error("{device}: the queue has taken nothing for {millis} ms (a link without carrier?)")]
     Stuck {
         /// The device.
         device: String,
-        /// How long.
+        /// The waiting time.
         millis: u128,
     },
-    /// A frame that the interface does not take.
+    /// A frame that the interface rejects.
     #[error("{device}: a frame of {len} bytes {}", reason.text())]
     Rejected {
         /// The device.
         device: String,
         /// Bytes of the frame.
         len: usize,
-        /// Why.
+        /// The reason.
         reason: Rejection,
     },
-    /// A rate, factor or size that cannot be.
+    /// An invalid rate, factor or size.
     #[error("{what} must be {expected}, not {found}")]
     Value {
-        /// What it is for.
+        /// The option.
         what: &'static str,
-        /// What would be accepted.
+        /// The valid values.
         expected: &'static str,
-        /// What was given.
+        /// The given value.
         found: String,
     },
-    /// The interface's properties cannot be found out.
+    /// The interface's properties could not be read.
     #[error("{device}: {source}")]
     Interface {
         /// The device.
@@ -117,17 +117,17 @@ pub enum SendError {
     System(#[from] ringtap_sys::Error),
 }
 
-/// Why an interface does not take a frame, ever.
+/// The reason why an interface never accepts a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rejection {
-    /// It is longer than the MTU and a link-layer header, or than the back-end's frames.
+    /// It is longer than the MTU plus a link-layer header, or than the back-end's frames.
     TooLong,
-    /// It is shorter than a link-layer header, or otherwise no frame.
+    /// It is shorter than a link-layer header, or otherwise not a frame.
     Invalid,
 }
 
 impl Rejection {
-    /// The reason as the end of a sentence about a frame.
+    /// Returns the reason as the end of a sentence about a frame.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ const ENODEV: i32 = 19;
 const ENETDOWN: i32 = 100;
 
 impl SendError {
-    /// What a failed call on a socket of `device` means.
+    /// Returns the error for a failed call on a socket of `device`.
     pub(crate) fn of_call(device: &str, source: ringtap_sys::Error) -> Self {
         let device = device.to_owned();
         match source.errno() {
@@ -160,7 +160,7 @@ impl SendError {
         }
     }
 
-    /// What a request that `bpf(2)` refused for `device` means.
+    /// Returns the error for a failed `bpf(2)` request for `device`.
     pub(crate) fn of_bpf(device: &str, source: bpf::Error) -> Self {
         let device = device.to_owned();
         match source {
@@ -174,5 +174,5 @@ impl SendError {
     }
 }
 
-/// What this module's calls return.
+/// The result type of this module.
 pub type Result<T> = std::result::Result<T, SendError>;

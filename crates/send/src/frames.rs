@@ -4,8 +4,8 @@ use ringtap_packet::Timestamp;
 
 use crate::Template;
 
-/// Frames that are made for one call at most, and the memory that they may take: few enough to stay in
-/// the processor's cache and to have a true time.
+/// The maximum number of frames that are made for one call, and their memory: few enough to stay in the
+/// processor's cache and to have a correct time.
 const MOST: usize = 256;
 const MEMORY: usize = 64 * 1024;
 const LEAST: usize = 32;
@@ -19,7 +19,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Takes memory for some frames.
+    /// Allocates memory for some frames.
     pub(crate) fn prepare(&mut self, template: &Template) {
         self.stride = template.longest().max(1);
         let frames = (MEMORY / self.stride).clamp(LEAST, MOST);
@@ -27,18 +27,18 @@ impl Frames {
         self.template = Some(template.clone());
     }
 
-    /// What frames are made from.
+    /// Returns the template of the frames.
     pub(crate) fn template(&self) -> Option<&Template> {
         self.template.as_ref()
     }
 
-    /// How many of so many frames are made for one call.
+    /// Returns how many of this many frames are made for one call.
     pub(crate) fn at_once(&self, count: usize) -> usize {
         count.min(self.memory.len() / self.stride.max(1))
     }
 
-    /// Makes frames from the number `first` on, as many as `count` and the memory allow, with the
-    /// present time, and hands them to `sink`.
+    /// Makes frames from the number `first` on, as many as `count` and the memory allow, with the present
+    /// time, and passes them to `sink`.
     pub(crate) fn with<T>(
         &mut self,
         first: u64,
@@ -60,7 +60,7 @@ impl Frames {
     }
 }
 
-/// Nanoseconds since the epoch.
+/// Returns nanoseconds since the epoch.
 pub(crate) fn now() -> u64 {
     u64::try_from(Timestamp::now().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Generated traffic: frames of a template at times that are made up too.
+//! Generates traffic: frames of a template at generated times.
 
 use std::time::Duration;
 
@@ -7,40 +7,40 @@ use crate::{Progress, Report, Result, SendError, Sender, Template, Timing};
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// As fast as they are taken.
+    /// As fast as they are accepted.
     TopSpeed,
-    /// Evenly, so many a second.
+    /// Evenly, at this rate.
     Constant {
-        /// The rate.
+        /// Packets per second.
         per_second: f64,
     },
-    /// At random, independently of each other, so many a second in the mean.
+    /// At random, independently of each other, at this rate on average.
     Poisson {
-        /// The rate.
+        /// Packets per second.
         per_second: f64,
-        /// The same seed gives the same times.
+        /// The seed. The same seed gives the same times.
         seed: u64,
     },
-    /// So many together each time, and so many a second in the mean.
+    /// In bursts, at this rate on average.
     Burst {
-        /// The rate.
+        /// Packets per second.
         per_second: f64,
-        /// Packets of a burst.
+        /// The number of packets in a burst.
         packets: u32,
     },
 }
 
-/// How much is generated.
+/// The amount of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
-    /// So many packets at most.
+    /// At most this many packets.
     pub count: Option<u64>,
-    /// So long; at a rate the packets that are due within this time. A schedule that had to be moved
-    /// ends no later, with fewer packets.
+    /// This long. At a rate, it includes the packets that are due within this time. A schedule that was
+    /// delayed ends at the same time, with fewer packets.
     pub duration: Option<Duration>,
 }
 
-/// Due times of packet after packet, in nanoseconds.
+/// The due times of consecutive packets, in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Times {
     arrivals: Arrivals,
@@ -62,7 +62,7 @@ impl Times {
         }
     }
 
-    /// The due time of a packet; numbers are asked for in their order.
+    /// Returns the due time of a packet. Numbers must be in order.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -91,7 +91,7 @@ impl Times {
 }
 
 impl Arrivals {
-    /// The timing whose rules on lateness fit.
+    /// Returns the timing with the matching rules on lateness.
     pub(crate) fn timing(self) -> Timing {
         match self {
             Self::TopSpeed => Timing::TopSpeed,
@@ -100,7 +100,7 @@ impl Arrivals {
         }
     }
 
-    /// Packets per second in the mean; nothing at top speed.
+    /// Returns the average rate in packets per second. `None` at top speed.
     #[must_use]
     pub fn rate(self) -> Option<f64> {
         match self {
@@ -113,22 +113,22 @@ impl Arrivals {
 }
 
 impl Sender {
-    /// Makes ready to generate from this template, so that rights that the next call of
-    /// [`Sender::generate`] needs no more ([`Sender::required_capabilities`]) can be given up before.
+    /// Prepares to generate from this template. Afterwards the caller can give up privileges that the next
+    /// call of [`Sender::generate`] does not need ([`Sender::required_capabilities`]).
     ///
     /// # Errors
-    /// The back-end cannot make frames of this template.
+    /// The back-end does not support this template.
     pub fn prepare(&mut self, template: &Template) -> Result<()> {
         self.back_end.prepare(template)?;
         self.is_prepared = true;
         Ok(())
     }
 
-    /// Generates traffic, of the template that was last prepared where [`Sender::prepare`] was
-    /// called just before. `each` is called from time to time with what was sent so far.
+    /// Generates traffic. If [`Sender::prepare`] was called just before, its template is used. `each` is
+    /// called regularly with the progress.
     ///
     /// # Errors
-    /// A rate that cannot be; the back-end cannot make frames of this template.
+    /// An invalid rate; the back-end does not support this template.
     pub fn generate(
         &mut self,
         template: &Template,
@@ -137,7 +137,7 @@ impl Sender {
         mut each: impl FnMut(&Progress),
     ) -> Result<Report> {
         if let Some(per_second) = arrivals.rate() {
-            // Checks the value.
+            // This checks the value.
             crate::pace::Schedule::new(Timing::Packets { per_second })?;
         }
         if let Arrivals::Burst { packets: 0, .. } = arrivals {
@@ -151,7 +151,7 @@ impl Sender {
             self.back_end.prepare(template)?;
         }
         let mut run = self.begin(arrivals.timing())?;
-        // What ends the run is in the report.
+        // The report has the reason why a run ended.
         let _ = run.generate(template, &mut Times::new(arrivals), generation, &mut each);
         Ok(run.finish())
     }

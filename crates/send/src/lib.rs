@@ -39,35 +39,35 @@ use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{self, Netlink};
 use ringtap_sys::privileges::Capability;
 
-/// Says when packets are sent.
+/// When packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// As fast as they are taken.
+    /// As fast as they are accepted.
     TopSpeed,
-    /// By the differences of their timestamps, so many times as fast.
+    /// By the differences of their timestamps, faster by this factor.
     Recorded {
         /// 2.0 sends in half the time.
         multiplier: f64,
     },
-    /// Evenly, so many packets per second.
+    /// Evenly, at a rate of packets.
     Packets {
-        /// The rate.
+        /// Packets per second.
         per_second: f64,
     },
-    /// So many bits of frames per second (without preamble, checksum and gap).
+    /// At a rate of bits of frames (without preamble, checksum and gap).
     Bits {
-        /// The rate.
+        /// Bits per second.
         per_second: f64,
     },
 }
 
-/// Says what to do with a frame that the interface never takes.
+/// How to handle a frame that the interface never accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnRejected {
-    /// Count it, and go on with the next.
+    /// Count it, and continue with the next.
     #[default]
     Skip,
-    /// End with an error.
+    /// Stop with an error.
     Stop,
 }
 
@@ -75,38 +75,39 @@ pub enum OnRejected {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SendOptions {
-    /// What to do with a frame that the interface never takes.
+    /// How to handle a frame that the interface never accepts.
     pub on_rejected: OnRejected,
-    /// How long a full queue is waited for before it is an error.
+    /// How long to wait for a full queue before it is an error.
     pub patience: Duration,
-    /// Past the queueing discipline (AF_PACKET).
+    /// Whether to bypass the queueing discipline (AF_PACKET).
     pub qdisc_bypass: bool,
-    /// Memory of the socket in bytes, for frames that the device has not processed yet (AF_PACKET).
+    /// Memory of the socket, in bytes, for frames that the device has not processed yet (AF_PACKET).
     pub buffer: Option<u32>,
-    /// Have sent packets stamped, to tell how well the schedule was kept: [`Report::departures`].
-    /// AF_PACKET only; each stamp costs about as much as sending. Driver or adapter must offer it
-    /// (`ringtap devices`, `ethtool -T`); of an adapter's clock, stamping must have been switched on.
+    /// Stamps sent packets, to report how well the schedule was kept: [`Report::departures`]. AF_PACKET only;
+    /// each stamp costs about as much as sending. Driver or adapter must support it (`ringtap devices`,
+    /// `ethtool -T`); for an adapter's clock, stamping must already be enabled.
     pub stamps: Option<SendStamps>,
-    /// Generated frames are handed over many at a time, as one datagram that the kernel or the adapter
-    /// cuts (generic segmentation offload; AF_PACKET, Linux 6.2), where they are of one size and
-    /// one flow. Checksums are the adapter's work then: a virtual interface leaves them undone. They
-    /// go through the queueing discipline.
+    /// Whether generated frames of one size and flow are handed over many at a time, as one datagram that the
+    /// kernel or the adapter cuts (generic segmentation offload; AF_PACKET, Linux 6.2). The adapter then
+    /// computes checksums: a virtual interface leaves them incomplete. The frames pass the queueing
+    /// discipline.
     pub segmentation: bool,
-    /// The traffic that is to be generated, for the choice of a back-end; `None` if packets are given.
+    /// The traffic that will be generated, to choose a back-end. `None` if packets are given.
     pub demand: Option<Demand>,
 }
 
-/// Traffic that is to be generated.
+/// Traffic that will be generated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Bytes of the longest frame.
+    /// Length of the longest frame, in bytes.
     pub longest: usize,
     /// Packets per second; `None` for as many as possible.
     pub per_second: Option<f64>,
 }
 
 impl Default for SendOptions {
-    /// Skips what is not taken, waits a second for a full queue, goes past the queueing discipline.
+    /// Returns the defaults: skips rejected frames, waits a second for a full queue, bypasses the queueing
+    /// discipline.
     fn default() -> Self {
         Self {
             on_rejected: OnRejected::Skip,
@@ -120,7 +121,7 @@ impl Default for SendOptions {
     }
 }
 
-/// Sends packets by one interface.
+/// Sends packets on one interface.
 pub struct Sender {
     device: String,
     index: u32,
@@ -129,7 +130,7 @@ pub struct Sender {
     reason: String,
     options: SendOptions,
     waker: Waker,
-    /// Packets taken in all, modulo 2^32: what stamps are numbered by.
+    /// The number of all accepted packets, modulo 2^32, which numbers stamps.
     stamped: u32,
     /// Whether a template was prepared for the next generation.
     is_prepared: bool,
@@ -180,16 +181,16 @@ impl Sender {
         self.back_end.required_capabilities()
     }
 
-    /// So many more packets were taken.
+    /// Counts further accepted packets.
     fn count_stamped(&mut self, packets: usize) {
-        // Modulo 2^32 on purpose.
+        // The wrap modulo 2^32 is intended.
         let low = packets as u64 & u64::from(u32::MAX);
         self.stamped = self
             .stamped
             .wrapping_add(u32::try_from(low).unwrap_or_default());
     }
 
-    /// Returns notes on the back-end, a line each.
+    /// Returns notes on the back-end, one line each.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         self.back_end.notes()
@@ -208,16 +209,17 @@ impl Sender {
         route_over(self.index).map_err(failed)
     }
 
-    /// Returns a handle that ends a run from another thread or a signal handler: the present one, or the next.
+    /// Returns a handle that ends the present or the next run from another thread or a signal handler.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Hands over one frame at once.
+    /// Sends one frame immediately.
     ///
     /// # Errors
-    /// The frame was not sent; the error says why. A full queue is waited for as long as the options say.
+    /// The frame was not sent; the error has the reason. A full queue is waited for as long as the options
+    /// allow.
     pub fn send(&mut self, frame: &[u8]) -> Result<()> {
         let packet = Outgoing {
             timestamp: Timestamp::default(),
@@ -232,8 +234,8 @@ impl Sender {
         }
     }
 
-    /// Sends all the packets: unsynchronised with [`Timing::TopSpeed`], synchronised to their times
-    /// with [`Timing::Recorded`]. What kept packets from being sent is in the report.
+    /// Sends all the packets: without a schedule with [`Timing::TopSpeed`], at their times with
+    /// [`Timing::Recorded`]. The report has the reasons why packets were not sent.
     ///
     /// # Errors
     /// The timing's value is invalid.
@@ -243,12 +245,12 @@ impl Sender {
         timing: Timing,
     ) -> Result<Report> {
         let mut run = self.begin(timing)?;
-        // What ends the run is in the report.
+        // The report has the reason why a run ended.
         let _ = run.send(packets);
         Ok(run.finish())
     }
 
-    /// Begins a run, which is then fed with packets piece by piece.
+    /// Starts a run, to which packets are then passed piece by piece.
     ///
     /// # Errors
     /// The timing's value is invalid.
@@ -257,7 +259,7 @@ impl Sender {
     }
 }
 
-/// The first route to everywhere that hangs on an interface, in words.
+/// Returns the first default route through an interface, in words.
 fn route_over(index: u32) -> netlink::Result<Option<String>> {
     let hazards = steal_hazards(&mut Netlink::open()?, index)?;
     let is_route = |hazard: &StealHazard| !matches!(hazard, StealHazard::Loopback);

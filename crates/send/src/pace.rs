@@ -1,16 +1,15 @@
-//! When packets are to be sent: an absolute schedule, and keeping to it.
+//! Computes when packets are sent: an absolute schedule, and how it is kept.
 //!
-//! All times here are nanoseconds since the run began. Each packet has a due time that does not
-//! depend on when the ones before it were sent. Two rules make sure that no more is sent in any
-//! 10 ms than was asked for:
+//! All times here are nanoseconds since the run started. Each packet has a due time that does not depend on
+//! when earlier packets were sent. Two rules ensure that no more is sent in any 10 ms than requested:
 //!
-//! - A sender that is late by more than the tolerance does not make up for it: the rest of the
-//!   schedule moves by the lateness, which is counted ([`Lateness::moved`]).
-//! - Within the tolerance it does, but a packet waits until 10 ms have passed since the sending of
-//!   the last packet that was due 10 ms or more before it ([`Guard`]).
+//! - A sender that is late by more than the tolerance does not catch up: the rest of the schedule moves by
+//!   the lateness, which is counted ([`Lateness::moved`]).
+//! - Within the tolerance it catches up, but a packet waits until 10 ms have passed since the sending of the
+//!   last packet that was due 10 ms or more before it ([`Guard`]).
 //!
-//! Gaps are kept even so: after a wait that ended late the packets that follow are as late, and
-//! less so by half a thousandth of the time that goes by, at most two ([`Lag`]). Made up for at once, one late
+//! Gaps are kept nevertheless: after a wait that ended late, later packets are equally late. This lag shrinks
+//! by half a thousandth of the elapsed time, at most two ([`Lag`]). An immediate catch-up after one late
 //! packet would make two gaps wrong, and two more 10 ms later.
 
 use std::collections::VecDeque;
@@ -22,29 +21,29 @@ use ringtap_packet::Timestamp;
 use crate::{Outgoing, SendError, Timing};
 
 const SECOND: f64 = 1e9;
-/// The window in which no more is sent than asked for.
+/// The window in which no more is sent than requested.
 const WINDOW: u64 = 10_000_000;
-/// What of a lateness the guard does not see: 0.2 % of the window.
+/// The part of a lateness that the guard ignores: 0.2 % of the window.
 const SLACK: u64 = 20_000;
-/// What a steady rate may make up for: 0.2 % of the window.
+/// The lateness that a steady rate may catch up: 0.2 % of the window.
 const STEADY_TOLERANCE: u64 = 20_000;
-/// What recorded gaps may: packets recorded together leave one after the other.
+/// The lateness that recorded gaps may catch up: packets recorded together leave one after the other.
 const RECORDED_TOLERANCE: u64 = 1_000_000;
-/// How late a wait may end without the packets behind it being put off.
+/// How late a wait may end without delaying later packets.
 const PUNCTUAL: u64 = 2_000;
-/// Time in which one nanosecond of a lag is made up for: of a short one, so that gaps stay right, and
-/// of what is longer than [`SHORT_LAG`], so that the rate does, too.
+/// The time in which one nanosecond of a lag is caught up: for a short lag, so that gaps stay correct, and
+/// for the part beyond [`SHORT_LAG`], so that the rate does too.
 const SLEW: u64 = 2_000;
 const FAST_SLEW: u64 = 500;
 const SHORT_LAG: u64 = 100_000;
-/// A longer lag is not made up for.
+/// A longer lag is not caught up.
 const LONGEST_LAG: u64 = 1_000_000;
-/// Entries that the guard remembers at most; more are joined.
+/// The maximum number of entries of the guard; further ones are merged.
 const REMEMBERED: usize = 1 << 16;
-/// The largest lateness that is told apart: a minute.
+/// The largest lateness that is recorded: a minute.
 const LATEST: u64 = 60_000_000_000;
 
-/// Due times of packet after packet.
+/// The due times of consecutive packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     timing: Timing,
@@ -52,9 +51,9 @@ pub(crate) struct Schedule {
     done: u64,
     /// The due time of the last packet.
     last: u64,
-    /// The first packet's time since the last restart, and what is added for what came before.
+    /// The first packet's time since the last restart, and the time to add for earlier parts.
     base: Option<(Timestamp, u64)>,
-    /// Packets recorded with an earlier time than the one before.
+    /// Packets with an earlier recorded time than the previous one.
     pub(crate) backwards: u64,
 }
 
@@ -94,12 +93,12 @@ impl Schedule {
         }
     }
 
-    /// The next packet's recorded time counts as the last one's due time: a file begins again.
+    /// Takes the next packet's recorded time as the last one's due time: a file starts again.
     pub(crate) fn restart(&mut self) {
         self.base = None;
     }
 
-    /// When the next packet is due.
+    /// Returns when the next packet is due.
     #[inline]
     pub(crate) fn due(&mut self, packet: &Outgoing<'_>) -> u64 {
         let due = match self.timing {
@@ -114,7 +113,7 @@ impl Schedule {
         self.last
     }
 
-    /// Adds to what was sent, and returns what was before.
+    /// Adds to the sent amount, and returns the previous amount.
     fn count(&mut self, amount: u64) -> u64 {
         let before = self.done;
         self.done = before.saturating_add(amount);
@@ -130,7 +129,7 @@ impl Schedule {
     }
 }
 
-/// When the amount is reached at a rate per second.
+/// Returns when the amount is reached at a rate per second.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -154,7 +153,7 @@ fn scaled(nanos: i128, multiplier: f64) -> u64 {
     (nanos as f64 / multiplier) as u64
 }
 
-/// Holds what was sent against what was due.
+/// Compares the sent packets with the due times.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     tolerance: u64,
@@ -168,7 +167,7 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// The back-end's own tolerance counts where it is larger.
+    /// The back-end's own tolerance counts if it is larger.
     pub(crate) fn new(schedule: &Schedule, tolerance: Duration) -> Self {
         let tolerance = u64::try_from(tolerance.as_nanos()).unwrap_or(u64::MAX);
         Self {
@@ -182,31 +181,31 @@ impl Pacer {
         }
     }
 
-    /// When a packet of this due time may be sent.
+    /// Returns when a packet of this due time may be sent.
     #[inline]
     pub(crate) fn not_before(&mut self, due: u64) -> u64 {
         self.planned(due).max(self.guard.not_before(due))
     }
 
-    /// The packet of this due time was waited for, and the wait ended so late.
+    /// Records that the wait for the packet of this due time ended late.
     #[inline]
     pub(crate) fn waited(&mut self, due: u64, late: u64) {
         if self.lag.at(due).saturating_add(late) > LONGEST_LAG {
-            // The whole schedule moves, when the packet is taken.
+            // The whole schedule moves when the packet is accepted.
             self.lag = Lag::default();
         } else if late > PUNCTUAL {
             self.lag.fall_behind(due, late);
         }
     }
 
-    /// When a packet of this due time is to be sent.
+    /// Returns when a packet of this due time should be sent.
     #[inline]
     fn planned(&self, due: u64) -> u64 {
         due.saturating_add(self.shift)
             .saturating_add(self.lag.at(due))
     }
 
-    /// A packet that was due then is put into the batch that is to be sent now.
+    /// Records that a packet with this due time joins the batch that is sent now.
     #[inline]
     pub(crate) fn take(&mut self, due: u64, now: u64) {
         let late = now.saturating_sub(due.saturating_add(self.shift));
@@ -219,15 +218,15 @@ impl Pacer {
         }
     }
 
-    /// When a packet of this due time is due after all that the schedule was moved by.
+    /// Returns the due time after all moves of the schedule.
     pub(crate) fn scheduled(&self, due: u64) -> u64 {
         due.saturating_add(self.shift)
     }
 
-    /// A batch, whose first packet was due then, is sent now.
+    /// Records that a batch is sent now, whose first packet was due then.
     #[inline]
     pub(crate) fn sent(&mut self, first_due: u64, now: u64) {
-        // Less the slack, or the lateness would come again every 10 ms for ever.
+        // Less the slack, or the lateness would recur every 10 ms for ever.
         let scheduled = self.scheduled(first_due);
         let time = scheduled.max(now.saturating_sub(SLACK));
         self.guard.sent(first_due, time);
@@ -249,13 +248,13 @@ impl Pacer {
 }
 
 pub(crate) fn empty_histogram() -> Histogram<u64> {
-    // Two digits up to a minute. The bounds are valid; if they were not, an empty one that grows.
+    // Two digits up to a minute. The bounds are valid; otherwise the histogram would grow.
     Histogram::new_with_bounds(1, LATEST, 2).unwrap_or_else(|_| {
         Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are allowed"))
     })
 }
 
-/// How late packets were sent, measured when they were handed to the kernel.
+/// How late packets were sent, measured when they were passed to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
     /// Packets that had a due time.
@@ -264,20 +263,20 @@ pub struct Lateness {
     pub mean: Duration,
     /// Median.
     pub median: Duration,
-    /// 99 of 100 packets were not later.
+    /// 99 of 100 packets were not later than this.
     pub p99: Duration,
-    /// The latest.
+    /// The maximum.
     pub max: Duration,
-    /// By how much the schedule was moved in all: time lost that was not made up for, because that
-    /// would have meant to send faster than asked.
+    /// The total move of the schedule: lost time that was not caught up, because that would have exceeded the
+    /// requested rate.
     pub moved: Duration,
 }
 
-/// How far packets are behind the schedule so that the gaps between them are right.
+/// How far packets are behind the schedule so that the gaps between them are correct.
 #[derive(Debug, Default)]
 struct Lag {
     nanos: u64,
-    /// From this due time on, less by one in [`FAST_SLEW`], then in [`SLEW`].
+    /// From this due time on, it shrinks by one in [`FAST_SLEW`], then in [`SLEW`].
     from: u64,
 }
 
@@ -298,7 +297,7 @@ impl Lag {
     }
 }
 
-/// What was sent in the last 10 ms of the schedule.
+/// The packets sent in the last 10 ms of the schedule.
 #[derive(Debug, Default)]
 struct Guard {
     /// Due time of a batch's first packet, and when it was sent.
@@ -350,7 +349,7 @@ mod tests {
     fn due_times_follow_the_timing() {
         let packets = [(5, 100), (15, 100), (10, 1000), (35, 60)];
         let recorded = Timing::Recorded { multiplier: 1.0 };
-        // A step back does not hold up the schedule.
+        // A step back does not delay the schedule.
         assert_eq!(dues(recorded, &packets), [0, 10_000, 10_000, 30_000]);
         let twice = Timing::Recorded { multiplier: 2.0 };
         assert_eq!(dues(twice, &packets), [0, 5_000, 5_000, 15_000]);
@@ -386,7 +385,7 @@ mod tests {
         }
     }
 
-    /// Runs a schedule on a made-up clock that stands still at times; returns when packets left.
+    /// Runs a schedule on a simulated clock that sometimes stands still. Returns when packets left.
     fn simulate(timing: Timing, dues: &[u64], stalls: &[(usize, u64)]) -> (Vec<u64>, Lateness) {
         let mut pacer = Pacer::new(&Schedule::new(timing).expect("valid"), Duration::ZERO);
         let (mut now, mut left) = (0, Vec::new());
@@ -415,8 +414,8 @@ mod tests {
 
     #[test]
     fn never_faster_than_asked_over_any_10_ms() {
-        // 10,000 packets per second: 100 in 10 ms, and one more where both ends of the window meet
-        // one. Stalls shorter and longer than the tolerances and the window.
+        // 10,000 packets per second: 100 in 10 ms, and one more if both ends of the window meet one. Stalls
+        // are shorter and longer than the tolerances and the window.
         let dues: Vec<u64> = (0..2_000).map(|at| at * 100_000).collect();
         let stalls = [
             (50, 15_000),

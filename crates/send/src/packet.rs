@@ -1,5 +1,5 @@
-//! Back-end `packet`: AF_PACKET. Few frames go by a socket of their own, many by a ring that is shared
-//! with the kernel; either way a batch is one system call.
+//! Back-end `packet`: AF_PACKET. Few frames go through a separate socket, many through a ring that is shared
+//! with the kernel. Either way a batch is one system call.
 
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
@@ -16,15 +16,15 @@ use crate::frames::{Frames, now};
 use crate::segments::Segmented;
 use crate::{BackEnd, BackEndKind, Refused, Rejection, Result, SendError, SendOptions, Template};
 
-/// A queue that is full says nothing when it no longer is.
+/// A full queue does not notify when it has room again.
 const FULL_PAUSE: Duration = Duration::from_micros(50);
 
-/// Frames at once from which on a ring is worth its memory.
+/// The number of frames from which on a ring is worth its memory.
 const MANY: usize = 64;
 /// Header of Ethernet, and a tag.
 const HEADER: usize = 14;
 const TAG: usize = 4;
-/// A frame of fewer bytes than the interface has in its headers would be padded on the ring's way.
+/// The minimum length of frames on the ring: it pads frames shorter than the interface's headers.
 const SHORTEST: usize = 32;
 
 /// The sockets.
@@ -32,15 +32,15 @@ pub(crate) struct PacketBackEnd {
     socket: packet::Sender,
     /// For many frames.
     ring: Option<Ring>,
-    /// Whether the socket does not tell when there is room again: the driver's queue was full at the
-    /// last call, or it was the ring that had no room.
+    /// Whether the socket does not notify when there is room again: the driver's queue was full at the last
+    /// call, or the ring was.
     is_mute: bool,
     made: Frames,
-    /// For frames that are handed over as one, as long as that goes.
+    /// For frames that are handed over as one, as long as that works.
     segmented: Option<Segmented>,
-    /// Whether the last refusal was that one's.
+    /// Whether the last rejection came from it.
     waits_for_segmented: bool,
-    /// Last, so that it is waited for when the others are gone.
+    /// Last, so that it is waited for when the others are closed.
     closing: Closing,
 }
 
@@ -59,7 +59,7 @@ impl Drop for Closing {
 
 impl Drop for PacketBackEnd {
     /// Closing a packet socket takes the kernel some milliseconds, in which it waits for all processors:
-    /// several are closed side by side.
+    /// several are closed in parallel.
     fn drop(&mut self) {
         let others = (self.ring.take(), self.segmented.take());
         if others.0.is_some() || others.1.is_some() {
@@ -107,7 +107,7 @@ impl PacketBackEnd {
         }
     }
 
-    /// How many of the frames, from the first on, go by the ring.
+    /// Returns how many of the frames, in order, go through the ring.
     fn fitting(&mut self, frames: &[&[u8]]) -> usize {
         let Some(ring) = &mut self.ring else { return 0 };
         if !ring.is_worth(frames.len()) {
@@ -116,13 +116,13 @@ impl PacketBackEnd {
         frames.iter().take_while(|frame| ring.fits(frame)).count()
     }
 
-    /// Whether so many frames up to so many bytes go by the ring.
+    /// Returns whether this many frames up to this length go through the ring.
     fn takes(&mut self, longest: usize, count: usize) -> bool {
         let ring = self.ring.as_mut();
         ring.is_some_and(|ring| longest <= ring.longest && ring.is_worth(count))
     }
 
-    /// Hands over so many frames, each of which `write` writes by its place among them.
+    /// Hands over this many frames, each of which `write` writes by its index.
     fn by_ring(
         &mut self,
         count: usize,
@@ -148,13 +148,13 @@ impl PacketBackEnd {
         })
     }
 
-    /// Frames as one, where that goes.
+    /// Hands over frames as one, if possible.
     fn generate_together(
         &mut self,
         first: u64,
         count: usize,
     ) -> Option<std::result::Result<usize, Refused>> {
-        // The first frame of a run goes by itself: the kernel says whether its length is right.
+        // The first frame of a run goes alone: the kernel reports whether its length is valid.
         let (count, sent) = match &mut self.segmented {
             Some(segmented) if first > 0 => segmented.send(first, count)?,
             _ => return None,
@@ -162,13 +162,13 @@ impl PacketBackEnd {
         self.waits_for_segmented = sent.is_err();
         match sent {
             Ok(()) => Some(Ok(count)),
-            // Some of them may have passed, so none is sent again; those that have not are counted by
-            // the device. It is the driver that limits the rate, not the system calls.
+            // Some of them may have passed, so none is sent again; the device counts those that have not. The
+            // driver limits the rate, not the system calls.
             Err(packet::Refused::QueueFull) => {
                 self.segmented = None;
                 Some(Ok(count))
             }
-            // The kernel does not know how to cut.
+            // The kernel does not support segmentation.
             Err(packet::Refused::Invalid) => {
                 self.segmented = None;
                 None
@@ -248,10 +248,10 @@ impl BackEnd for PacketBackEnd {
     }
 }
 
-/// The socket with the ring, whose memory is taken when there is much to send.
+/// The socket with the ring, whose memory is allocated when there is much to send.
 struct Ring {
     sender: RingSender,
-    /// What the interface takes without a tag, in bytes: on this way the kernel does not look.
+    /// The maximum frame length without a tag, in bytes: here the kernel does not check.
     longest: usize,
     state: State,
 }
@@ -261,13 +261,13 @@ struct Ring {
 enum State {
     NotYet,
     Ready,
-    /// There is none to be had.
+    /// No memory is available.
     Never,
 }
 
 impl Ring {
-    /// Nothing where frames are to be stamped, which is asked of the other socket, where lengths are
-    /// counted in another way than Ethernet's, and where the kernel is too old.
+    /// Returns `None` if frames are stamped, which needs the other socket, if lengths are counted differently
+    /// from Ethernet's, or if the kernel is too old.
     fn open(device: &HookDevice, options: &SendOptions) -> Option<Self> {
         if options.stamps.is_some() || device.link_type != LinkType::ETHERNET {
             return None;
@@ -286,8 +286,8 @@ impl Ring {
         })
     }
 
-    /// Whether so many frames go by the ring: once it is used all do, so that none overtakes another in
-    /// an adapter with several queues.
+    /// Returns whether this many frames go through the ring. Once it is used all do, so that frames are not
+    /// reordered in an adapter with several queues.
     fn is_worth(&mut self, frames: usize) -> bool {
         if self.state == State::NotYet && frames >= MANY {
             self.state = match self.sender.reserve(self.longest.saturating_add(TAG)) {
@@ -299,7 +299,7 @@ impl Ring {
         self.state == State::Ready
     }
 
-    /// Whether the interface, and a slot, takes a frame: of this length, or with a tag.
+    /// Returns whether the interface, and a slot, accepts a frame of this length, or with a tag.
     fn fits(&self, frame: &[u8]) -> bool {
         let is_tagged = frame.get(12..HEADER) == Some(&[0x81, 0]);
         let most = self.longest + if is_tagged { TAG } else { 0 };

@@ -1,8 +1,8 @@
-//! Packets collected to be sent together.
+//! Collects packets to send them together.
 
 use ringtap_packet::Timestamp;
 
-/// Packets with the times they are to be sent at, in bounded memory.
+/// Packets with their sending times, in bounded memory.
 ///
 /// ```
 /// use ringtap_packet::Timestamp;
@@ -22,31 +22,31 @@ pub struct SendQueue {
     bytes: u64,
 }
 
-/// A packet for which a queue has no room; the queue is as it was.
+/// A packet for which a queue has no room. The queue is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a packet of {len} bytes does not fit into the {free} bytes that are free in the queue")]
 pub struct QueueFull {
     /// Bytes of the packet.
     pub len: usize,
-    /// Bytes that are free, of which each packet takes [`RECORD_BYTES`] beside its own.
+    /// The free bytes. Each packet takes [`RECORD_BYTES`] beside its own.
     pub free: usize,
 }
 
-/// Bytes that a packet takes in a queue beside its own: time and length.
+/// The bytes of a packet in a queue beside its own: time and length.
 pub const RECORD_BYTES: usize = 16;
 
-/// A packet that is to be sent.
+/// A packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing<'a> {
-    /// When, where the timing asks for it: differences between packets count.
+    /// The time, if the timing needs it: only differences between packets matter.
     pub timestamp: Timestamp,
-    /// The frame from its link-layer header on.
+    /// The frame, starting with its link-layer header.
     pub data: &'a [u8],
 }
 
 impl SendQueue {
-    /// A queue that takes so many bytes, [`RECORD_BYTES`] a packet among them. The memory is taken
-    /// as packets are appended.
+    /// Returns a queue for this many bytes, including [`RECORD_BYTES`] per packet. Memory is allocated as
+    /// packets are appended.
     #[must_use]
     pub const fn with_capacity(bytes: usize) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl SendQueue {
         }
     }
 
-    /// Adds a packet behind the others.
+    /// Appends a packet.
     ///
     /// # Errors
     /// There is no room for it.
@@ -80,37 +80,37 @@ impl SendQueue {
         Ok(())
     }
 
-    /// How many packets it holds.
+    /// Returns the number of packets.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.packets
     }
 
-    /// Whether it holds none.
+    /// Returns whether it is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Bytes of its packets.
+    /// Returns the bytes of its packets.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The bytes that it takes at most.
+    /// Returns its maximum size in bytes.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Forgets all packets and keeps the memory.
+    /// Removes all packets and keeps the memory.
     pub fn clear(&mut self) {
         self.records.clear();
         (self.packets, self.bytes) = (0, 0);
     }
 
-    /// The packets in the order in which they were appended.
+    /// Returns the packets in the order in which they were appended.
     #[must_use]
     pub fn packets(&self) -> Queued<'_> {
         Queued {

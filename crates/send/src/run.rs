@@ -1,4 +1,4 @@
-//! A run: packet after packet to the back-end, each at its time.
+//! A run: passes packets to the back-end one by one, each at its time.
 
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
@@ -15,27 +15,27 @@ use crate::{
     OnRejected, Outgoing, Refused, Rejection, Report, Result, SendError, Sender, Template, Timing,
 };
 
-/// Frames that are collected before a back-end is called, at most.
+/// The maximum number of frames that are collected before a back-end is called.
 const BATCH: usize = 256;
-/// How long before a packet's time sleeping ends and spinning begins: bounds, in nanoseconds.
+/// How long before a packet's time sleeping ends and spinning starts: limits, in nanoseconds.
 const SPIN_LEAST: u64 = 30_000;
 const SPIN_MOST: u64 = 500_000;
-/// By which part of itself it falls with each sleep: sleeps are late in one of hundreds at most.
+/// The part by which it falls with each sleep: sleeps are late at most once in hundreds.
 const SPIN_FALL: u64 = 256;
-/// How often progress is told, in nanoseconds.
+/// How often progress is reported, in nanoseconds.
 const LOOK: u64 = 100_000_000;
-/// How long stamps are waited for at the end.
+/// How long to wait for stamps at the end.
 const STAMPS_AFTER: Duration = Duration::from_millis(20);
-/// A wait is cut into pieces, so that progress can be asked for.
+/// The length of a piece of a wait, so that progress can be reported.
 const LONGEST_SLEEP: u64 = 200_000_000;
 
-/// Sends packets by one timing; fed piece by piece, so that they may come from a stream.
+/// Sends packets with one timing. Packets are passed piece by piece, so that they may come from a stream.
 pub struct SendRun<'s> {
     sender: &'s mut Sender,
     schedule: Schedule,
     pacer: Pacer,
     clock: Clock,
-    /// Packets that were taken from the caller and handed over, or left out.
+    /// Packets that were accepted or left out.
     done: u64,
     report: Report,
     ended: bool,
@@ -43,24 +43,24 @@ pub struct SendRun<'s> {
     _slack: Option<TimerSlack>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Packets that the interface has taken.
+    /// Packets that the interface accepted.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Since the first packet.
+    /// The time since the first packet.
     pub elapsed: Duration,
 }
 
-/// Frames that are to be handed over together.
+/// Frames that are handed over together.
 struct Batch<'a> {
     frames: [&'a [u8]; BATCH],
     len: usize,
     limit: usize,
     first_due: u64,
-    /// When each is due, where stamps are compared with that.
+    /// When each is due, if stamps are compared with that.
     dues: [u64; BATCH],
 }
 
@@ -86,10 +86,10 @@ impl<'s> SendRun<'s> {
         })
     }
 
-    /// Sends packets; they have been handed over, or are counted as rejected, when it returns. Breaks
-    /// off when the run has ended early: the report says why.
+    /// Sends packets. When it returns, they have been handed over, or are counted as rejected. It stops if
+    /// the run has ended early; the report has the reason.
     ///
-    /// Allocates nothing; reads the clock once for a packet that has a time, once a batch otherwise.
+    /// It does not allocate. It reads the clock once for a packet with a time, otherwise once per batch.
     pub fn send<'a>(&mut self, packets: impl IntoIterator<Item = Outgoing<'a>>) -> ControlFlow<()> {
         if self.ended {
             return ControlFlow::Break(());
@@ -167,8 +167,9 @@ impl<'s> SendRun<'s> {
         ControlFlow::Continue(())
     }
 
-    /// Takes what is due now, from the packet `number` on, whose due time is `due`: at least that
-    /// one, at most `limits.0`, none whose time has moved to `limits.1`. Leaves the next due time.
+    /// Takes the packets that are due now, starting with the packet `number`, whose due time is `due`: at
+    /// least that one, at most `limits.0`, and none whose time has moved to `limits.1`. Leaves the next due
+    /// time.
     fn take_due(
         &mut self,
         times: &mut Times,
@@ -189,7 +190,7 @@ impl<'s> SendRun<'s> {
         }
     }
 
-    /// Has so many frames made and handed over.
+    /// Makes and hands over this many frames.
     fn hand_over(&mut self, template: &Template, first: u64, count: usize) -> ControlFlow<()> {
         let (mut number, mut left) = (first, count);
         let mut full_since = None;
@@ -208,7 +209,7 @@ impl<'s> SendRun<'s> {
                     left -= sent;
                     full_since = None;
                 }
-                // Others of the sizes may be rejected too, but that is no load.
+                // Others of the sizes may also be rejected, but that costs little.
                 Err(Refused::Rejected(reason)) => {
                     let len = usize::try_from(template.bytes(number, 1)).unwrap_or(usize::MAX);
                     return self.fail(SendError::Rejected {
@@ -234,13 +235,12 @@ impl<'s> SendRun<'s> {
         ControlFlow::Continue(())
     }
 
-    /// The times of the packets that follow begin anew: the first of them is due together with the
-    /// last packet before.
+    /// Restarts the times of packets: the next one is due together with the previous one.
     pub fn restart_times(&mut self) {
         self.schedule.restart();
     }
 
-    /// How far the run has come.
+    /// Returns the progress of the run.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress {
@@ -250,7 +250,7 @@ impl<'s> SendRun<'s> {
         }
     }
 
-    /// Ends the run: waits until what was taken has left, as far as the back-end knows.
+    /// Ends the run: waits until accepted packets have left, as far as the back-end knows.
     #[must_use]
     pub fn finish(mut self) -> Report {
         match self.sender.back_end.drain(self.sender.options.patience) {
@@ -271,7 +271,7 @@ impl<'s> SendRun<'s> {
         std::mem::take(&mut self.report)
     }
 
-    /// Waits until the packet may be sent; what is collected leaves before.
+    /// Waits until the packet may be sent. Collected frames leave before.
     fn reach(&mut self, packet: &Outgoing<'_>, batch: &mut Batch<'_>) -> ControlFlow<(), u64> {
         let due = self.schedule.due(packet);
         let time = self.pacer.not_before(due);
@@ -308,7 +308,7 @@ impl<'s> SendRun<'s> {
         ControlFlow::Continue(())
     }
 
-    /// Hands over what is collected.
+    /// Hands over the collected frames.
     fn flush(&mut self, batch: &mut Batch<'_>) -> ControlFlow<()> {
         let mut begin = 0;
         let mut full_since = None;
@@ -419,13 +419,13 @@ impl<'s> SendRun<'s> {
     }
 }
 
-/// Nanoseconds since the run began.
+/// Returns nanoseconds since the run started.
 #[derive(Debug)]
 struct Clock {
     begin: Option<Instant>,
     /// When it was last read.
     now: u64,
-    /// How long before a time spinning begins: what sleeping was late by, and a reserve.
+    /// How long before a time spinning starts: the lateness of sleeps, and a reserve.
     spin: u64,
 }
 
@@ -455,8 +455,8 @@ impl Clock {
         self.begin.map_or(Duration::ZERO, |begin| begin.elapsed())
     }
 
-    /// A sleep that was to end at `wanted` has ended: spinning will begin by twice its lateness
-    /// before the time, falling slowly where sleeps are punctual.
+    /// Records a sleep that should have ended at `wanted`: spinning will start earlier by twice its lateness.
+    /// This time falls slowly if sleeps are punctual.
     fn slept(&mut self, wanted: u64) {
         let late = self.read().saturating_sub(wanted);
         let wanted_spin = late.saturating_mul(2).clamp(SPIN_LEAST, SPIN_MOST);

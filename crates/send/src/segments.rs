@@ -1,5 +1,5 @@
-//! Frames of a template handed over many at a time, as one datagram that the kernel or the adapter
-//! cuts ([`SendOptions::segmentation`](crate::SendOptions::segmentation)).
+//! Frames of a template handed over many at a time, as one datagram that the kernel or the adapter cuts
+//! ([`SendOptions::segmentation`](crate::SendOptions::segmentation)).
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -14,14 +14,14 @@ const LONGEST_PACKET: usize = u16::MAX as usize;
 /// Memory of frames on their way to the driver, in bytes.
 const BUFFER: u32 = 1 << 20;
 
-/// A socket for datagrams to be cut, and what is in them.
+/// A socket for datagrams to be cut, and their content.
 pub(crate) struct Segmented {
     socket: SegmentSender,
     device: String,
     made: Option<Made>,
 }
 
-/// What one template's datagrams are made in.
+/// The memory for one template's datagrams.
 struct Made {
     template: Template,
     head: Vec<u8>,
@@ -45,7 +45,7 @@ impl Segmented {
         })
     }
 
-    /// Takes memory for the datagrams of a template.
+    /// Allocates memory for the datagrams of a template.
     ///
     /// # Errors
     /// Its frames differ in more than payloads.
@@ -69,8 +69,8 @@ impl Segmented {
         Ok(())
     }
 
-    /// Makes up to so many frames and hands them over; returns how many they were and what came of it,
-    /// or nothing where there are none to be had together.
+    /// Makes up to this many frames and hands them over. Returns their number and the result, or `None` if
+    /// they cannot be handed over together.
     pub(crate) fn send(
         &mut self,
         first: u64,

@@ -1,10 +1,9 @@
-//! A frame of which every copy differs: number, time, flow and length, with right checksums.
+//! A frame whose copies differ in number, time, flow and length, with correct checksums.
 //!
-//! The frames are UDP over IPv4 or IPv6 over Ethernet, from 60 or 80 bytes on. The payload begins with a mark of
-//! two bytes, then the number (16 bits of the run, 48 bits of the packet's number in it, from 0) and
-//! the time it was made at (nanoseconds since the epoch), both of 8 bytes in network order. It is
-//! written in two ways that agree to the byte: here, and by a program in the kernel
-//! (`live/program.rs`).
+//! The frames are UDP over IPv4 or IPv6 over Ethernet, from 60 or 80 bytes on. The payload starts with a mark
+//! of two bytes. Then come the number (16 bits of the run, 48 bits of the packet's number, from 0) and the
+//! creation time (nanoseconds since the epoch), both 8 bytes in network order. Two implementations agree in
+//! each byte: this one, and a program in the kernel (`live/program.rs`).
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,10 +11,10 @@ use ringtap_packet::protocol::UDP;
 
 use crate::{Result, SendError};
 
-/// Where a frame's fields are, from its first byte on.
+/// The offsets of a frame's fields, from its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// The length that IP tells, and the bytes of a frame that it does not count.
+    /// The length field of IP, and the bytes of a frame that it does not count.
     pub(crate) ip_len: usize,
     ip_uncounted: u16,
     /// IPv4 only.
@@ -27,7 +26,7 @@ pub(crate) struct Layout {
     pub(crate) udp: usize,
 }
 
-/// Where IP begins.
+/// The start of IP.
 const IP: usize = 14;
 const HEAD_V6: usize = 40;
 
@@ -59,7 +58,7 @@ impl Layout {
         self.udp + 6
     }
 
-    /// Where the payload begins.
+    /// The start of the payload.
     pub(crate) const fn mark(self) -> usize {
         self.udp + 8
     }
@@ -72,17 +71,17 @@ impl Layout {
         self.number() + 8
     }
 
-    /// Behind the fields: the least length of a frame.
+    /// The end of the fields: the minimum length of a frame.
     pub(crate) const fn end(self) -> usize {
         self.time() + 8
     }
 
-    /// The length that IP has in a frame of so many bytes.
+    /// Returns the IP length in a frame of this many bytes.
     pub(crate) const fn ip_len_of(self, frame: u16) -> [u8; 2] {
         (frame - self.ip_uncounted).to_be_bytes()
     }
 
-    /// The length that UDP has in a frame of so many bytes.
+    /// Returns the UDP length in a frame of this many bytes.
     pub(crate) const fn udp_len_of(self, frame: u16) -> [u8; 2] {
         (frame - self.udp_offset()).to_be_bytes()
     }
@@ -101,16 +100,16 @@ pub const SMALLEST: u16 = 60;
 pub const SMALLEST_V6: u16 = 80;
 const _: () = assert!(Layout::V4.end() == SMALLEST as usize);
 const _: () = assert!(Layout::V6.end() == SMALLEST_V6 as usize);
-/// Sizes that frames may have in turn, at most.
+/// The maximum number of sizes in turn.
 pub const MOST_SIZES: usize = 4096;
-/// Flows at most: a source address each.
+/// The maximum number of flows: one source address each.
 pub const MOST_FLOWS: u32 = 1 << 16;
-/// Source ports of flows: so many from the first on.
+/// The number of source ports of flows.
 pub(crate) const PORTS: u32 = 1 << 14;
 pub(crate) const FIRST_PORT: u16 = 49_152;
 const NUMBER_BITS: u32 = 48;
 
-/// What frames are made from.
+/// Options of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemplateOptions {
@@ -124,17 +123,17 @@ pub struct TemplateOptions {
     pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
-    /// Bytes of the frames, without the frame check sequence, in turn.
+    /// Sizes of the frames in turn, in bytes, without the frame check sequence.
     pub sizes: Vec<u16>,
-    /// How many flows frames belong to in turn; each has its own source address and port.
+    /// The number of flows that frames belong to in turn; each has its own source address and port.
     pub flows: u32,
-    /// Tells runs apart at the receiver.
+    /// Distinguishes runs at the receiver.
     pub run: u16,
 }
 
 impl Default for TemplateOptions {
-    /// Frames of 60 bytes of one flow between locally administered MAC addresses and addresses of
-    /// the range for benchmarks (RFC 2544, 198.18.0.0/15).
+    /// Returns the defaults: frames of 60 bytes of one flow between locally administered MAC addresses, and
+    /// addresses of the range for benchmarks (RFC 2544, 198.18.0.0/15).
     fn default() -> Self {
         Self {
             source_mac: [2, 0, 0, 0, 0, 1],
@@ -149,10 +148,10 @@ impl Default for TemplateOptions {
     }
 }
 
-/// Frames ready to be made.
+/// A template that is ready to make frames.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The longest frame, with the first flow's source and nothing in the fields that change.
+    /// The longest frame, with the first flow's source and zeros in the fields that change.
     pub(crate) frame: Vec<u8>,
     pub(crate) layout: Layout,
     pub(crate) sizes: Vec<Sized>,
@@ -163,12 +162,12 @@ pub struct Template {
     pub(crate) run: u16,
 }
 
-/// What of a frame depends on its size.
+/// The parts of a frame that depend on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sized {
     pub(crate) len: u16,
-    /// Sums of the native 16-bit words that checksums cover and that do not change, as
-    /// [`native_sum`] makes them.
+    /// Sums of the native 16-bit words that checksums cover and that do not change, as [`native_sum`]
+    /// computes them.
     pub(crate) ip_sum: u32,
     pub(crate) udp_sum: u32,
 }
@@ -201,7 +200,7 @@ impl Template {
             return Err(wrong("the number of flows", "1 to 65536", found));
         }
         let longest = options.sizes.iter().copied().max().unwrap_or(SMALLEST);
-        // A pattern whose period is no multiple of a word shows a shifted copy.
+        // A pattern whose period is not a multiple of a word reveals a shifted copy.
         let pattern = (frame.len()..longest.into()).map(|at| (at % 251).to_le_bytes()[0]);
         frame.extend(pattern.collect::<Vec<_>>());
         let is_one_flow = options.flows == 1;
@@ -217,13 +216,13 @@ impl Template {
         })
     }
 
-    /// Bytes of the longest frame.
+    /// Returns the length of the longest frame, in bytes.
     #[must_use]
     pub fn longest(&self) -> usize {
         self.frame.len()
     }
 
-    /// Bytes of the frames numbered from `first` on.
+    /// Returns the lengths of the frames numbered from `first` on, in bytes.
     #[must_use]
     pub fn bytes(&self, first: u64, count: u64) -> u64 {
         self.bytes_before(first.saturating_add(count)) - self.bytes_before(first)
@@ -236,13 +235,13 @@ impl Template {
         (number / sizes).saturating_mul(self.round) + rest.sum::<u64>()
     }
 
-    /// The number as the payload holds it.
+    /// Returns the number in the form of the payload.
     pub(crate) fn marked(&self, number: u64) -> u64 {
         u64::from(self.run) << NUMBER_BITS | number & ((1 << NUMBER_BITS) - 1)
     }
 
-    /// Writes the frame of a number, made at a time (nanoseconds since the epoch), to the beginning
-    /// of `frame`, and returns its length; 0 where the longest does not fit.
+    /// Writes the frame of a number and a creation time (nanoseconds since the epoch) to the start of
+    /// `frame`, and returns its length; 0 if the longest does not fit.
     pub fn write(&self, number: u64, nanos: u64, frame: &mut [u8]) -> usize {
         let sizes = self.sizes.len() as u64;
         let size = self.sizes[usize::try_from(number % sizes).unwrap_or_default()];
@@ -273,7 +272,7 @@ impl Template {
         }
         udp += native_sum(&frame[at.number()..at.end()]);
         let checksum = match folded(udp) {
-            // Zero would say that there is none (RFC 768).
+            // Zero would mean no checksum (RFC 768).
             [0, 0] => [0xff, 0xff],
             checksum => checksum,
         };
@@ -281,8 +280,8 @@ impl Template {
         len
     }
 
-    /// Completes the head for payloads of so many bytes together, which are to be cut: the checksum
-    /// of UDP is the sum of the pseudo header.
+    /// Completes the headers for payloads of this many bytes together, which will be cut: the UDP checksum is
+    /// the sum of the pseudo header.
     pub(crate) fn write_head(&self, payloads: usize, head: &mut [u8]) {
         let at = self.layout;
         let len = u16::try_from(at.mark() + payloads).unwrap_or(u16::MAX);
@@ -335,7 +334,7 @@ impl Sized {
     }
 }
 
-/// What of the source address counts up from flow to flow.
+/// Returns the part of the source address that counts up from flow to flow.
 fn last_bits(address: IpAddr) -> u32 {
     match address {
         IpAddr::V4(address) => address.into(),
@@ -346,7 +345,7 @@ fn last_bits(address: IpAddr) -> u32 {
     }
 }
 
-/// The frame up to the payload's own bytes.
+/// Returns the frame up to the payload's own bytes.
 fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
     let mut frame = Vec::with_capacity(Layout::V6.end());
     frame.extend(options.destination_mac);
@@ -384,8 +383,8 @@ fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
     Ok((layout, frame))
 }
 
-/// The sum of 16-bit words in the machine's order: of which the checksum is the fold in that order
-/// too (RFC 1071, section 2 (B)).
+/// Returns the sum of 16-bit words in the machine's order. Its fold is the checksum in that order (RFC 1071,
+/// section 2 (B)).
 pub(crate) fn native_sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let whole: u64 = words
@@ -405,18 +404,18 @@ fn folded(mut sum: u64) -> [u8; 2] {
     (!u16::try_from(sum).unwrap_or_default()).to_ne_bytes()
 }
 
-/// What the payload of a generated frame says.
+/// The mark of a generated frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
     /// The run that it belongs to.
     pub run: u16,
     /// Its number in the run.
     pub number: u64,
-    /// When it was made, in nanoseconds since the epoch.
+    /// When it was created, in nanoseconds since the epoch.
     pub nanos: u64,
 }
 
-/// Reads the mark of a frame; nothing where it has none.
+/// Reads the mark of a frame. `None` if there is none.
 #[inline]
 #[must_use]
 pub fn read_mark(frame: &[u8]) -> Option<Marked> {

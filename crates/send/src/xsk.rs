@@ -14,11 +14,11 @@ use crate::{BackEnd, BackEndKind, Refused, Result, SendError, Template, route_ov
 
 /// Frames of memory.
 const FRAMES: u32 = 2048;
-/// Frames that one call of the kernel sends in copy mode (`TX_BATCH_SIZE`, net/xdp/xsk.c).
+/// The number of frames that one system call sends in copy mode (`TX_BATCH_SIZE`, net/xdp/xsk.c).
 const BATCH: usize = 32;
 /// An Ethernet header with a tag.
 const HEADER: u32 = 18;
-/// How often what was taken is asked after.
+/// How often completion is checked.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// The socket.
@@ -39,7 +39,7 @@ impl XskBackEnd {
         let mtu = netlink.link(&device.name).map_err(failed)?.mtu;
         let longest = mtu.saturating_add(HEADER);
         let frame_size = if longest <= 2048 { 2048 } else { 4096 };
-        // Without a copy, the host would receive nothing by that queue.
+        // Without a copy, the host would receive nothing on that queue.
         let spared = route_over(device.index).map_err(failed)?;
         let socket = Sender::open(&QueueOptions {
             ifindex: device.index,
@@ -60,7 +60,7 @@ impl XskBackEnd {
         })
     }
 
-    /// Makes room where there is little; an error where there is none.
+    /// Makes room if there is little. Returns an error if there is none.
     fn room(&mut self) -> std::result::Result<(), Refused> {
         if self.socket.reclaim() >= BATCH {
             return Ok(());
@@ -144,7 +144,7 @@ impl BackEnd for XskBackEnd {
             if pending == 0 || begin.elapsed() >= limit {
                 return Ok(pending);
             }
-            // The kernel may be gone from the device; what is pending then stays so.
+            // The kernel may have detached from the device; pending frames then stay pending.
             if self.socket.submit().is_err() {
                 return Ok(pending);
             }

@@ -1,6 +1,6 @@
 //! The flags of an interface (`IFF_…`, `include/uapi/linux/if.h`).
 
-/// The flags of an interface, as the kernel holds them.
+/// The flags of an interface, as the kernel stores them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u32);
 
@@ -28,13 +28,13 @@ const NAMES: [&str; 19] = [
 ];
 
 impl Flags {
-    /// Switched on by the administrator.
+    /// Enabled by the administrator.
     #[must_use]
     pub fn is_up(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// The host talking to itself.
+    /// The loopback interface.
     #[must_use]
     pub fn is_loopback(self) -> bool {
         self.0 & 1 << 3 != 0
@@ -46,14 +46,14 @@ impl Flags {
         self.0 & 1 << 6 != 0
     }
 
-    /// Hands up every frame, whoever it is addressed to. The kernel shows only what was asked for
-    /// by an administrator; captures show in [`DeviceInfo::promiscuity`](super::DeviceInfo).
+    /// Promiscuous mode: receives every frame, whatever its destination. The kernel sets it only for an
+    /// administrator's request; captures appear in [`DeviceInfo::promiscuity`](super::DeviceInfo).
     #[must_use]
     pub fn is_promiscuous(self) -> bool {
         self.0 & 1 << 8 != 0
     }
 
-    /// The names of the flags that are set, by bit.
+    /// Returns the names of the set flags, by bit.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         let set = NAMES
             .into_iter()

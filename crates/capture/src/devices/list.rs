@@ -1,4 +1,4 @@
-//! Devices put together from what netlink and ethtool tell.
+//! Builds the list of devices from netlink and ethtool.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::{ANY, DeviceError, DeviceInfo, Flags, Relation};
 use crate::lookup::find_link;
 use crate::{Error, engines, hook};
 
-/// No such device: it went away since it was listed (`include/uapi/asm-generic/errno-base.h`).
+/// No such device: it was removed after it was listed (`include/uapi/asm-generic/errno-base.h`).
 const ENODEV: i32 = 19;
 
-/// All devices of the calling thread's network namespace by number, with the pseudo-device `any`
+/// Returns all devices of the calling thread's network namespace by number, with the pseudo-device `any`
 /// last.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub fn list() -> Result<Vec<DeviceInfo>, DeviceError> {
     Ok(devices)
 }
 
-/// The device with this name, alternative name or number.
+/// Returns the device with this name, alternative name or number.
 ///
 /// # Errors
 /// There is none, or the interfaces cannot be read.
@@ -75,8 +75,8 @@ pub fn by_name(name: impl AsRef<[u8]>) -> Result<DeviceInfo, DeviceError> {
     }
 }
 
-/// What the interface of this name can stamp in hardware, and with which clock; nothing where it
-/// cannot, or where there is none. Asks for that one only.
+/// Returns the hardware timestamping of the interface with this name, and its clock. `None` if there is none.
+/// Only this interface is queried.
 ///
 /// # Errors
 /// The interfaces cannot be read, or the driver fails.
@@ -96,7 +96,7 @@ fn find(name: &str) -> crate::Result<Option<Link>> {
     find_link(&mut netlink, name)
 }
 
-/// Where a list has the device with this name, alternative name or number.
+/// Returns the position of the device with this name, alternative name or number in a list.
 #[must_use]
 pub fn position(devices: &[DeviceInfo], name: impl AsRef<[u8]>) -> Option<usize> {
     let name = name.as_ref();
@@ -107,15 +107,15 @@ pub fn position(devices: &[DeviceInfo], name: impl AsRef<[u8]>) -> Option<usize>
     by_own_name.or_else(|| devices.iter().position(|device| device.is_called(name)))
 }
 
-/// The device that a capture takes when none is named: the first that is up and carries frames,
-/// loopback only if there is no other. `None` where none is up.
+/// Returns the default device of a capture: the first that is up and carries frames; loopback only if there
+/// is no other. `None` if none is up.
 ///
 /// # Errors
 /// The interfaces cannot be read.
 pub fn default_device() -> Result<Option<Name>, DeviceError> {
     let mut links = Netlink::open()?.links()?;
     links.retain(|link| Flags(link.flags).is_up());
-    // Least wins: carrying before not, real before loopback, then by number.
+    // The smallest value wins: with carrier before without, real before loopback, then by number.
     let order = |link: &&Link| {
         let flags = Flags(link.flags);
         (flags.is_loopback(), !flags.is_running(), link.index)
@@ -161,7 +161,7 @@ fn describe(link: Link, names: &HashMap<u32, Name>) -> DeviceInfo {
     }
 }
 
-/// Adds what the driver tells.
+/// Adds the driver's data.
 fn ask_driver(device: &mut DeviceInfo, ethtool: &mut Ethtool) {
     let name = device.name.clone();
     let unread = &mut device.unread;
@@ -176,7 +176,7 @@ fn ask_driver(device: &mut DeviceInfo, ethtool: &mut Ethtool) {
 
 fn answer<T: Default>(answer: ringtap_sys::Result<T>, unread: &mut Vec<ringtap_sys::Error>) -> T {
     answer.unwrap_or_else(|error| {
-        // A device that went away meanwhile has nothing to tell; that is no fault.
+        // A device that was removed in the meantime has no data; that is not an error.
         if error.errno() != Some(ENODEV) {
             unread.push(error);
         }
@@ -184,7 +184,7 @@ fn answer<T: Default>(answer: ringtap_sys::Result<T>, unread: &mut Vec<ringtap_s
     })
 }
 
-/// The pseudo-device: all interfaces, in cooked form.
+/// Returns the pseudo-device: all interfaces, in cooked form.
 fn any() -> DeviceInfo {
     DeviceInfo {
         name: Name::new(ANY.as_bytes()),

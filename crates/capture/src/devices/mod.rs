@@ -1,10 +1,10 @@
-//! The devices that can be captured on, with all that bears on what a capture shows.
+//! Lists the devices that can be captured on, with everything that affects a capture.
 //!
-//! What it is: a snapshot of the interfaces of the calling thread's network namespace. What it is
-//! not: it opens no capture and changes nothing; it needs no privilege, and what the system keeps
-//! from an ordinary user is missing or named in [`DeviceInfo::unread`].
+//! The list is a snapshot of the interfaces in the calling thread's network namespace. It opens no capture,
+//! changes nothing and needs no privilege. Data that the system hides from ordinary users is missing, or
+//! named in [`DeviceInfo::unread`].
 //!
-//! Data in: nothing, or a name. Data out: [`DeviceInfo`]s.
+//! Nothing, or a name, goes in. [`DeviceInfo`]s come out.
 
 mod flags;
 mod list;
@@ -39,13 +39,13 @@ pub struct DeviceInfo {
     pub index: u32,
     /// Its alternative names.
     pub altnames: Vec<Name>,
-    /// The text that the administrator gave it.
+    /// The administrator's description.
     pub alias: Option<Name>,
     /// The kind of a virtual interface, such as `veth`, `vlan`, `bond`, `bridge`.
     pub kind: Option<Name>,
     /// The kernel's type of its link layer (`ARPHRD_…`, `include/uapi/linux/if_arp.h`).
     pub hardware_type: u16,
-    /// What its packets begin with in a capture by the engine `packet`.
+    /// The link type in a capture by the engine `packet`.
     pub link_type: LinkType,
     /// Its flags.
     pub flags: Flags,
@@ -55,13 +55,13 @@ pub struct DeviceInfo {
     pub carrier: Option<bool>,
     /// Its link-layer address (MAC); empty where it has none.
     pub mac: Vec<u8>,
-    /// The link-layer address that it was made with.
+    /// The link-layer address that it was created with.
     pub permanent_mac: Option<Vec<u8>>,
     /// Its link-layer broadcast address.
     pub mac_broadcast: Vec<u8>,
     /// Its network addresses.
     pub addresses: Vec<Address>,
-    /// The default routes that leave by it.
+    /// The default routes through it.
     pub default_routes: Vec<DefaultRoute>,
     /// Largest payload of a frame, in bytes.
     pub mtu: u32,
@@ -71,11 +71,11 @@ pub struct DeviceInfo {
     pub master: Option<Relation>,
     /// Its VLAN, where it is a VLAN sub-interface.
     pub vlan: Option<Vlan>,
-    /// How many parties want it promiscuous.
+    /// The number of requests for promiscuous mode.
     pub promiscuity: u32,
-    /// Receive queues that the stack knows.
+    /// Receive queues of the stack.
     pub rx_queues: Option<u32>,
-    /// Transmit queues that the stack knows.
+    /// Transmit queues of the stack.
     pub tx_queues: Option<u32>,
     /// Queues of the adapter.
     pub channels: Option<Channels>,
@@ -83,9 +83,9 @@ pub struct DeviceInfo {
     pub rings: Option<Rings>,
     /// The packet scheduler on its transmit side.
     pub scheduler: Option<Name>,
-    /// Largest packet that the stack hands over for segmentation, in bytes.
+    /// Largest packet that the stack passes for segmentation, in bytes.
     pub gso_max_size: Option<u32>,
-    /// Largest packet that received segments are merged to, in bytes.
+    /// Largest merged received packet, in bytes.
     pub gro_max_size: Option<u32>,
     /// Its driver.
     pub driver: Option<Driver>,
@@ -93,32 +93,32 @@ pub struct DeviceInfo {
     pub link_mode: Option<LinkMode>,
     /// All features of the driver.
     pub features: Vec<Feature>,
-    /// What can be timestamped in hardware.
+    /// Hardware timestamping.
     pub timestamping: Option<Timestamping>,
     /// XDP programs attached.
     pub xdp: Vec<XdpProgram>,
-    /// What the interface has sent, received and lost; nothing for the pseudo-device.
+    /// The counters of sent, received and lost packets. `None` for the pseudo-device.
     pub counters: Option<Counters>,
     /// The adapter's own counters.
     pub statistics: Vec<Statistic>,
-    /// What of the host hangs on it: stealing its packets needs consent where there is anything.
+    /// The connections of the host that use it: stealing its packets needs consent if there are any.
     pub steal_hazards: Vec<StealHazard>,
-    /// What could not be found out, and why.
+    /// The data that could not be read, with the reason.
     pub unread: Vec<ringtap_sys::Error>,
 }
 
-/// Another interface that an interface belongs to.
+/// Another interface that this one belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Its number, in its namespace.
     pub index: u32,
-    /// Its name, where it is in the same namespace.
+    /// Its name, if it is in the same namespace.
     pub name: Option<Name>,
-    /// The identifier of its namespace, where that is another one.
+    /// The identifier of its namespace, if it is another one.
     pub namespace: Option<i32>,
 }
 
-/// Why devices could not be listed.
+/// The reason why devices could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The interfaces could not be read.
@@ -130,19 +130,19 @@ pub enum DeviceError {
     /// There is no device of this name, alternative name or number.
     #[error("no such device: {name:?}")]
     NoSuchDevice {
-        /// What was looked for.
+        /// The name that was not found.
         name: Name,
     },
 }
 
 impl DeviceInfo {
-    /// Whether it is the pseudo-device that stands for all interfaces.
+    /// Returns whether it is the pseudo-device for all interfaces.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.index == 0
     }
 
-    /// Whether the device goes by this name: its own, an alternative one, or its number.
+    /// Returns whether the device has this name: its own, an alternative one, or its number.
     #[must_use]
     pub fn is_called(&self, name: &[u8]) -> bool {
         let number = std::str::from_utf8(name)

@@ -1,4 +1,4 @@
-//! Which features of a driver make a capture differ from what is on the wire, and how.
+//! Reports which features of a driver make a capture differ from the wire, and how.
 //!
 //! Source: `Documentation/networking/segmentation-offloads.rst`, `checksum-offloads.rst`,
 //! `netdev-features.rst` of the kernel; names from `net/ethtool/common.c` as `ethtool -k` shows
@@ -7,7 +7,7 @@
 use super::DeviceInfo;
 use ringtap_sys::netlink::Name;
 
-/// What a group of features does to a capture.
+/// The effect of a group of features on a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Received packets of one flow are merged before the capture sees them.
@@ -33,7 +33,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// One clause that says what a capture shows.
+    /// Returns one clause with the effect on a capture.
     #[must_use]
     pub fn clause(self) -> &'static str {
         match self {
@@ -58,15 +58,15 @@ impl Effect {
         }
     }
 
-    /// Whether ringtap undoes it, so that the capture shows what was on the wire.
+    /// Returns whether ringtap undoes it, so that the capture equals the wire.
     #[must_use]
     pub fn is_undone(self) -> bool {
         matches!(self, Self::ReceivedUntagged | Self::SentUntagged)
     }
 }
 
-/// Feature names and effects, the gravest first. A name that ends in `*` stands for all that begin
-/// so.
+/// Feature names and effects, the most serious first. A name that ends in `*` stands for all names with that
+/// beginning.
 const EFFECTS: [(&str, Effect); 24] = [
     ("rx-gro", Effect::ReceivedMerged),
     ("rx-gro-hw", Effect::ReceivedMerged),
@@ -94,26 +94,26 @@ const EFFECTS: [(&str, Effect); 24] = [
     ("macsec-hw-offload", Effect::Encrypted),
 ];
 
-/// Feature names that a pattern with `*` covers and that change nothing in a capture: whether the
-/// stack may use a checksum or a segment form inside something else, or keeps the IP identifier.
+/// Feature names that a pattern with `*` includes although they do not affect a capture: they allow a
+/// checksum or a segment form inside tunnels, or keep the IP identifier.
 const HARMLESS: [&str; 3] = [
     "tx-gso-robust",
     "tx-gso-partial",
     "tx-tcp-mangleid-segmentation",
 ];
 
-/// Features that are on, all with the same effect on a capture.
+/// Enabled features with the same effect on a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActiveOffload {
-    /// What they do.
+    /// Their effect.
     pub effect: Effect,
     /// Their names, in the kernel's order.
     pub features: Vec<Name>,
 }
 
 impl DeviceInfo {
-    /// The features in use that make a capture differ from the wire, one entry for each effect, the
-    /// gravest first.
+    /// Returns the enabled features that make a capture differ from the wire, one entry for each effect, the
+    /// most serious first.
     #[must_use]
     pub fn active_offloads(&self) -> Vec<ActiveOffload> {
         let mut offloads: Vec<ActiveOffload> = Vec::new();

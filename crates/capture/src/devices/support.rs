@@ -1,4 +1,4 @@
-//! Which engines can capture on a device, and why the others cannot.
+//! Reports which engines can capture on a device, and why the others cannot.
 
 use ringtap_packet::LinkType;
 use ringtap_sys::bpf::Feature;
@@ -7,42 +7,42 @@ use ringtap_sys::privileges::{Capability, has_capability};
 use super::DeviceInfo;
 use crate::engines::{ENGINES, Engine, trial};
 
-/// An engine's word on a device.
+/// The support of a device by one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSupport {
     /// The engine's name.
     pub engine: &'static str,
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub summary: &'static str,
-    /// What stands in its way; nothing where it can be used.
+    /// The obstacle. `None` if the engine can be used.
     pub obstacle: Option<Obstacle>,
 }
 
-/// Why an engine cannot be used.
+/// The reason why an engine cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// It captures on one interface, and this is [`ANY`](super::ANY).
     #[error("captures on one interface, not on all")]
     OneInterface,
-    /// Its packets need a header made for them, as [`LinkType::LINUX_SLL2`], which only engine packet does.
+    /// Its packets need an added header, such as [`LinkType::LINUX_SLL2`], which only engine packet supports.
     #[error("only engine packet can make the header {0} of its packets")]
     NoLinkType(LinkType),
     /// The process lacks a capability.
     #[error("needs {0}: run as root or grant the capability")]
     Capability(Capability),
-    /// The kernel is older than the engine's program.
+    /// The kernel is too old for the engine's program.
     #[error("needs {} (Linux {}.{} or later)", .0.name(), .0.since().0, .0.since().1)]
     KernelLacks(Feature),
-    /// The kernel refuses the engine's smallest program.
+    /// The kernel rejects the engine's smallest program.
     #[error("the kernel rejects its program: {0}")]
     KernelRefuses(String),
 }
 
 impl DeviceInfo {
-    /// Returns all engines, each with the obstacle that the calling thread meets: a missing capability, or the
-    /// kernel's refusal of the engine's smallest program. A refusal by the driver, or for another program
-    /// on the interface, shows when a capture is opened.
+    /// Returns all engines, each with the obstacle for the calling thread: a missing capability, or a
+    /// rejected smallest program. Other rejections, by the driver or because of another program on the
+    /// interface, appear when a capture is opened.
     #[must_use]
     pub fn engines(&self) -> Vec<EngineSupport> {
         let support = |engine: &'static Engine| EngineSupport {

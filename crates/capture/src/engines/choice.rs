@@ -1,12 +1,12 @@
-//! The automatic choice of an engine, with its reason.
+//! Chooses an engine automatically, with a reason.
 
 use super::{Device, ENGINES, Engine, packet, tap, trial};
 use crate::options::{CaptureOptions, Mode};
 use crate::readers::Readers;
 use crate::{Error, Filter, Result};
 
-/// Opens the device by the engine that suits best: the tap at tcx where it can be had, else the
-/// AF_PACKET ring. Who steals gets a tap or nothing.
+/// Opens the device with the best engine: the tap at tcx if it is available, else the AF_PACKET ring.
+/// Stealing needs a tap.
 pub(super) fn open(
     device: &Device<'_>,
     options: &CaptureOptions,
@@ -42,7 +42,7 @@ pub(super) fn open(
     packet::open(&because(&reason), options, filter, count)
 }
 
-/// Why only the AF_PACKET ring comes into question.
+/// The reason why only the AF_PACKET ring is possible.
 fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {
     if device.name == "any" {
         Some("it filters all interfaces in the kernel; tcx:any is the tap on all of them")
@@ -61,7 +61,7 @@ fn xdp_engine() -> &'static Engine {
     &ENGINES[2]
 }
 
-/// Whether another engine may succeed where the tap did not.
+/// Returns whether another engine may succeed after the tap failed.
 fn is_obstacle(error: &Error) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! Engine `file`: capture files of any kind that [`ringtap_savefile`] reads, filtered.
+//! Engine `file`: capture files of all kinds that [`ringtap_savefile`] reads, with a filter.
 
 use std::fs::File;
 use std::io::{Read, Seek as _, SeekFrom};
@@ -21,12 +21,12 @@ pub struct FileSource {
     waker: Waker,
     filter: Option<FileFilter>,
     packets: u64,
-    /// Whether something was read.
+    /// Whether anything was read.
     started: bool,
 }
 
-/// Packets of a file after which a filter is made native: to make it takes as long as to interpret
-/// it some ten thousand times, so that small files would wait for it only.
+/// The number of packets after which a file's filter is compiled to native code. That takes as long as
+/// interpreting it some ten thousand times, so small files would only lose time.
 const MANY: u64 = 32_768;
 
 /// A filter as the reader applies it.
@@ -35,7 +35,7 @@ struct FileFilter {
     table: Arc<FilterTable>,
     /// Whether all of the table is native code, where that can be had.
     is_native: bool,
-    /// Whether the reader may have packets that it did not apply this filter to.
+    /// Whether the reader may have packets to which it has not applied this filter.
     replaced: bool,
 }
 
@@ -43,8 +43,7 @@ struct FileFilter {
 ///
 /// # Errors
 ///
-/// The file cannot be opened, is no capture file, or the filter cannot be compiled for its link
-/// type.
+/// The file cannot be opened, is not a capture file, or the filter cannot be compiled for its link type.
 pub fn open_file(
     path: &Path,
     options: &ReadOptions,
@@ -55,11 +54,11 @@ pub fn open_file(
     FileSource::from_file(file, &name, options, filter)
 }
 
-/// Reads a capture file from a stream, such as standard input, which errors call `name`.
+/// Reads a capture file from a stream, such as standard input. `name` appears in errors.
 ///
 /// # Errors
 ///
-/// As [`open_file`].
+/// The same errors as [`open_file`].
 pub fn open_stream(
     stream: Box<dyn Read + Send>,
     name: &str,
@@ -69,12 +68,11 @@ pub fn open_stream(
     FileSource::new(Reader::new(stream, name, options)?, name.to_owned(), filter)
 }
 
-/// Bytes of a file, uncompressed, within which its interfaces are looked at beforehand.
+/// The number of uncompressed bytes in which interfaces are searched beforehand.
 const FIRST: u64 = 1 << 20;
 
-/// Compiles a filter for the interfaces that a pcapng file begins with: a filter that is invalid, or not for
-/// them, is found before anything is done with packets. In a pipe they are found when they come. The file
-/// stands afterwards where it stood.
+/// Compiles a filter for the interfaces at the start of a pcapng file, so that an invalid filter is found
+/// before any packet is read. In a pipe interfaces are found when they come. The file offset is restored.
 pub(crate) fn check_first_interfaces(file: &File, name: &str, filter: &Filter) -> Result<()> {
     let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
     let mut copy = match file.try_clone() {
@@ -114,12 +112,12 @@ fn check_interfaces(reader: &mut Reader, filter: &Filter) -> Result<()> {
 }
 
 impl FileSource {
-    /// As [`open_file`] for a file that the caller has opened, which errors call `name`. It is read from
-    /// where it stands.
+    /// Opens a capture file as [`open_file`] does, from a file that the caller has opened. `name` appears in
+    /// errors. It is read from its current offset.
     ///
     /// # Errors
     ///
-    /// As [`open_file`].
+    /// The same errors as [`open_file`].
     pub fn from_file(
         file: File,
         name: &str,
@@ -146,8 +144,8 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Compiles the filter for interfaces that are new, as [`Source::next`] does before their packets:
-    /// for who has to know earlier that it is one for them.
+    /// Compiles the filter for new interfaces, as [`Source::next`] does before their packets. A caller that
+    /// needs an invalid filter reported earlier calls it.
     ///
     /// # Errors
     /// The filter cannot be compiled for their link type.
@@ -164,19 +162,19 @@ impl FileSource {
         if table.knows(self.reader.interfaces().len()) {
             return Ok(());
         }
-        // Taken from the reader first, it need not be copied to be extended.
+        // Taken from the reader first, so that it can be extended without a copy.
         self.reader.set_filter(None);
         let (interfaces, byte_order) = (self.reader.interfaces(), self.reader.byte_order());
         let programs = table.programs();
         let extended = Arc::make_mut(table).extend(filter, interfaces, byte_order);
-        // A file may have an interface for each packet: the table is made native again, which copies it,
-        // for a new program only.
+        // A file may have an interface for each packet. The table, which is copied for that, is compiled
+        // again only for a new program.
         *is_native &= table.programs() == programs;
         self.reader.set_filter(Some(Arc::clone(table) as _));
         extended
     }
 
-    /// Makes the filter native in a file that has shown to be large.
+    /// Compiles the filter to native code once a file turns out to be large.
     fn hasten_filter(&mut self) {
         let Some(FileFilter {
             table, is_native, ..
@@ -187,14 +185,14 @@ impl FileSource {
         if *is_native || self.packets < MANY {
             return;
         }
-        // The reader keeps the old one until it has the new one: both choose the same packets.
+        // The reader keeps the old filter until it has the new one; both select the same packets.
         Arc::make_mut(table).make_native();
         self.reader.set_filter(Some(Arc::clone(table) as _));
         *is_native = true;
     }
 
-    /// Hands the packets that come next to a visitor, as [`Block::drain`], one by one while a file that is
-    /// mapped and not filtered is checked; returns how many. If none, [`Source::next`] returns what comes next.
+    /// Passes the next packets to a visitor, as [`Block::drain`], one by one while a mapped, unfiltered file
+    /// is checked. Returns their number. If it is 0, [`Source::next`] returns the next item.
     #[inline]
     pub fn drain(&mut self, visitor: &mut impl Visitor) -> usize {
         if self.filter.is_some() || self.waker.is_pending() {
@@ -205,7 +203,7 @@ impl FileSource {
         packets
     }
 
-    /// The reader, for what files have and sources have not: format, offsets, compression.
+    /// Returns the reader, for properties that only files have: format, offsets, compression.
     #[must_use]
     pub fn reader(&self) -> &Reader {
         &self.reader
@@ -217,7 +215,7 @@ impl Source for FileSource {
         self.reader.interfaces()
     }
 
-    /// Waits for a stream as long as it takes: the [`Waker`] takes effect between blocks.
+    /// Waits for a stream without a limit: the [`Waker`] takes effect between blocks.
     fn next(&mut self) -> Result<Next<'_>> {
         if self.waker.is_pending() && self.waker.take() {
             return Ok(Next::Woken);
@@ -325,8 +323,8 @@ mod tests {
 
     use super::*;
 
-    /// A file of 65,536 sections with an interface each took six seconds: from the 32,768th packet on, the
-    /// table was copied for each.
+    /// Regression test: a file of 65,536 sections with an interface each took six seconds, since from the
+    /// 32,768th packet on the table was copied for each.
     #[test]
     fn a_further_interface_of_a_known_link_type_leaves_the_filter_native() {
         let section = Section::new(ByteOrder::NATIVE);

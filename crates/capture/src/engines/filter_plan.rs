@@ -1,4 +1,5 @@
-//! Where the filter of a capture at hooks runs: in their programs, or here where one of them cannot run it.
+//! Decides where the filter of a capture at hooks runs: in their programs, or in user space if one of them
+//! cannot run it.
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{self, Hook as LoweringHook, Vlan};
@@ -25,16 +26,16 @@ pub(super) struct FilterPlan {
     /// For each link type among the interfaces.
     programs: Vec<(LinkType, Program)>,
     table: Option<FilterTable>,
-    /// Why a hook cannot.
+    /// The reason why a hook cannot run it.
     obstacle: Option<UserSpaceReason>,
 }
 
 impl FilterPlan {
-    /// The plan for no interface yet.
+    /// Returns the plan without any interface.
     pub(super) fn new(filter: Option<&Filter>, options: &CaptureOptions) -> Self {
         let snaplen = options.snaplen;
         let protocol = options.protocol.filter(|&one| one != ALL_PROTOCOLS);
-        // To take packets of one protocol only is a filter, too.
+        // Capturing only one protocol is also a filter.
         let everything = || protocol.map(|_| Filter::new(""));
         let filter = filter.cloned().or_else(everything);
         Self {
@@ -50,7 +51,7 @@ impl FilterPlan {
     /// The plan for one interface.
     ///
     /// # Errors
-    /// The filter is none for its link type.
+    /// The filter does not support its link type.
     pub(super) fn of_one(
         filter: Option<&Filter>,
         device: &HookDevice,
@@ -64,7 +65,7 @@ impl FilterPlan {
     /// The plan for packets that get a header of another form at the hook, where no hook can test it.
     ///
     /// # Errors
-    /// The filter is none for that form.
+    /// The filter does not support that form.
     pub(super) fn cooked(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
         let mut plan = Self::new(filter, options);
         plan.add(LinkType::LINUX_SLL2, 0)?;
@@ -72,10 +73,10 @@ impl FilterPlan {
         Ok(plan)
     }
 
-    /// Takes one more interface in.
+    /// Adds an interface.
     ///
     /// # Errors
-    /// The filter is none for its link type.
+    /// The filter does not support its link type.
     pub(super) fn add(&mut self, link_type: LinkType, index: u32) -> Result<()> {
         self.prepare(link_type)?;
         let program = self.programs.iter().find(|(of, _)| *of == link_type);
@@ -85,10 +86,10 @@ impl FilterPlan {
         Ok(())
     }
 
-    /// Compiles the filter for a link type that no interface may have yet.
+    /// Compiles the filter for a link type that may have no interface yet.
     ///
     /// # Errors
-    /// The filter is none for it.
+    /// The filter does not support it.
     pub(super) fn prepare(&mut self, link_type: LinkType) -> Result<()> {
         if let Some(filter) = &self.filter
             && self.program(link_type).is_none()
@@ -102,12 +103,12 @@ impl FilterPlan {
         Ok(())
     }
 
-    /// Whether the filter is one for packets of a link type.
+    /// Returns whether the filter supports packets of a link type.
     pub(super) fn is_for(&self, link_type: LinkType) -> bool {
         self.filter.is_none() || self.program(link_type).is_some()
     }
 
-    /// The filter as a capture file names it.
+    /// Returns the filter in the form of capture files.
     pub(super) fn for_file(&self) -> Option<CaptureFilter> {
         self.filter.as_ref().map(Filter::for_file)
     }
@@ -118,7 +119,7 @@ impl FilterPlan {
         found.map(|(_, program)| program)
     }
 
-    /// The plan where one of the hooks cannot run the filter: no hook does.
+    /// Returns the plan if one of the hooks cannot run the filter: no hook runs it.
     pub(super) fn for_hooks(self, hooks: &[Hook]) -> Self {
         hooks
             .iter()

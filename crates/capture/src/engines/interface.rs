@@ -1,4 +1,4 @@
-//! The interface that a capture is bound to: found by any of its names, and its own counters.
+//! The interface of a capture: found by any of its names, with its own counters.
 
 use ringtap_savefile::Interface;
 use ringtap_sys::netlink::{Link, Netlink};
@@ -23,12 +23,12 @@ pub(in crate::engines) enum Scope {
     Any,
 }
 
-/// What a capture is bound to.
+/// The interfaces of a capture.
 #[derive(Debug)]
 pub(in crate::engines) enum Target {
     /// All interfaces.
     Any,
-    /// One, as it was when the capture was opened.
+    /// One interface, as it was when the capture was opened.
     One(Box<Link>),
 }
 
@@ -50,7 +50,7 @@ impl Target {
         }
     }
 
-    /// The kernel's number; 0 for all interfaces.
+    /// Returns the kernel's number; 0 for all interfaces.
     pub(in crate::engines) fn ifindex(&self) -> u32 {
         match self {
             Self::Any => 0,
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// The name that the kernel calls it by.
+    /// Returns the kernel's name.
     pub(in crate::engines) fn name(&self) -> String {
         match self {
             Self::Any => "any".to_owned(),
@@ -81,8 +81,8 @@ impl Target {
         }
     }
 
-    /// The longest packet that can come, in bytes, so that blocks are no larger than need be. A
-    /// longer one would be cut, visibly: its length tells.
+    /// Returns the longest possible packet, in bytes, so that blocks are not larger than necessary. A longer
+    /// one would be cut; its length shows it.
     pub(in crate::engines) fn largest_packet(&self) -> u32 {
         let stated = match self {
             Self::Any => 0,
@@ -94,7 +94,7 @@ impl Target {
         stated.max(USUAL_LARGEST).saturating_add(HEADERS)
     }
 
-    /// The interface as packets refer to it.
+    /// Returns the interface in the form that packets refer to.
     pub(in crate::engines) fn description(&self, link_type: LinkType, snaplen: u32) -> Interface {
         let mut interface = Interface::new(link_type, snaplen);
         interface.name = Some(self.name());
@@ -115,7 +115,7 @@ pub(in crate::engines) struct InterfaceLosses {
 }
 
 impl InterfaceLosses {
-    /// Nothing for all interfaces together, of which some come and go.
+    /// `None` for all interfaces together, some of which come and go.
     pub(in crate::engines) fn new(netlink: Netlink, target: &Target) -> Option<Self> {
         match target {
             Target::Any => None,
@@ -127,7 +127,7 @@ impl InterfaceLosses {
         }
     }
 
-    /// Nothing where the interface is gone, or its counters were set back.
+    /// `None` if the interface is gone, or its counters were reset.
     pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
         let link = self.netlink.link_at(self.ifindex).ok()?;
         losses(&link).checked_sub(self.at_opening)

@@ -6,11 +6,10 @@ use ringtap_sys::packet::LinkLayer;
 /// `ARPHRD_LOOPBACK`.
 pub(in crate::engines) const LOOPBACK: u16 = 772;
 
-/// What the packets of an interface of this hardware type begin with, and how the ring hands them
-/// out.
+/// Returns the link type for an interface of this hardware type, and how the ring delivers its packets.
 ///
-/// Hardware types whose link-layer header the kernel does not show as it is, shows at times only,
-/// or that have no link type, are captured in cooked form.
+/// Some hardware types are captured in cooked form: the kernel does not show their link-layer header
+/// unchanged, shows it only sometimes, or they have no link type.
 pub(in crate::engines) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
     let native = match hardware_type {
         // ARPHRD_ETHER, ARPHRD_METRICOM, ARPHRD_LOOPBACK: tags can be put back.
@@ -46,7 +45,7 @@ pub(in crate::engines) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
     (native, LinkLayer::Native)
 }
 
-/// Cooked v2: what the device `any` and unknown hardware types are captured as.
+/// Cooked v2: the form of the device `any` and of unknown hardware types.
 pub(in crate::engines) const fn cooked() -> (LinkType, LinkLayer) {
     (LinkType::LINUX_SLL2, LinkLayer::CookedV2)
 }
@@ -65,7 +64,7 @@ mod tests {
             (LinkType::IEEE802_11_RADIOTAP, LinkLayer::Native)
         );
         assert_eq!(link_of(824), (LinkType::NETLINK, LinkLayer::Netlink));
-        // ARPHRD_PPP and ARPHRD_IPGRE show no dependable header; 65535 is ARPHRD_VOID.
+        // ARPHRD_PPP and ARPHRD_IPGRE have no reliable header; 65535 is ARPHRD_VOID.
         for hardware_type in [512, 778, 65_535] {
             assert_eq!(link_of(hardware_type), cooked());
         }

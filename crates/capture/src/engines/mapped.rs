@@ -1,4 +1,4 @@
-//! Files that are looked at where the kernel keeps them.
+//! Files that are read in the kernel's page cache.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use ringtap_savefile::{MapFile, Mapped};
 use ringtap_sys::map::FileMap;
 
-/// Maps a file of which the kernel grants a lease, see [`FileMap`].
+/// Maps a file with a lease from the kernel, see [`FileMap`].
 pub const MAP_FILE: MapFile = MapFile(map);
 
 fn map(file: File) -> io::Result<Box<dyn Mapped>> {

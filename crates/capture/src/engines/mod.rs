@@ -1,4 +1,4 @@
-//! The engines, in one table, and the syntax by which a device chooses one.
+//! The table of engines, and the syntax with which a device selects one.
 
 mod choice;
 mod file;
@@ -33,7 +33,7 @@ pub(crate) use file::check_first_interfaces;
 pub use file::{FileSource, open_file, open_stream};
 pub use mapped::MAP_FILE;
 
-/// Opens a device for so many readers, one at least.
+/// Opens a device for this number of readers, at least one.
 type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<Readers>;
 
 /// A way to capture live.
@@ -41,15 +41,15 @@ type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<R
 pub struct Engine {
     /// The name that precedes the colon in a device.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub summary: &'static str,
-    /// The capabilities that opening it takes.
+    /// The capabilities that opening it needs.
     pub needs: &'static [Capability],
     /// Whether it captures on all interfaces at once, `any`.
     pub takes_any: bool,
-    /// Whether it makes a header for packets of devices that have none, or one without a link type.
+    /// Whether it adds a header to packets of devices without one, or without a link type.
     pub makes_headers: bool,
-    /// How to find out whether the kernel takes its program, where it has one.
+    /// How to test whether the kernel accepts its program, if it has one.
     trial: Option<Trial>,
     open: Open,
 }
@@ -71,7 +71,7 @@ const TAP_AT_XDP: [Feature; 7] = [
     Feature::XdpFrags,
 ];
 
-/// All engines, first the one that is always there.
+/// All engines. The first one is always available.
 pub static ENGINES: [Engine; 4] = [
     Engine {
         name: "packet",
@@ -125,31 +125,31 @@ pub static ENGINES: [Engine; 4] = [
     },
 ];
 
-/// What packets of an interface begin with, by its hardware type (`ARPHRD_ETHER` … of
-/// linux/if_arp.h); the engine may put a cooked header there.
+/// Returns the link type for an interface, by its hardware type (`ARPHRD_ETHER` … of linux/if_arp.h). The
+/// engine may use a cooked header.
 pub(crate) fn link_type(hardware_type: u16) -> LinkType {
     link::link_of(hardware_type).0
 }
 
-/// What captures find beneath them: the kernel's `bpf(2)`, the wall clock, adapters that stamp packets.
-/// The default is what runs; others are for tests of what happens on other kernels, when the clock is
-/// set, and with adapters that are not there.
+/// The environment of captures: the kernel's `bpf(2)`, the wall clock, adapters that stamp packets. The
+/// default is the real one. Tests use others to simulate other kernels, a clock that is set, and missing
+/// adapters.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// `bpf(2)`, perhaps behind a gate.
+    /// `bpf(2)`, possibly restricted.
     pub kernel: Kernel,
-    /// The wall clock, or a stand-in.
+    /// The wall clock, or a substitute.
     pub wall: WallClock,
-    /// Who is asked for the adapter's stamps; at the taps.
+    /// The source of the adapter's stamps, for the taps.
     pub stamper: Stamper,
-    /// Who tells which processors are online, by their numbers, ascending; each gets a ring of a tap.
+    /// Returns the numbers of online processors, ascending; each gets a ring of a tap.
     pub processors: Processors,
-    /// The kinds of interfaces whose packets come by the queues of their members; for engine xsk. Kernels
-    /// without bonds have bridges to stand in for them.
+    /// The kinds of interfaces whose packets come through the queues of their members, for engine xsk. On
+    /// kernels without bonds, tests use bridges instead.
     pub aggregates: &'static [&'static str],
 }
 
-/// Tells processors' numbers.
+/// Returns processor numbers.
 pub type Processors = fn() -> Vec<usize>;
 
 fn online_processors() -> Vec<usize> {
@@ -173,24 +173,23 @@ impl Default for Host {
 pub struct Device<'a> {
     /// The whole text.
     pub given: &'a str,
-    /// The engine that it asks for.
+    /// The engine that it names.
     pub engine: Option<&'static Engine>,
     /// The interface's name, or `any`. It may hold colons of its own.
     pub name: &'a str,
-    /// Where it is, if not here.
+    /// Its network namespace, if it is not the current one.
     host: Option<&'a Host>,
-    /// Why an engine was chosen for it, where it names none.
+    /// Why an engine was chosen, if it names none.
     choice: Option<&'a str>,
 }
 
 impl<'a> Device<'a> {
-    /// Takes the text apart. What precedes the first colon is an engine where there is one of that
-    /// name; else the whole is the interface's name, for alternative names and old-style aliases
-    /// (`eth0:1`) have colons.
+    /// Parses the text. The part before the first colon is an engine if one has that name. Otherwise the
+    /// whole text is the interface's name: alternative names and old-style aliases (`eth0:1`) contain colons.
     ///
     /// # Errors
     ///
-    /// [`Error::EmptyDevice`] where no interface is named.
+    /// [`Error::EmptyDevice`] if no interface is named.
     pub fn parse(given: &'a str) -> Result<Self> {
         let prefixed = given.split_once(':').and_then(|(prefix, name)| {
             let engine = ENGINES.iter().find(|engine| engine.name == prefix)?;
@@ -220,7 +219,7 @@ impl<'a> Device<'a> {
         self.choice.map(str::to_owned)
     }
 
-    /// An unknown device whose text could be an unknown engine's.
+    /// An unknown device whose text looks like an unknown engine's.
     fn blame_engine(&self, error: Error) -> Error {
         match (error, self.engine, self.given.split_once(':')) {
             (Error::NoSuchDevice { device }, None, Some((engine, _))) => Error::UnknownEngine {
@@ -233,15 +232,15 @@ impl<'a> Device<'a> {
     }
 }
 
-/// Opens a live capture on `device`: `eth0`, `packet:eth0`, `any`. Packets are captured from the
-/// return on, those that `filter` rejects never.
+/// Opens a live capture on `device`: `eth0`, `packet:eth0`, `any`. It captures packets from its return on,
+/// and never those that `filter` rejects.
 ///
-/// A device that names no engine is captured by the tap at tcx where kernel and rights allow that, else
-/// by the AF_PACKET ring, which needs CAP_NET_RAW; [`crate::Description::choice`] has the reason.
+/// A device without an engine is captured by the tap at tcx if kernel and privileges allow it, else by the
+/// AF_PACKET ring, which needs CAP_NET_RAW. [`crate::Description::choice`] has the reason.
 ///
 /// # Errors
 ///
-/// A value that cannot be, before any system call; then what the system refuses.
+/// An invalid option value, before any system call; then a failed system call.
 pub fn open(
     device: &str,
     options: &CaptureOptions,
@@ -250,11 +249,11 @@ pub fn open(
     open_on(&Host::default(), device, options, filter)
 }
 
-/// [`open`] with another kernel or clock beneath.
+/// The same as [`open`], with another kernel or clock.
 ///
 /// # Errors
 ///
-/// As [`open`].
+/// The same errors as [`open`].
 pub fn open_on(
     host: &Host,
     device: &str,
@@ -265,18 +264,18 @@ pub fn open_on(
     Ok(readers.sources.swap_remove(0))
 }
 
-/// Opens `device` for `count` threads at most, each with a reader of its own, among which every engine
-/// shares the packets in its way: an AF_PACKET capture has a socket for each, to which the kernel gives
-/// packets by flow, or as [`CaptureOptions::fanout`] says. A tap gives each reader some of its rings, of
-/// which it has one per processor. What cannot be shared has one reader: `tcx:any`, a tap with one ring,
-/// AF_XDP sockets.
+/// Opens `device` for at most `count` threads, each with its own reader. The engine shares the packets
+/// between them. An AF_PACKET capture has a socket for each, to which the kernel gives packets by flow, or as
+/// [`CaptureOptions::fanout`] specifies. A tap has a ring per processor, and each reader gets some of them.
+/// Captures that cannot be shared have one reader: `tcx:any`, a tap with one ring, AF_XDP sockets.
 ///
-/// Each reader hands out its packets in order in time. [`CaptureOptions::buffer`] is the memory of all
-/// together. A reader that was without packets for [`CaptureOptions::wait`] has handed out all from before.
+/// Each reader yields its packets in order of time. [`CaptureOptions::buffer`] is the memory of all together.
+/// A reader that had no packets for [`CaptureOptions::wait`] has yielded all packets from before.
 ///
 /// # Errors
 ///
-/// As [`open`]; [`crate::OptionError::SharedTap`] if an engine without fanout groups is asked for one.
+/// The same errors as [`open`]; [`crate::OptionError::SharedTap`] if an engine without fanout groups is asked
+/// for one.
 pub fn open_readers(
     device: &str,
     options: &CaptureOptions,

@@ -1,4 +1,4 @@
-//! How fast packets come, for readers that wait longer where they come fast.
+//! Measures how fast packets come: readers wait longer if they come fast.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Begins now, with nothing counted.
+    /// Starts now, with nothing counted.
     pub(super) fn new() -> Self {
         Self {
             at: Instant::now(),

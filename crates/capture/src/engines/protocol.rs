@@ -1,9 +1,8 @@
-//! Packets of one protocol only, at hooks, which see packets of all of them
+//! Captures packets of one protocol only, at hooks, which see all packets
 //! ([`CaptureOptions::protocol`](crate::CaptureOptions::protocol)).
 //!
-//! What the kernel has as a packet's protocol, it has read from the packet: the ethertype behind an
-//! outer VLAN tag; `ETH_P_802_3` or `ETH_P_802_2` where a length stands in its place. So does a program
-//! here, which goes before the filter.
+//! The kernel reads a packet's protocol from the packet: the ethertype after an outer VLAN tag; `ETH_P_802_3`
+//! or `ETH_P_802_2` if a length is in its place. The program here does the same, before the filter.
 
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program};
@@ -29,10 +28,10 @@ const LOAD_BYTE: u16 = op::LD | op::B | op::ABS;
 const LOAD_NUMBER: u16 = op::LD | op::IMM;
 const IF_EQUAL: u16 = op::JMP | op::JEQ;
 
-/// The program `filter` for packets of a protocol, as they are handed out, that rejects all others.
+/// Returns the program `filter` restricted to packets of one protocol.
 ///
 /// # Errors
-/// Packets of that link type do not tell their protocol.
+/// Packets of that link type do not contain their protocol.
 pub(super) fn of_protocol(protocol: u16, filter: &Program, link_type: LinkType) -> Result<Program> {
     let refused = || OptionError::ProtocolOfLinkType { link_type };
     let mut insns = match link_type {
@@ -57,7 +56,7 @@ pub(super) fn of_protocol(protocol: u16, filter: &Program, link_type: LinkType) 
     Ok(narrowed.map_err(|_| refused())?)
 }
 
-/// The number at `at`, or that at `behind` where a tag stands there.
+/// Loads the number at `at`, or the one at `behind` if there is a tag at `at`.
 fn behind_tag(at: u32, behind: u32) -> Vec<Insn> {
     vec![
         Insn::new(LOAD_HALF, at),

@@ -1,4 +1,4 @@
-//! Whether the kernel takes an engine's program, found out by loading the smallest one.
+//! Tests whether the kernel accepts an engine's program, by loading the smallest one.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use super::Engine;
 use crate::hook::HookError;
 use crate::{Error, devices};
 
-/// How an engine's smallest program is loaded, and what it is made of.
+/// How to load an engine's smallest program, and its parts.
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) load: fn(&Kernel) -> bpf::Result<()>,
@@ -37,15 +37,15 @@ pub(crate) fn obstacle(engine: &'static Engine) -> Option<devices::Obstacle> {
     obstacle
 }
 
-/// The newest thing that the kernel lacks, so that a kernel which has it has all; nothing where it refuses
-/// everything, for want of rights.
+/// Returns the newest feature that the kernel lacks; a kernel with it has all. `None` if the kernel rejects
+/// everything because of missing privileges.
 fn lacking(trial: &Trial, kernel: &Kernel) -> Option<Feature> {
     Feature::Bpf.check(kernel).ok()?;
     let mut features = trial.features.iter().rev().copied();
     features.find(|feature| feature.check(kernel).is_err())
 }
 
-/// A refusal of the engine's program as what the kernel lacks for it, where that is the reason.
+/// Converts a rejected program into the missing feature, if that is the reason.
 pub(crate) fn explain(error: Error, engine: &Engine, kernel: &Kernel, device: &str) -> Error {
     let is_refusal = matches!(
         &error,
@@ -62,7 +62,7 @@ pub(crate) fn explain(error: Error, engine: &Engine, kernel: &Kernel, device: &s
     }
 }
 
-/// The verifier's log, where an error is about a program that it rejected.
+/// Returns the verifier's log, if the error is a rejected program.
 pub(crate) fn verifier_log(error: &Error) -> Option<String> {
     match error {
         Error::Hook(HookError::Bpf {

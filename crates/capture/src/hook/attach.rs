@@ -1,4 +1,4 @@
-//! Programs attached, watched, replaced.
+//! Attaches, watches and replaces programs.
 
 use ringtap_sys::bpf::{self, Kernel, Link, Program, TcxPlace, query_tcx};
 use ringtap_sys::netlink::Netlink;
@@ -28,26 +28,26 @@ mod errno {
 
 type Result<T> = std::result::Result<T, HookError>;
 
-/// Programs at a device, one for received packets, one for sent ones, or both. Dropped, they are
-/// gone; packets are as if they had never been there.
+/// Programs at a device, for received packets, for sent ones, or for both. Dropping them detaches them
+/// without a trace.
 #[derive(Debug, Default)]
 #[must_use = "dropping it detaches the programs"]
 pub struct Attached {
-    /// What is attached, received packets first.
+    /// The attached programs, received packets first.
     pub hooks: Vec<Hook>,
-    /// Hooks that came first and could not be taken.
+    /// Preferred hooks that were not available.
     pub passed_over: Vec<PassedOver>,
-    /// What was asked for and is not seen.
+    /// The requested packets that are not seen.
     pub uncovered: Option<Uncovered>,
-    /// What hangs on the device and is being cut off, with the consent of the caller.
+    /// The host's uses of the device that are being cut off, with the consent of the caller.
     pub hazards: Vec<StealHazard>,
 }
 
 impl Attached {
-    /// The programs, by other fds.
+    /// Returns duplicate descriptors of the programs.
     ///
     /// # Errors
-    /// No fd is left.
+    /// There are no free file descriptors.
     pub fn programs(&self) -> Result<Vec<Program>> {
         let programs = self.hooks.iter().map(|hook| {
             hook.program.try_clone().map_err(|source| HookError::Bpf {
@@ -58,8 +58,8 @@ impl Attached {
         programs.collect()
     }
 
-    /// Why hooks that come first were passed over, a sentence each. Where the kernel has no tcx and clsact
-    /// takes its place for both directions, that is one.
+    /// Returns why preferred hooks were passed over, one sentence each. If clsact replaces tcx in both
+    /// directions, that is one sentence.
     #[must_use]
     pub fn passed_over_texts(&self) -> Vec<String> {
         let is_clsact = |hook: &Hook| matches!(hook.place, HookPoint::Clsact(_));
@@ -79,8 +79,8 @@ impl Attached {
         texts
     }
 
-    /// Tells captures that run already that these programs take packets away before them: all packets, or
-    /// those that a filter matches. The thief may listen itself.
+    /// Notifies running captures that these programs take packets before them: all packets, or those that
+    /// match a filter. `own` excludes the thief's own listener.
     pub(crate) fn announce(&self, all: bool, own: Option<&Thieves>) -> Announced {
         let mut received = self.hooks.iter().filter(|hook| hook.place.is_ingress());
         received.next().map_or_else(Announced::default, |hook| {
@@ -88,8 +88,8 @@ impl Attached {
         })
     }
 
-    /// Capabilities that must be kept so that all is taken away at the end: none where programs are
-    /// held by links.
+    /// Returns the capabilities that must be kept to detach everything at the end. Empty if links hold the
+    /// programs.
     #[must_use]
     pub fn required_capabilities(&self) -> &'static [Capability] {
         let is_clsact = |hook: &Hook| matches!(hook.holder, Holder::Clsact(_));
@@ -106,7 +106,7 @@ impl Attached {
 pub struct Hook {
     place: HookPoint,
     program: Program,
-    /// Nothing where the kernel does not tell.
+    /// `None` if the kernel does not report it.
     program_id: Option<u32>,
     holder: Holder,
     kernel: Kernel,
@@ -119,28 +119,28 @@ enum Holder {
     Clsact(ClsactFilter),
 }
 
-/// Where a program stands among others.
+/// The position of a program among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It sees every packet.
     First,
-    /// Others run before it, and may end the way of a packet.
+    /// Other programs run before it, and may drop packets.
     Behind {
-        /// How many.
+        /// The number of these programs.
         others: usize,
     },
-    /// It is attached no more: the device is gone, or somebody has removed the program.
+    /// It is no longer attached: the device was removed, or the program was.
     Gone,
 }
 
-/// Attaches a program for each side that is wanted, at the best place to be had; `load` makes the
-/// program for a place. Needs `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
+/// Attaches a program for each requested direction, at the best available place. `load` returns the program
+/// for a place. Needs `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`.
 ///
-/// The device must be one of the calling thread's network namespace.
+/// The device must be in the calling thread's network namespace.
 ///
 /// # Errors
-/// Before anything is attached: no consent to steal ([`Wanted::force`]) where something hangs on the
-/// device. Then what the kernel refuses; nothing stays attached.
+/// No consent to steal ([`Wanted::force`]) although the host uses the device; this is checked before anything
+/// is attached. Otherwise a failed system call; nothing stays attached.
 pub fn attach(
     kernel: &Kernel,
     device: &HookDevice,
@@ -164,7 +164,7 @@ pub fn attach(
         }
         match attaching.first_of(&candidates)? {
             Some(hook) => hooks.push(hook),
-            // The other direction is worth having, and what is missing is told.
+            // The other direction is still useful, and the missing one is reported.
             None if side == Side::Egress && !hooks.is_empty() => {
                 uncovered = Some(Uncovered::SentWithoutHook);
             }
@@ -184,8 +184,8 @@ pub fn attach(
     })
 }
 
-/// The hazards that the caller has consented to. [`attach`] asks by itself; who takes something from
-/// the host before that asks first.
+/// Returns the hazards that the caller has consented to. [`attach`] checks by itself; other ways of taking
+/// packets from the host check this first.
 pub(crate) fn consent(device: &HookDevice, wanted: &Wanted) -> Result<Vec<StealHazard>> {
     if wanted.mode == Mode::Copy {
         return Ok(Vec::new());
@@ -217,7 +217,7 @@ struct Attaching<'a> {
 }
 
 impl Attaching<'_> {
-    /// The wish without what cannot be had or would be double.
+    /// Returns the request without parts that are unavailable or redundant.
     fn sides(&self) -> (Wanted, Option<Uncovered>) {
         let mut wanted = *self.wanted;
         if wanted.direction != Direction::Both {
@@ -232,7 +232,7 @@ impl Attaching<'_> {
         (wanted, Some(uncovered))
     }
 
-    /// The first place that takes its program.
+    /// Returns the first place that accepts its program.
     fn first_of(&mut self, candidates: &[HookPoint]) -> Result<Option<Hook>> {
         for &place in candidates {
             if let Some(reason) = self.objection(place) {
@@ -258,7 +258,7 @@ impl Attaching<'_> {
         Ok(None)
     }
 
-    /// What is known against a place before anything is tried.
+    /// Returns the known obstacle of a place before anything is tried.
     fn objection(&self, place: HookPoint) -> Option<Reason> {
         match place {
             HookPoint::Xdp(_) if self.device.takes_tags && !self.wanted.reads_tags_at_xdp => {
@@ -278,7 +278,7 @@ impl Attaching<'_> {
         }
     }
 
-    /// Attaches a program; the reason where the place cannot be had.
+    /// Attaches a program. Returns the reason if the place is not available.
     fn hold(
         &self,
         place: HookPoint,
@@ -321,7 +321,7 @@ impl Attaching<'_> {
         }
     }
 
-    /// The program that has taken XDP, as it is now.
+    /// Returns the program that now occupies XDP.
     fn xdp_program(&self) -> Option<u32> {
         let links = Netlink::open().and_then(|mut netlink| netlink.links());
         let link = links
@@ -332,8 +332,7 @@ impl Attaching<'_> {
     }
 }
 
-/// What a kernel answers that was built without the qdisc or BPF filters, or where the qdisc
-/// `ingress` stands in its place.
+/// The errors of a kernel without the qdisc or BPF filters, or with the qdisc `ingress` in its place.
 const NO_CLSACT: [i32; 4] = [
     errno::ENOENT,
     errno::EEXIST,
@@ -341,8 +340,8 @@ const NO_CLSACT: [i32; 4] = [
     errno::EOPNOTSUPP,
 ];
 
-/// What leaves open whether a program is still there: memory is short, or, before Linux 5.19, the right to
-/// use bpf(2) was given up.
+/// The errors that do not show whether a program still exists: memory is short, or, before Linux 5.19, the
+/// privilege for bpf(2) was given up.
 const UNANSWERED: [i32; 5] = [
     errno::EPERM,
     errno::EINTR,
@@ -360,7 +359,7 @@ fn id_of(program: &Program) -> Option<u32> {
 }
 
 impl Hook {
-    /// Where it stands.
+    /// Returns its place.
     #[must_use]
     pub fn place(&self) -> HookPoint {
         self.place
@@ -372,16 +371,16 @@ impl Hook {
         &self.device
     }
 
-    /// The program that runs.
+    /// Returns the running program.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Runs another program from the next packet on; none is missed in between.
+    /// Runs another program from the next packet on, without missing a packet.
     ///
     /// # Errors
-    /// The kernel refuses the program, or the device is gone.
+    /// The kernel rejects the program, or the device was removed.
     pub fn replace(&mut self, program: Program) -> Result<()> {
         match &mut self.holder {
             Holder::Link(link) => {
@@ -401,8 +400,8 @@ impl Hook {
         Ok(())
     }
 
-    /// Whether the program is still attached, and not another in its place: one system call, to be made
-    /// about once a second.
+    /// Returns whether the program is still attached and was not replaced: one system call, to be made about
+    /// once a second.
     #[must_use]
     pub fn is_attached(&mut self) -> bool {
         match &mut self.holder {
@@ -420,12 +419,11 @@ impl Hook {
         }
     }
 
-    /// Where the program stands among others now; to be asked in the network namespace of the
-    /// device. [`super::attach()`] puts programs first; one that comes later and is put first, too,
-    /// runs before them.
+    /// Returns the program's present position among others. Call it in the network namespace of the device.
+    /// [`super::attach()`] puts programs first; a later program that is also put first runs before them.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     pub fn standing(&mut self) -> Result<Standing> {
         if !self.is_attached() {
             return Ok(Standing::Gone);

@@ -1,4 +1,4 @@
-//! Which hooks come into question, in which order, and why one was passed over.
+//! The candidate hooks, their order, and why one was passed over.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use ringtap_sys::netlink;
 use super::{Side, StampReader};
 use crate::options::{Direction, Mode};
 
-/// A hook on the way of a packet.
+/// A hook in the path of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HookPoint {
-    /// XDP, for received packets: in the driver, before the kernel makes a socket buffer of them
-    /// (native), or right behind (generic). One program a device; the link needs Linux 5.9.
+    /// XDP, for received packets: in the driver, before the kernel allocates a socket buffer (native), or
+    /// directly after (generic). One program per device; the link needs Linux 5.9.
     Xdp(XdpMode),
-    /// A tcx chain (Linux 6.6): received packets before the stack sees them, sent ones before the
-    /// packet scheduler. Many programs a device.
+    /// A tcx chain (Linux 6.6): received packets before the stack sees them, sent ones before the packet
+    /// scheduler. A device can have many programs.
     Tcx(Side),
-    /// The same place on kernels without tcx, by the qdisc `clsact`. Not bound to the process.
+    /// The same place on kernels without tcx, through the qdisc `clsact`. It is not bound to the process.
     Clsact(Side),
 }
 
 impl HookPoint {
-    /// Whether it sees received packets (else sent ones).
+    /// Returns whether it sees received packets (else sent ones).
     #[must_use]
     pub fn is_ingress(self) -> bool {
         match self {
@@ -31,20 +31,20 @@ impl HookPoint {
         }
     }
 
-    /// Whether its programs get `struct xdp_md` (else `struct __sk_buff`).
+    /// Returns whether its programs get `struct xdp_md` (else `struct __sk_buff`).
     #[must_use]
     pub fn is_xdp(self) -> bool {
         matches!(self, Self::Xdp(_))
     }
 
-    /// What a program returns for a packet that is to go on: `XDP_PASS`, or `TCX_NEXT`, which
-    /// leaves the verdict to the programs behind.
+    /// Returns the verdict that lets a packet continue: `XDP_PASS`, or `TCX_NEXT`, which leaves the verdict
+    /// to the next programs.
     #[must_use]
     pub fn verdict_pass(self) -> i32 {
         if self.is_xdp() { 2 } else { -1 }
     }
 
-    /// What a program returns for a packet that is to end here: `XDP_DROP` or `TCX_DROP`.
+    /// Returns the verdict that ends a packet here: `XDP_DROP` or `TCX_DROP`.
     #[must_use]
     pub fn verdict_drop(self) -> i32 {
         if self.is_xdp() { 1 } else { 2 }
@@ -63,50 +63,49 @@ impl fmt::Display for HookPoint {
     }
 }
 
-/// The hook that is asked for.
+/// A requested hook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HookChoice {
     /// The best for the mode: tcx to copy, XDP to steal.
     #[default]
     Automatic,
-    /// XDP for received packets; tcx where the driver has none.
+    /// XDP for received packets; tcx if the driver has none.
     Xdp,
     /// XDP and nothing else: in the driver, else generic.
     XdpAlone,
-    /// Generic XDP, also where the driver has its own.
+    /// Generic XDP, even if the driver has its own.
     XdpGeneric,
     /// tcx.
     Tcx,
 }
 
 impl HookChoice {
-    /// Whether a program at XDP may come of it.
+    /// Returns whether the request may lead to a program at XDP.
     pub(crate) fn may_be_xdp(self) -> bool {
         self != Self::Tcx
     }
 }
 
-/// What is to be attached.
+/// A request to attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The hook for received packets.
     pub hook: HookChoice,
-    /// Whether packets go on to the host.
+    /// Whether packets also go on to the host.
     pub mode: Mode,
-    /// Which packets. Stealing takes received ones alone.
+    /// The direction of packets. Only received packets can be stolen.
     pub direction: Direction,
-    /// Whether to steal in spite of [`super::steal_hazards`].
+    /// Whether to steal despite [`super::steal_hazards`].
     pub force: bool,
-    /// Whether the caller's XDP programs read a VLAN tag that the driver took out of the packet.
-    /// If not, XDP is passed over where the driver does that.
+    /// Whether the caller's XDP programs read a VLAN tag that the driver removed from the packet. If not, XDP
+    /// is passed over if the driver does that.
     pub reads_tags_at_xdp: bool,
-    /// What tells programs the adapter's stamps, where the caller's read those. Places where they are
-    /// not told are passed over.
+    /// Reads the adapter's stamps, if the caller's programs need them. Places without them are passed over.
     pub stamps: Option<StampReader>,
 }
 
 impl Wanted {
-    /// The places that come into question for one side, best first.
+    /// Returns the candidate places for one direction, best first.
     pub(super) fn candidates(&self, side: Side) -> Vec<HookPoint> {
         use HookChoice::{Automatic, Tcx, Xdp, XdpAlone, XdpGeneric};
         if !self.covers(side) {
@@ -140,7 +139,7 @@ impl Wanted {
 pub struct PassedOver {
     /// The hook.
     pub place: HookPoint,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -150,32 +149,32 @@ impl fmt::Display for PassedOver {
     }
 }
 
-/// Why a hook was passed over.
+/// The reason why a hook was passed over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// XDP takes one program a device.
+    /// XDP accepts one program per device, and there is one.
     #[error("another XDP program{} is attached", Number(*.id))]
     XdpTaken {
-        /// Its number, as `bpftool prog` lists it.
+        /// Its id, as `bpftool prog` lists it.
         id: Option<u32>,
     },
-    /// The driver refuses.
+    /// The driver does not support it.
     #[error("the driver rejects the program: {0}")]
     DriverRefuses(ringtap_sys::bpf::Error),
     /// Tags would be missing from the packets.
     #[error("the driver takes VLAN tags out of packets before XDP sees them")]
     VlanTagsTakenOut,
-    /// Programs there are not told when the adapter received a packet.
+    /// Programs there do not get the time at which the adapter received a packet.
     #[error("the adapter's timestamps are not available there")]
     NoAdapterStamps,
     /// The kernel is older than 6.6, or was built without it.
     #[error("the kernel has no tcx (Linux 6.6)")]
     NoTcx,
-    /// The kernel was built without the qdisc or its filters, or another qdisc stands there.
+    /// The kernel was built without the qdisc or its filters, or another qdisc is in its place.
     #[error(transparent)]
     NoClsact(netlink::Error),
-    /// A killed process would go on stealing.
+    /// A killed process would leave a stealing program behind.
     #[error("it would go on stealing packets after this process is killed")]
     OutlivesProcess,
 }
@@ -188,7 +187,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// Packets that were asked for and are not seen.
+/// Requested packets that are not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Uncovered {
     /// Stealing is for received packets.

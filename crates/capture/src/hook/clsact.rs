@@ -1,9 +1,9 @@
 //! Programs at the qdisc `clsact`, for kernels without tcx.
 //!
-//! Nothing binds a filter there to a process. Its owner takes it away when it is dropped; for the
-//! case that the owner is killed, each filter carries a name that its owner also holds as an
-//! abstract socket of the network namespace (unix(7)). The kernel takes that away with the process,
-//! so that whoever comes next knows a filter without an owner, and removes it.
+//! Nothing binds a filter there to a process. Its owner removes it when it is dropped. In case the owner is
+//! killed, each filter has a name that its owner also holds as an abstract socket of the network namespace
+//! (unix(7)). The kernel removes the socket with the process, so the next capture recognizes a filter without
+//! an owner, and removes it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,28 +15,26 @@ use ringtap_sys::netlink::{self, BpfFilter, Netlink};
 
 use super::Side;
 
-/// What names begin with, and what stands at the end where the qdisc was made for such a filter: the
-/// last of them takes it away.
+/// The prefix of names, and the suffix if the qdisc was created for such a filter: the last of them removes
+/// it.
 const PREFIX: &str = "ringtap:";
 const MADE_QDISC: &str = ":qdisc";
-/// Names tried before giving up; another one is needed only where process numbers of several
-/// namespaces meet.
+/// Names tried before giving up; a second one is needed only if process ids of several namespaces collide.
 const ATTEMPTS: u32 = 1_000;
 
-/// A program at a side of a device; taken away when dropped.
+/// A program for one direction of a device; it is removed when dropped.
 #[derive(Debug)]
 pub(super) struct ClsactFilter {
-    /// Speaks for the device's network namespace from whichever thread.
+    /// A socket of the device's network namespace, usable from any thread.
     netlink: Netlink,
     filter: BpfFilter,
     made_qdisc: bool,
-    /// Says that the filter has an owner.
+    /// Shows that the filter has an owner.
     _claim: UnixDatagram,
 }
 
 impl ClsactFilter {
-    /// Puts a program in front of the device's filters, which are cleared of those without an
-    /// owner before.
+    /// Puts a program before the device's filters, after it has removed those without an owner.
     pub(super) fn attach(program: &Program, index: u32, side: Side) -> netlink::Result<Self> {
         let mut netlink = Netlink::open()?;
         let is_ours = remove_orphans(&mut netlink, index)?;
@@ -66,7 +64,7 @@ impl ClsactFilter {
             .replace_bpf_filter(&self.filter, program.as_fd())
     }
 
-    /// How many BPF filters run before it; `None` once it is gone.
+    /// Returns how many BPF filters run before it. `None` if it was removed.
     pub(super) fn before(&mut self) -> netlink::Result<Option<usize>> {
         let filter = &self.filter;
         let known = self.netlink.bpf_filters(filter.index, filter.side)?;
@@ -78,22 +76,21 @@ impl ClsactFilter {
 
 impl Drop for ClsactFilter {
     fn drop(&mut self) {
-        // It fails where the device or the filter is gone, or the right to remove it was given up;
-        // in the last case the next owner does it.
+        // It fails if the device or the filter was removed, or the privilege was given up; in the last case
+        // the next owner removes it.
         let _ = self.netlink.remove_bpf_filter(&self.filter);
         remove_qdisc(&mut self.netlink, self.filter.index, self.made_qdisc);
     }
 }
 
-/// Takes the qdisc away that was made here, unless others use it.
+/// Removes the qdisc that was created here, unless others use it.
 fn remove_qdisc(netlink: &mut Netlink, index: u32, made: bool) {
     if made && netlink.clsact_has_filters(index).is_ok_and(|used| !used) {
         let _ = netlink.remove_clsact(index);
     }
 }
 
-/// Removes filters whose owners are gone; whether the qdisc was made for such filters, and not by
-/// somebody else.
+/// Removes filters whose owners have ended. Returns whether the qdisc was created for such filters.
 fn remove_orphans(netlink: &mut Netlink, index: u32) -> netlink::Result<bool> {
     let mut made_qdisc = false;
     for side in [Side::Ingress, Side::Egress] {
@@ -110,7 +107,7 @@ fn remove_orphans(netlink: &mut Netlink, index: u32) -> netlink::Result<bool> {
     Ok(made_qdisc)
 }
 
-/// A name that nobody else holds in this network namespace.
+/// Returns a name that nobody else holds in this network namespace.
 fn claim(made_qdisc: bool) -> netlink::Result<(String, UnixDatagram)> {
     let suffix = if made_qdisc { MADE_QDISC } else { "" };
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);

@@ -1,4 +1,4 @@
-//! The device that programs are attached to, and what of it bears on the choice of a hook.
+//! The device that programs are attached to, with the properties that decide on a hook.
 
 use ringtap_packet::LinkType;
 use ringtap_sys::ethtool::Ethtool;
@@ -13,21 +13,21 @@ use crate::{Error, Result};
 /// `IFF_LOOPBACK` and `IFF_UP` (netdevice(7)).
 const LOOPBACK: u32 = 1 << 3;
 const UP: u32 = 1;
-/// The drivers' features that take tags out of received packets.
+/// The drivers' features that remove tags from received packets.
 const TAKES_TAGS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
 /// A device as it was when it was found.
 #[derive(Clone, Debug)]
 pub struct HookDevice {
-    /// The kernel's name of it.
+    /// The kernel's name.
     pub name: String,
     /// Its number in the network namespace of the calling thread.
     pub index: u32,
     /// The type of its link layer (`ARPHRD_…`, linux/if_arp.h).
     pub hardware_type: u16,
-    /// What its packets begin with.
+    /// The link type of its packets.
     pub link_type: LinkType,
-    /// What kind of virtual device it is (`veth`, `tun`); none for an adapter.
+    /// The kind of virtual device (`veth`, `tun`). `None` for an adapter.
     pub kind: Option<String>,
     /// Whether it is loopback, which shows each packet going out and coming in.
     pub is_loopback: bool,
@@ -35,21 +35,20 @@ pub struct HookDevice {
     pub is_up: bool,
     /// XDP programs that are attached already.
     pub xdp: Vec<XdpProgram>,
-    /// Whether the driver takes VLAN tags out of received packets.
+    /// Whether the driver removes VLAN tags from received packets.
     pub takes_tags: bool,
-    /// What puts such tags back at XDP, where the driver tells them; looked for by
-    /// [`HookDevice::restoring_tags`] only.
+    /// Restores such tags at XDP, if the driver reports them. Only [`HookDevice::restoring_tags`] sets it.
     pub tag_restorer: Option<TagRestorer>,
-    /// The network namespace that it is in, where somebody remembers it.
+    /// Its network namespace, if it is stored.
     pub home: Option<Namespace>,
 }
 
 impl HookDevice {
-    /// Finds a device of the calling thread's network namespace by name, alternative name, or name
-    /// with an old-style alias's suffix. Needs no privilege.
+    /// Finds a device of the calling thread's network namespace by name, alternative name, or name with an
+    /// old-style alias's suffix. It needs no privilege.
     ///
     /// # Errors
-    /// [`Error::NoSuchDevice`], or what keeps the interfaces from being read.
+    /// [`Error::NoSuchDevice`], or the interfaces cannot be read.
     pub fn find(name: &str) -> Result<Self> {
         let failed = |source| Error::Interface {
             device: name.to_owned(),
@@ -79,11 +78,11 @@ impl HookDevice {
         })
     }
 
-    /// Looks for what puts VLAN tags back, for programs at XDP; the device is one of the calling thread's
-    /// network namespace. Who has no such programs does without, and saves the time.
+    /// Finds a way to restore VLAN tags, for programs at XDP. The device must be in the calling thread's
+    /// network namespace. Callers without such programs save the time.
     ///
     /// # Errors
-    /// As [`TagRestorer::find`].
+    /// The same errors as [`TagRestorer::find`].
     pub fn restoring_tags(mut self) -> Result<Self> {
         if self.takes_tags {
             let found = TagRestorer::find(self.index, self.kind.as_deref());
@@ -95,11 +94,11 @@ impl HookDevice {
         Ok(self)
     }
 
-    /// Remembers the calling thread's network namespace as its own, by a file descriptor, so that
-    /// programs that are for this device alone can be loaded by threads that are elsewhere.
+    /// Stores the calling thread's network namespace as its own, by a file descriptor. Then threads in other
+    /// namespaces can load programs for this device.
     #[must_use]
     pub fn remembering_home(self) -> Self {
-        // Without /proc they must be loaded from here.
+        // Without /proc they must be loaded in this namespace.
         let home = Namespace::current().ok();
         Self { home, ..self }
     }
@@ -107,7 +106,7 @@ impl HookDevice {
 
 fn takes_tags(link: &Link) -> Result<bool> {
     let features = Ethtool::open()?.features(&link.name);
-    // A driver that does not tell has no such feature.
+    // A driver that does not answer has no such feature.
     let features = features.unwrap_or_default();
     let takes = |name: &[u8]| TAKES_TAGS.iter().any(|taking| taking.as_bytes() == name);
     Ok(features
@@ -115,8 +114,8 @@ fn takes_tags(link: &Link) -> Result<bool> {
         .any(|feature| feature.active && takes(feature.name.as_bytes())))
 }
 
-/// Whether the kernel is one with `PREEMPT_RT`, which tells by this file. Programs on one processor may
-/// interrupt one another there.
+/// Returns whether the kernel has `PREEMPT_RT`, by this file. Programs on one processor may interrupt one
+/// another there.
 pub(crate) fn is_realtime_kernel() -> bool {
     let flag = std::fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
     flag.trim() == "1"

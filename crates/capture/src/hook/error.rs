@@ -1,4 +1,4 @@
-//! Why no program could be attached.
+//! The reasons why no program could be attached.
 
 use ringtap_sys::{bpf, netlink};
 
@@ -8,12 +8,12 @@ use super::{PassedOver, Reason, StealHazard};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {
-    /// Stealing would cut the host off.
+    /// Stealing would disconnect the host.
     #[error("{device}: stealing needs consent (--force): {}", joined(hazards))]
     Hazardous {
         /// The device.
         device: String,
-        /// What hangs on it.
+        /// The host's uses of the device.
         hazards: Vec<StealHazard>,
     },
     /// Only received packets can be stolen.
@@ -34,35 +34,35 @@ pub enum HookError {
         /// The hooks, each with its reason.
         passed_over: Vec<PassedOver>,
     },
-    /// The device is gone.
+    /// The device was removed.
     #[error("{device}: the interface is gone")]
     Gone {
         /// The device.
         device: String,
     },
-    /// `bpf(2)` refused.
+    /// `bpf(2)` failed.
     #[error("{device}: {source}")]
     Bpf {
         /// The device.
         device: String,
-        /// What was refused, with a hint where the reason is known.
+        /// The failure, with a hint if the reason is known.
         r#source: bpf::Error,
     },
-    /// rtnetlink refused.
+    /// rtnetlink failed.
     #[error("{device}: {source}")]
     Netlink {
         /// The device.
         device: String,
-        /// What was refused.
+        /// The failure.
         r#source: netlink::Error,
     },
 }
 
-/// The error number of a device that is gone.
+/// The error number of a removed device.
 const ENODEV: i32 = 19;
 
 impl HookError {
-    /// Returns what it means that `bpf(2)` refused a request about a device, which may be gone.
+    /// Returns the error for a failed `bpf(2)` request about a device, which may have been removed.
     pub(crate) fn of_bpf(device: &str, source: bpf::Error) -> Self {
         let device = device.to_owned();
         match source.errno() {
@@ -71,7 +71,7 @@ impl HookError {
         }
     }
 
-    /// Returns what it means that rtnetlink refused a request about a device, which may be gone.
+    /// Returns the error for a failed rtnetlink request about a device, which may have been removed.
     pub(crate) fn of_netlink(device: &str, source: netlink::Error) -> Self {
         let device = device.to_owned();
         match source.errno() {
@@ -86,7 +86,7 @@ fn joined(items: &[impl ToString]) -> String {
     items.join("; ")
 }
 
-/// What to do where hooks were passed over; nothing where nothing helps.
+/// Returns what to do if hooks were passed over. `None` if nothing helps.
 fn advice(device: &str, passed_over: &[PassedOver]) -> String {
     let has = |is: fn(&PassedOver) -> bool| passed_over.iter().any(is);
     if has(|passed| matches!(passed.reason, Reason::VlanTagsTakenOut)) {

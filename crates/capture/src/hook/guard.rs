@@ -1,4 +1,4 @@
-//! The guard before stealing: what of the host hangs on a device.
+//! The guard before stealing: finds the host's uses of a device.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use ringtap_sys::netlink::{self, Link, Name, Netlink, WideRoute};
 /// `IFF_LOOPBACK` (netdevice(7)).
 const LOOPBACK: u32 = 1 << 3;
 
-/// Something that would stop to work if received packets of a device were stolen.
+/// A use that would stop working if received packets of a device were stolen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StealHazard {
-    /// The host talks to itself over it.
+    /// The host's local connections use it.
     Loopback,
-    /// It carries a route to everywhere, or to so much that losing it cuts the host off.
+    /// It has a default route, or a route so wide that losing it disconnects the host.
     Route {
         /// The route.
         route: WideRoute,
-        /// The interfaces from the device (not named) up to the one that has the route: a VLAN, a
-        /// bond, a bridge; none where it is the device itself.
+        /// The interfaces from the device (not included) up to the one with the route: a VLAN, a bond, a
+        /// bridge. Empty if it is the device itself.
         through: Vec<Name>,
     },
-    /// There is such a route, and the kernel does not say by which interface it leaves.
+    /// There is such a route, and the kernel does not show its interface.
     UnknownRoute(WideRoute),
 }
 
-/// What hangs on a device: default routes of IPv4 and IPv6 in all routing tables, the halves that
-/// VPNs cut them into, also where they leave by an interface above the device. Interfaces above
-/// that live in another network namespace cannot be seen.
+/// Returns the uses of a device: default routes of IPv4 and IPv6 in all routing tables, the halves into which
+/// VPNs split them, also those through an interface above the device. Interfaces above it in another network
+/// namespace cannot be seen.
 ///
 /// # Errors
 /// Interfaces or routes cannot be read.
@@ -57,7 +57,7 @@ pub(crate) fn hazards(links: &[Link], routes: &[WideRoute], index: u32) -> Vec<S
     found
 }
 
-/// The device and all interfaces above it, each with the way there.
+/// Returns the device and all interfaces above it, each with the path.
 fn reached_from(links: &[Link], index: u32) -> Vec<(u32, Vec<Name>)> {
     let mut reached = vec![(index, Vec::new())];
     let mut next = 0;
@@ -105,7 +105,7 @@ fn describe(route: &WideRoute, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         0 => write!(f, "the {family} default route")?,
         bits => write!(f, "an {family} route of prefix length {bits}")?,
     }
-    // The main table goes without saying (rtnetlink(7), RT_TABLE_MAIN).
+    // The main table is not mentioned (rtnetlink(7), RT_TABLE_MAIN).
     if route.table == 254 {
         return Ok(());
     }

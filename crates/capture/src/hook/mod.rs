@@ -1,16 +1,16 @@
-//! Hooks: where programs of ringtap stand on a device, and how they get there.
+//! Hooks: the places of ringtap's programs on a device, and how they are attached.
 //!
-//! What it is: the choice of a hook with its reasons, programs attached and replaced, and the guard
-//! that keeps a stealing program away from the interface that a host lives by. What it is not: it
-//! writes no program; the caller hands in one for each [`HookPoint`].
+//! This module chooses a hook with its reasons, attaches and replaces programs, and keeps a stealing program
+//! away from an interface that the host needs. It writes no program; the caller supplies one for each
+//! [`HookPoint`].
 //!
-//! Whatever is attached ends with its owner. Programs at XDP and tcx are held by link fds: the
-//! process dies, the kernel detaches. On kernels without tcx (before 6.6) the qdisc `clsact` stands
-//! in, which nothing binds to a process: there the owner takes its program away when it ends, and
-//! what a killed one has left is taken away by the next (see [`HookPoint::Clsact`]).
+//! Every attached program ends with its owner. Link fds hold programs at XDP and tcx: when the process dies,
+//! the kernel detaches them. On kernels without tcx (before 6.6) the qdisc `clsact` is used, which is not
+//! bound to a process. There the owner removes its program when it ends, and the next owner removes one that
+//! a killed process has left (see [`HookPoint::Clsact`]).
 //!
-//! Data in: a [`HookDevice`], a [`Wanted`], a function that loads a program for a place. Data out:
-//! [`Attached`], or the reason why not.
+//! A [`HookDevice`], a [`Wanted`] and a function that loads a program for a place go in. [`Attached`] comes
+//! out, or the reason for a failure.
 
 mod attach;
 mod choice;

@@ -1,31 +1,31 @@
-//! Whether packets that an interface receives reach a program at one of its hooks.
+//! Detects whether received packets of an interface reach a program at one of its hooks.
 //!
-//! A program that comes later may be put before it, there or at a hook that packets pass earlier, and
-//! take them away. The kernel lists such programs to `CAP_NET_ADMIN` only, which a capture has given
-//! up. But anybody may read the interface's own counters: where those go on and the program is not
-//! run, somebody takes the packets.
+//! A later program may be placed before it, there or at an earlier hook, and take packets away. The kernel
+//! shows such programs only with `CAP_NET_ADMIN`, which a capture has given up. But anybody may read the
+//! interface's own counters: if they increase and the program does not run, another program takes the
+//! packets.
 
 use std::time::{Duration, Instant};
 
 use ringtap_sys::netlink::Netlink;
 
-/// Time between two looks at the least.
+/// The minimum time between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often the interface's counter must be found higher while the program is not run. Once is not
-/// enough: some drivers add to it a second or so after the packets.
+/// How often the interface's counter must have increased while the program did not run. Once is not enough:
+/// some drivers update it a second or so after the packets.
 const ADVANCES: u32 = 2;
 
-/// A change since the last look.
+/// A change since the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Packets do not reach the program any more; so many did not so far.
+    /// Packets no longer reach the program; this many did not so far.
     Blind { packets: u64 },
-    /// They do again; so many did not in the meantime.
+    /// They do again; this many did not in the meantime.
     Sees { packets: u64 },
 }
 
-/// A hook for received packets, watched. It costs a request to the kernel for each second without
-/// packets, and nothing else.
+/// A watched hook for received packets. It costs one request to the kernel for each second without packets,
+/// and nothing else.
 #[derive(Debug)]
 pub(crate) struct Sight {
     /// Bound to the network namespace of the thread that opened it.
@@ -36,7 +36,7 @@ pub(crate) struct Sight {
 }
 
 impl Sight {
-    /// Watches the interface of that number.
+    /// Starts to watch the interface with this number.
     pub(crate) fn new(netlink: Netlink, index: u32) -> Self {
         Self {
             netlink,
@@ -46,23 +46,23 @@ impl Sight {
         }
     }
 
-    /// Whether it is time to look again.
+    /// Returns whether it is time to check again.
     pub(crate) fn is_due(&self) -> bool {
         self.looked.elapsed() >= LOOK_EVERY
     }
 
-    /// Looks; `has_run` says whether the program was run since the last look.
+    /// Checks; `has_run` means that the program has run since the last check.
     pub(crate) fn look(&mut self, has_run: bool) -> Option<Change> {
         self.looked = Instant::now();
         if has_run {
             return self.state.run();
         }
-        // An interface that is gone is reported elsewhere.
+        // A removed interface is reported elsewhere.
         let received = self.received()?;
         self.state.not_run(received)
     }
 
-    /// Packets so far that the interface received while none reached the program.
+    /// Returns the packets so far that the interface received while none reached the program.
     pub(crate) fn missed(&mut self) -> u64 {
         let now = match self.state.blind_since {
             Some(_) => self.received(),
@@ -77,14 +77,14 @@ impl Sight {
     }
 }
 
-/// The results of the looks so far.
+/// The results of the checks so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The interface's counter at the first look since the program was run, and at the last one.
+    /// The interface's counter at the first check since the program has run, and at the last one.
     counter: Option<(u64, u64)>,
-    /// How often it was found higher since.
+    /// How often it has increased since.
     advances: u32,
-    /// The counter that packets are missed from, where they are.
+    /// The counter's value since which packets are missing, if they are.
     blind_since: Option<u64>,
     /// Packets that were missed before.
     missed: u64,
@@ -102,7 +102,7 @@ impl State {
 
     fn not_run(&mut self, received: u64) -> Option<Change> {
         let Some((first, last)) = self.counter.filter(|&(_, last)| last <= received) else {
-            // The first look, or the counter was set back.
+            // The first check, or the counter was reset.
             self.counter = Some((received, received));
             self.blind_since = self.blind_since.map(|_| received);
             return None;

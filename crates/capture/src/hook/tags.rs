@@ -1,9 +1,9 @@
-//! VLAN tags that a driver has taken out of packets before XDP sees them, put back.
+//! Restores VLAN tags that a driver removes from packets before XDP sees them.
 //!
-//! Such a driver may tell an XDP program the tag (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8). The
-//! code written here asks for it, and moves the begin of the packet to the front by four bytes, so that
-//! the program sees what was on the wire; before the packet goes on, it undoes that. Packets without
-//! such a tag are left alone.
+//! Such a driver may return the tag to an XDP program (`bpf_xdp_metadata_rx_vlan_tag`, Linux 6.8). The code
+//! here requests it, and moves the start of the packet forward by four bytes, so that the program sees the
+//! packet as on the wire. Before the packet continues, the code undoes that. Packets without such a tag are
+//! unchanged.
 //!
 //! Programs with this code are for one device, in its driver (`Program::load_for_device`).
 
@@ -13,8 +13,8 @@ use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Label, Reg, Size, Widt
 use ringtap_sys::bpf::{Kernel, KernelTypes, kernel_function, programs_stay};
 use ringtap_sys::netlink::{self, Netlink};
 
-/// The kernel function that tells the tag: context, address of the type (in network order), address
-/// of the control information → 0, or a negative error where the packet has none beside it.
+/// The kernel function that returns the tag: context, address of the type (in network order), address of the
+/// control information → 0, or a negative error if the packet has no separate tag.
 const FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
 /// Bytes of both Ethernet addresses, and of a tag.
 const ADDRESSES: i16 = 12;
@@ -23,34 +23,35 @@ const TAG: i16 = 4;
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 
-/// The kind of device whose packets have tags beside them in socket buffers only.
+/// The kind of device whose packets have separate tags only in socket buffers.
 const TAGS_IN_BUFFERS: &str = "veth";
 
-/// Writes the code that puts tags back.
+/// Writes the code that restores tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagRestorer {
     function: u32,
-    /// What tells that a packet has no tag beside it, without asking for one.
+    /// Recognizes packets without a separate tag, without a call.
     buffer: Option<Buffer>,
 }
 
-/// Where the driver veth notes a packet's socket buffer, which is none for a frame that was redirected to
-/// it; such a frame has no tag beside it. To ask for one costs some 7 ns, to look here next to nothing: both
-/// functions are gone once the program is loaded (Linux 6.2). Where veth is a module, its structures are not
-/// among the kernel's own, and each packet's tag is asked for.
+/// Where the driver veth stores a packet's socket buffer. It is null for a redirected frame, which has no
+/// separate tag. A call for the tag costs some 7 ns, this check almost nothing: both functions vanish once
+/// the program is loaded (Linux 6.2). If veth is a module, its structures are not among the kernel's own, and
+/// each packet's tag is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Buffer {
     /// `bpf_cast_to_kern_ctx`: context → the kernel's own structure.
     to_structure: u32,
-    /// `bpf_rdonly_cast`: an address, the number of a structure → the same, to be read as that one.
+    /// `bpf_rdonly_cast`: an address and the number of a structure → the same address, readable as that
+    /// structure.
     cast: u32,
     structure: i32,
-    /// Bytes to the buffer's address.
+    /// The offset of the buffer's address.
     offset: i16,
 }
 
 impl Buffer {
-    /// As the running kernel has it; found out once.
+    /// Returns the values of the running kernel; determined once.
     fn find() -> Option<Self> {
         static FOUND: OnceLock<Option<Buffer>> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -64,7 +65,7 @@ impl Buffer {
         })
     }
 
-    /// Goes to `none` where the packet whose context is in R6 has no socket buffer.
+    /// Goes to `none` if the packet whose context is in R6 has no socket buffer.
     fn write_test(self, none: Label, asm: &mut Assembler) {
         asm.mov64(Reg::R1, Reg::R6);
         asm.push(Insn::CallKernel {
@@ -79,18 +80,18 @@ impl Buffer {
 }
 
 impl TagRestorer {
-    /// Bytes of stack that [`TagRestorer::write_restore`] uses, from its argument upwards.
+    /// The number of bytes of stack that [`TagRestorer::write_restore`] uses, from its argument upwards.
     pub const STACK_BYTES: i16 = 16;
 
-    /// For a device of the calling thread's network namespace, by its number and the kind of virtual device
-    /// that it is. `None` where the kernel or the driver does not tell tags, or programs for one device
+    /// Finds the way for a device of the calling thread's network namespace, by its number and its kind of
+    /// virtual device. `None` if the kernel or the driver does not report tags, or if programs for one device
     /// would endanger the kernel ([`programs_stay`]).
     ///
     /// # Errors
-    /// The driver cannot be asked, or the kernel's types cannot be read.
+    /// The driver cannot be queried, or the kernel's types cannot be read.
     pub fn find(ifindex: u32, kind: Option<&str>) -> netlink::Result<Option<Self>> {
         let is_told = Netlink::xdp_knows_vlan_tags(ifindex)?;
-        // Where it cannot be found out, no program can be loaded, which is told when one is.
+        // If it is unknown, no program can be loaded, which is reported then.
         if !is_told || !programs_stay(&Kernel::running()).unwrap_or(false) {
             return Ok(None);
         }
@@ -99,9 +100,9 @@ impl TagRestorer {
         Ok(kernel_function(FUNCTION)?.map(|function| Self { function, buffer }))
     }
 
-    /// Puts the tag back. R6 holds the context; R0 to R5 are lost, and so are packet addresses.
-    /// `stack` is the offset from R10, a multiple of 8, of [`Self::STACK_BYTES`] that must be left
-    /// as they are until [`TagRestorer::write_undo`].
+    /// Restores the tag. R6 holds the context; R0 to R5 are lost, and so are packet addresses. `stack` is the
+    /// offset from R10, a multiple of 8, of [`Self::STACK_BYTES`] that must stay unchanged until
+    /// [`TagRestorer::write_undo`].
     pub fn write_restore(self, stack: i16, asm: &mut Assembler) {
         let (tag, restored) = (stack, stack + 8);
         let done = asm.label();
@@ -120,7 +121,7 @@ impl TagRestorer {
         asm.mov64(Reg::R1, Reg::R6);
         asm.mov64(Reg::R2, -i32::from(TAG));
         asm.call(Helper::XdpAdjustHead);
-        // Without room in front of the packet its tag stays where it is.
+        // Without room before the packet its tag stays separate.
         asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, done);
         asm.store_imm(Size::Dw, Reg::R10, restored, 1);
         packet_with(ADDRESSES + TAG, done, asm);
@@ -136,8 +137,7 @@ impl TagRestorer {
         asm.place(done);
     }
 
-    /// Takes the tag out again, before the packet goes on. Registers as for
-    /// [`TagRestorer::write_restore`].
+    /// Removes the tag again, before the packet continues. Registers as for [`TagRestorer::write_restore`].
     pub fn write_undo(self, stack: i16, asm: &mut Assembler) {
         let done = asm.label();
         asm.load(Size::Dw, Reg::R0, Reg::R10, stack + 8);
@@ -154,8 +154,8 @@ impl TagRestorer {
     }
 }
 
-/// Loads the packet's address to R2, and goes to `short` where it has not so many bytes, which no
-/// Ethernet frame does. Uses R3 and R4.
+/// Loads the packet's address into R2, and goes to `short` if the packet has fewer bytes, which no Ethernet
+/// frame has. Uses R3 and R4.
 fn packet_with(bytes: i16, short: Label, asm: &mut Assembler) {
     asm.load(Size::W, Reg::R2, Reg::R6, DATA);
     asm.load(Size::W, Reg::R3, Reg::R6, DATA_END);

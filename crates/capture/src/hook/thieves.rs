@@ -1,14 +1,14 @@
-//! Captures of ringtap that take packets away from one another, and say so.
+//! Lets captures of ringtap that take packets from one another report it.
 //!
-//! A capture that steals is put in front of those that run already. It takes what its filter matches, so
-//! that the others see some packets still, and can't notice by themselves ([`super::Sight`] finds thieves
-//! that take everything). The kernel lists programs to `CAP_NET_ADMIN` only, which a capture has given up.
+//! A stealing capture is placed before those that already run. It takes the packets that match its filter, so
+//! the others still see some packets and cannot notice by themselves ([`super::Sight`] finds thieves that
+//! take everything). The kernel shows programs only with `CAP_NET_ADMIN`, which a capture has given up.
 //!
-//! So each capture listens on an abstract socket (unix(7)) in the interface's network namespace, by a name
-//! that begins with the interface's number. A thief connects to all that listen when its program is
-//! attached, says in a line what it takes, and keeps the connections until its program is gone. The kernel
-//! closes them if it is killed, and vouches for its process and user. Anybody may connect: users other
-//! than root and the capture's own are ignored.
+//! So each capture listens on an abstract socket (unix(7)) in the interface's network namespace, whose name
+//! starts with the interface's number. When a thief's program is attached, it connects to all listeners,
+//! sends a line about the packets it takes, and keeps the connections until its program is removed. If it is
+//! killed, the kernel closes them; the kernel also vouches for its process and user. Anybody may connect:
+//! users other than root and the capture's own are ignored.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -25,43 +25,44 @@ use crate::describe::Note;
 
 /// The prefix of names; the interface's number and a number of the capture follow.
 const PREFIX: &str = "ringtap-behind";
-/// The number that stands for all interfaces; none has it.
+/// The number for all interfaces; no interface has it.
 const ALL_INTERFACES: u32 = 0;
-/// The most captures of an interface that a thief reports itself to.
+/// The maximum number of captures of an interface to which a thief reports itself.
 const CAPTURES: u32 = 32;
-/// The most thieves that a capture listens to.
+/// The maximum number of thieves that a capture listens to.
 const THIEVES: usize = 16;
-/// The most connections that a look accepts: anybody on the host may connect, as often as they like.
+/// The maximum number of connections that a check accepts: anybody on the host may connect, as often as they
+/// like.
 const CONNECTIONS: usize = 64;
 /// The longest line.
 const LINE: usize = 64;
-/// Time between two looks at the least.
+/// The minimum time between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The packets that a thief takes.
+/// A thief: the packets that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Theft {
-    /// Its process, where that has a number here.
+    /// Its process id, if it has one here.
     pub(crate) process: Option<u32>,
     /// The kernel's number of the interface.
     pub(crate) index: u32,
-    /// Where its program is.
+    /// The hook of its program.
     pub(crate) at: &'static str,
-    /// Whether it takes all packets, or those that its filter matches.
+    /// Whether it takes all packets, or those that match its filter.
     pub(crate) all: bool,
 }
 
-/// Something that has changed since the last look.
+/// A change since the last check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// A thief stands before the capture.
+    /// A thief is before the capture.
     Came(Theft),
-    /// It is gone.
+    /// It has ended.
     Went(Theft),
 }
 
 impl News {
-    /// The change as it is reported.
+    /// Returns the change in the form of a report.
     pub(crate) fn into_error(self, device: String) -> Error {
         match self {
             Self::Came(theft) => Error::TakenBefore {
@@ -78,19 +79,19 @@ impl News {
     }
 }
 
-/// Thieves before a capture. Where nothing comes it costs a system call each second.
+/// The thieves before a capture. Without any it costs a system call per second.
 #[derive(Debug)]
 pub(crate) struct Thieves {
     listener: UnixListener,
     name: String,
     /// The interface; `None` for all of them.
     index: Option<u32>,
-    /// The user that the capture was opened by.
+    /// The user who opened the capture.
     user: u32,
     visitors: Vec<Visitor>,
     news: VecDeque<News>,
     looked: Instant,
-    /// Whether any thief has taken some packets, so that nobody knows how many.
+    /// Whether any thief has taken some packets, so that their number is unknown.
     has_unknown: bool,
 }
 
@@ -102,9 +103,9 @@ struct Visitor {
 }
 
 impl Thieves {
-    /// Listens in the thread's network namespace for those who steal from an interface there, or from
-    /// any. To be called before the capture's own programs are attached, lest one be missed. Returns
-    /// `None` if no name is free or sockets are not to be had: a capture does without.
+    /// Listens in the thread's network namespace for thieves on an interface, or on any. Call it before the
+    /// capture's own programs are attached, so that no thief is missed. Returns `None` if no name is free or
+    /// sockets are not available: a capture works without.
     pub(crate) fn listen(index: Option<u32>) -> Option<Self> {
         (0..CAPTURES).find_map(|number| {
             let name = name(index.unwrap_or(ALL_INTERFACES), number);
@@ -124,7 +125,7 @@ impl Thieves {
         })
     }
 
-    /// Looks once a second, and returns what has changed: one change a call.
+    /// Checks once a second, and returns one change per call.
     pub(crate) fn look(&mut self) -> Option<News> {
         if self.news.is_empty() && self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
@@ -133,7 +134,7 @@ impl Thieves {
         self.news.pop_front()
     }
 
-    /// Whether packets were taken that nobody has counted.
+    /// Returns whether packets were taken that nobody has counted.
     pub(crate) fn hide_some(&self) -> bool {
         self.has_unknown
     }
@@ -164,7 +165,7 @@ impl Thieves {
         self.has_unknown |= came.any(|one| matches!(one, News::Came(theft) if !theft.all));
     }
 
-    /// A visitor of root's or the capture's own user.
+    /// A connection by root or the capture's own user.
     fn admit(&self, stream: UnixStream) -> Option<Visitor> {
         let peer = local::peer(&stream).ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -177,7 +178,7 @@ impl Thieves {
 }
 
 impl Visitor {
-    /// Reads its line, and returns whether it is still there. A visitor with another line is sent away.
+    /// Reads its line, and returns whether it is still connected. A connection with another line is closed.
     fn listen(&mut self, index: Option<u32>) -> bool {
         let mut line = [0; LINE];
         match self.stream.read(&mut line) {
@@ -196,18 +197,18 @@ impl Visitor {
     }
 }
 
-/// The connections of a thief to those from whom it takes packets.
+/// The connections of a thief to the captures from which it takes packets.
 #[derive(Debug, Default)]
 pub(crate) struct Announced {
-    /// Held until the thief is gone.
+    /// Held until the thief has ended.
     connections: Vec<UnixStream>,
-    /// The processes that it reported itself to.
+    /// The process ids to which it reported itself.
     processes: Vec<u32>,
 }
 
 impl Announced {
-    /// Reports a program that takes all packets or some to the captures that run behind it on the interface,
-    /// but not to the thief's own. It waits for no capture that does not listen.
+    /// Reports a program that takes all packets or some to the captures that run after it on the interface,
+    /// but not to the thief's own. It does not wait for a capture that does not listen.
     pub(crate) fn to_others(
         index: u32,
         place: HookPoint,
@@ -237,7 +238,7 @@ impl Announced {
         announced
     }
 
-    /// Which processes see fewer packets from now on, where there are any.
+    /// Returns the processes that see fewer packets from now on, if there are any.
     pub(crate) fn note(&self) -> Option<Note> {
         let processes = self.processes.clone();
         (!processes.is_empty()).then_some(Note::HidesFrom { processes })

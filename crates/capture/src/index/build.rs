@@ -1,4 +1,4 @@
-//! Reading a capture once to make its index.
+//! Reads a capture once to make its index.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -10,20 +10,20 @@ use ringtap_savefile::{ByteOrder, Interface, Item, PacketRun, ReadError, ReadOpt
 
 use crate::{Error, Result, filter};
 
-/// How an index is made.
+/// Options of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexOptions {
-    /// Bytes of a stretch, about: the less, the less a search reads around what it finds, and the
-    /// more stretches it has to look at.
+    /// The approximate size of a stretch, in bytes. Smaller stretches mean that a search reads less around
+    /// its results, and examines more stretches.
     pub stretch: u64,
-    /// Bytes below which a stretch is left out of the index, and always read; and of what is looked
-    /// at as a whole where a packet could not be followed.
+    /// The size, in bytes, below which a stretch is left out of the index and always read. It is also the
+    /// size of the piece that is treated as a whole if a packet in it could not be followed.
     pub least: u64,
-    /// Places of a compressed capture, in ascending order, that it can be read from, beside those
-    /// where a member or frame begins: chunks of a [`Codec`](ringtap_savefile::Codec).
+    /// Offsets of a compressed capture, in ascending order, at which reading can start, beside the starts of
+    /// members or frames: chunks of a [`Codec`](ringtap_savefile::Codec).
     pub chunks: Vec<SeekPoint>,
-    /// How the capture is read.
+    /// How to read the capture.
     pub read: ReadOptions,
 }
 
@@ -39,7 +39,8 @@ impl Default for IndexOptions {
 }
 
 impl IndexOptions {
-    /// The last place at or before one of the uncompressed capture that it can be read from.
+    /// Returns the last offset of the uncompressed capture, at or before this one, at which reading can
+    /// start.
     fn seek(&self, offset: u64, reader: &Reader) -> Option<SeekPoint> {
         let member = reader.seek_point(offset);
         let behind = self
@@ -52,26 +53,25 @@ impl IndexOptions {
     }
 }
 
-/// An index that was made.
+/// A finished index.
 #[derive(Debug)]
 pub struct Built {
     /// Packets that it covers.
     pub packets: u64,
-    /// All packets of the capture; those in stretches that are too short to be passed over are not
-    /// covered.
+    /// All packets of the capture. Those in stretches that are too short to skip are not indexed.
     pub of: u64,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The damage in the capture before which it ends, if there is such.
+    /// The damage in the capture at which the index ends, if there is any.
     pub damage: Option<ReadError>,
 }
 
-/// Makes the index of a capture file, which errors call `name`. `output` gives the file for it, empty;
-/// it is asked when the capture was found to be one. Neither need be at its beginning.
+/// Makes the index of a capture file, which errors call `name`. `output` returns an empty file for it; it is
+/// called once the capture was recognized. Neither file need be at its beginning.
 ///
 /// # Errors
-/// The capture can't be read or is none; the index can't be written; the capture was changed
-/// meanwhile. Of a damaged capture the part before the damage is indexed.
+/// The capture cannot be read or is not a capture; the index cannot be written; the capture was changed in
+/// the meantime. In a corrupt capture the part before the damage is indexed.
 pub fn build_index(
     capture: &File,
     name: &str,
@@ -115,10 +115,9 @@ pub fn build_index(
 struct Builder {
     writer: IndexWriter<File>,
     options: IndexOptions,
-    /// What is known of the stretch that is read.
+    /// The data of the stretch that is being read.
     stretch: Option<Stretch>,
-    /// Stretches of the run that is read, which have ended; where they can be read from is told when
-    /// it is done.
+    /// Completed stretches of the present run. Their reading offsets are known when the run is done.
     ended: Vec<Entry>,
     collector: Collector,
     readers: Readers,
@@ -126,15 +125,14 @@ struct Builder {
     read: u64,
 }
 
-/// A stretch that grows, of packets all of which could be followed or all of which count as if they
-/// could not.
+/// A growing stretch. Either all its packets could be followed, or all count as if they could not.
 struct Stretch {
     entry: Entry,
     followed: bool,
 }
 
 impl Builder {
-    /// Reads the capture to its end, or to the damage that is given back.
+    /// Reads the capture to its end, or to a damage, which is returned.
     fn read(&mut self, mut reader: Reader) -> io::Result<Option<ReadError>> {
         loop {
             self.readers
@@ -158,8 +156,7 @@ impl Builder {
         }
     }
 
-    /// Adds a run in pieces: where one packet in it could not be followed, only the piece has to be
-    /// read by every search.
+    /// Adds a run in pieces: if a packet could not be followed, only its piece must be read by every search.
     fn run(&mut self, run: &PacketRun<'_>) {
         let mut rest = *run;
         while !rest.is_empty() {
@@ -174,8 +171,8 @@ impl Builder {
         let (mut first, mut last) = (Timestamp::new(i64::MAX, 0), Timestamp::new(i64::MIN, 0));
         let mut followed = true;
         let (readers, collector) = (&mut self.readers, &mut self.collector);
-        // Keys are added before it is known whether the piece belongs to the stretch: those of a
-        // piece that does not are too many, which hides nothing.
+        // Keys are added before it is known whether the piece belongs to the stretch. The keys of a piece
+        // that does not belong are superfluous, which hides nothing.
         piece.packets().for_each(|packet| {
             first = first.min(packet.timestamp);
             last = last.max(packet.timestamp);
@@ -218,7 +215,7 @@ impl Builder {
         }
     }
 
-    /// The keys of a piece that begins a stretch went to the one before.
+    /// The keys of a piece that starts a stretch went to the previous one.
     fn collect_again(&mut self, piece: &PacketRun<'_>) {
         let (readers, collector) = (&mut self.readers, &mut self.collector);
         piece.packets().for_each(|packet| {
@@ -226,8 +223,8 @@ impl Builder {
         });
     }
 
-    /// Tells where the stretches can be read from that have begun in the run from `begin` on, and
-    /// writes those that have ended.
+    /// Sets the reading offsets of the stretches that started in the run from `begin` on, and writes those
+    /// that have ended.
     fn place(&mut self, begin: u64, reader: &Reader) -> io::Result<()> {
         let growing = self.stretch.iter_mut().map(|stretch| &mut stretch.entry);
         for entry in self.ended.iter_mut().chain(growing) {
@@ -241,13 +238,13 @@ impl Builder {
         Ok(())
     }
 
-    /// Ends the stretch, if one was begun, and writes what has ended.
+    /// Ends the stretch, if one was started, and writes the completed ones.
     fn end_all(&mut self, reader: &Reader) -> io::Result<()> {
         self.end();
         self.place(u64::MAX, reader)
     }
 
-    /// Ends the stretch, if one was begun.
+    /// Ends the stretch, if one was started.
     fn end(&mut self) {
         let Some(Stretch {
             mut entry,
@@ -266,7 +263,7 @@ impl Builder {
     }
 }
 
-/// What reads the keys of packets, by interface.
+/// The readers of packets' keys, by interface.
 #[derive(Default)]
 struct Readers {
     by_interface: Vec<usize>,
@@ -274,7 +271,7 @@ struct Readers {
 }
 
 impl Readers {
-    /// Adds those of new interfaces, whose numbers are in that byte order.
+    /// Adds those of new interfaces with that byte order.
     fn extend(&mut self, interfaces: &[Interface], byte_order: ByteOrder) {
         let new = interfaces.get(self.by_interface.len()..);
         for interface in new.unwrap_or_default() {
@@ -289,7 +286,7 @@ impl Readers {
         }
     }
 
-    /// Tells the collector of a packet's keys; gives whether there are no others.
+    /// Adds a packet's keys to the collector. Returns whether there are no others.
     fn collect(&mut self, packet: &Packet<'_>, collector: &mut Collector) -> bool {
         let index = self.by_interface.get(packet.interface as usize);
         let reader = index.and_then(|index| self.readers.get_mut(*index));

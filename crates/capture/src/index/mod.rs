@@ -1,9 +1,8 @@
-//! Indices of capture files: made by reading a file once, used by searches to pass over stretches of
-//! it in which nothing can be found.
+//! Indices of capture files: made by reading a file once, used by searches to skip stretches without results.
 //!
-//! What is in an index, and how it lies beside the file, is [`ringtap_savefile::index`]'s; which
-//! addresses and ports a packet has, and which a filter needs, is [`ringtap_filter::search`]'s. Here
-//! the two meet.
+//! [`ringtap_savefile::index`] defines the content of an index and its place beside the file.
+//! [`ringtap_filter::search`] defines the addresses and ports of a packet, and those that a filter needs.
+//! This module combines both.
 
 mod build;
 mod search;

@@ -1,4 +1,4 @@
-//! Opening a capture for a search: with its index, where it has one.
+//! Opens a capture for a search: with its index, if it has one.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -15,44 +15,44 @@ use crate::{Filter, Result};
 /// Bytes of an index that are read at once.
 const BUFFER: usize = 256 << 10;
 
-/// What is searched for, beside what the filter accepts.
+/// The times of a search, beside its filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Search {
-    /// The first time that counts.
+    /// The first time that matches.
     pub from: Option<Timestamp>,
-    /// The first time that does not count any more.
+    /// The first time that no longer matches.
     pub to: Option<Timestamp>,
 }
 
-/// What became of a file's index.
+/// The use of a file's index.
 #[derive(Debug)]
 pub enum IndexUse {
     /// There is none, or it would not have helped.
     None,
-    /// Stretches are passed over.
+    /// Stretches are skipped.
     Used {
-        /// Packets in them.
+        /// The number of their packets.
         packets: u64,
         /// Their bytes, uncompressed.
         bytes: u64,
     },
-    /// There is one that can't be used.
+    /// There is an unusable index.
     Ignored {
         /// Its name.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: IndexError,
     },
 }
 
-/// As [`crate::open_file`], to look for packets of certain times that the filter accepts: stretches that have
-/// none by the file's index ([`path_for`]) are not read. All packets that are looked for come, with
+/// Opens a capture file like [`crate::open_file`], to search packets of certain times that match the filter.
+/// Stretches without any, by the file's index ([`path_for`]), are not read. All matching packets come, with
 /// others.
 ///
-/// The index was made for the file as it is, or is not used.
+/// The index is used only if it was made for the file in its present state.
 ///
 /// # Errors
-/// As [`crate::open_file`]. A damaged index is not an error.
+/// The same errors as [`crate::open_file`]. A corrupt index is not an error.
 pub fn open_indexed(
     path: &Path,
     options: &ReadOptions,
@@ -62,11 +62,11 @@ pub fn open_indexed(
     open_indexed_by(&|path| File::open(path), path, options, filter, search)
 }
 
-/// As [`open_indexed`] for a process that opens files in a way of its own: `open` opens the capture and
-/// its index. It must not wait for a writer where that is a FIFO.
+/// The same as [`open_indexed`], for a process with its own way to open files: `open` opens the capture and
+/// its index. It must not wait for a FIFO's writer.
 ///
 /// # Errors
-/// As [`open_indexed`].
+/// The same errors as [`open_indexed`].
 pub fn open_indexed_by(
     open: &dyn Fn(&Path) -> io::Result<File>,
     path: &Path,
@@ -106,7 +106,7 @@ pub fn open_indexed_by(
     Ok((FileSource::new(reader, name, filter)?, used))
 }
 
-/// The file, and what of it is not to be read; none where it has no index, or nearly all of it has to
+/// Returns the file, and the parts that need not be read. `None` if it has no index, or nearly all of it must
 /// be read.
 fn plan(
     open: &dyn Fn(&Path) -> io::Result<File>,
@@ -114,11 +114,11 @@ fn plan(
     need: &Need,
     search: &Search,
 ) -> std::result::Result<Option<(File, Skips)>, IndexError> {
-    /// The share of a file that must be left out to be worth it: files that are read whole are read
-    /// by two threads.
+    /// The share of a file that must be skipped to be worth it: files that are read completely are read by
+    /// two threads.
     const SHARE: u64 = 4;
     let name = path_for(path);
-    // Opening what is no file may wait for ever: a FIFO without a writer.
+    // Opening something else than a file may wait for ever: a FIFO without a writer.
     if name.metadata().is_ok_and(|index| !index.is_file()) {
         return Ok(None);
     }
@@ -127,7 +127,7 @@ fn plan(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    // What is wrong with the capture itself is found when it is opened.
+    // Errors of the capture itself are found when it is opened.
     let Ok(file) = open(path) else {
         return Ok(None);
     };
@@ -139,11 +139,11 @@ fn plan(
     Ok(worth.then_some((file, skips)))
 }
 
-/// What of a capture need not be read, by its index, to find packets that meet the need; and how
-/// many bytes of it the index is about.
+/// Returns the parts of a capture that need not be read, by its index, and the number of bytes that the index
+/// covers.
 ///
 /// # Errors
-/// The index can't be used.
+/// The index is unusable.
 pub fn skips(
     capture: &File,
     index: impl Read,
@@ -167,7 +167,7 @@ pub fn skips(
     Ok((skips, indexed))
 }
 
-/// Whether a packet with some of the keys may meet the need.
+/// Returns whether a packet with some of the keys may match.
 fn may_have(keys: &Keys, need: &Need) -> bool {
     match *need {
         Need::Nothing => true,

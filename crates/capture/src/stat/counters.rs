@@ -1,15 +1,15 @@
-//! The counters: an array map of one value, mapped into the application, read only.
+//! The counters: an array map of one value, mapped read-only into the application.
 //!
-//! Each processor has a stretch of its own, so that no two write to one cache line: for each filter
-//! and for the total a slot of two 64-bit numbers, packets and bytes. Programs at the hooks run with
-//! softirqs off, so that on one processor there is one writer at a time, and plain additions do. On
-//! a kernel with PREEMPT_RT, where that does not hold, they are atomic.
+//! Each processor has a separate stretch, so that no two write to one cache line. It has a slot of two 64-bit
+//! numbers, packets and bytes, for each filter and for the total. Programs at the hooks run with softirqs
+//! off, so there is one writer at a time per processor, and plain additions suffice. With PREEMPT_RT that
+//! does not hold, and additions are atomic.
 //!
-//! Received and sent packets have a total each, so that it shows where received ones come no more.
+//! Received and sent packets have separate totals, which shows when received ones no longer come.
 //!
-//! A number is read whole, with one load. The two of a slot, and the slots, are read one after the
-//! other while packets are being counted: a packet may be in one and not yet in the other. It is
-//! then in the next reading; nothing is lost or counted twice.
+//! Each number is read with one load. The two numbers of a slot, and the slots, are read one after the other
+//! while packets are being counted. So a packet may be in one and not yet in another; it is then in the next
+//! reading. Nothing is lost or counted twice.
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Mapping, possible_cpus};
 
@@ -18,11 +18,10 @@ use crate::hook::is_realtime_kernel;
 
 /// Bytes of a slot: packets, then bytes.
 const SLOT: usize = 16;
-/// Bytes of a processor's stretch are a multiple of this: two cache lines, as they are fetched in
-/// pairs.
+/// The size of a processor's stretch is a multiple of this: two cache lines, since they are fetched in pairs.
 const ALIGN: usize = 128;
 
-/// Counters of some filters, and of all received and all sent packets in the two slots behind them.
+/// The counters of some filters, and of all received and all sent packets in the two slots after them.
 #[derive(Debug)]
 pub(super) struct Counters {
     map: Map,
@@ -33,7 +32,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// All zero. Needs Linux 5.5.
+    /// Returns counters that are all zero. Needs Linux 5.5.
     pub(super) fn create(kernel: &Kernel, filters: usize) -> bpf::Result<Self> {
         let cpus = possible_cpus();
         let bytes = cpus * stride(filters);
@@ -41,7 +40,7 @@ impl Counters {
             mmapable: true,
             inner: false,
         };
-        // The kernel refuses what does not fit; a processor takes 4 KiB at most.
+        // The kernel rejects sizes that do not fit; a processor takes 4 KiB at most.
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let map = Map::create(kernel, &MapSpec::new("ringtap_stat", kind, bytes, 1))?;
         Ok(Self {
@@ -53,32 +52,32 @@ impl Counters {
         })
     }
 
-    /// The map, for the program.
+    /// Returns the map, for the program.
     pub(super) fn map(&self) -> &Map {
         &self.map
     }
 
-    /// The number of processors that have a stretch.
+    /// Returns the number of processors with a stretch.
     pub(super) fn cpus(&self) -> usize {
         self.cpus
     }
 
-    /// Bytes from one processor's stretch to the next.
+    /// Returns the bytes from one processor's stretch to the next.
     pub(super) fn stride(&self) -> usize {
         stride(self.filters)
     }
 
-    /// Whether additions must be atomic.
+    /// Returns whether additions must be atomic.
     pub(super) fn atomic(&self) -> bool {
         self.atomic
     }
 
-    /// The slot of all packets that were received (else sent).
+    /// Returns the slot of all received (else sent) packets.
     pub(super) fn total_slot(&self, received: bool) -> usize {
         self.filters + usize::from(!received)
     }
 
-    /// All packets.
+    /// Returns the sum of all packets.
     pub(super) fn total(&self) -> Count {
         let [mut sum, sent] = [true, false].map(|received| self.load(self.total_slot(received)));
         sum.packets = sum.packets.wrapping_add(sent.packets);
@@ -86,7 +85,7 @@ impl Counters {
         sum
     }
 
-    /// A slot, summed over the processors.
+    /// Returns a slot, summed over the processors.
     pub(super) fn load(&self, slot: usize) -> Count {
         let mut sum = Count::default();
         for cpu in 0..self.cpus {
@@ -98,7 +97,7 @@ impl Counters {
     }
 }
 
-/// Bytes from the begin of a processor's stretch to a slot.
+/// Returns the bytes from the start of a processor's stretch to a slot.
 pub(super) const fn slot_offset(slot: usize) -> usize {
     slot * SLOT
 }

@@ -1,4 +1,4 @@
-//! How statistics are counted, in words.
+//! Describes in words how statistics are counted.
 
 use std::fmt;
 
@@ -19,16 +19,16 @@ const COPIED: &str = "every packet is copied to this process, which counts; pack
 pub struct StatDescription {
     /// The device.
     pub device: String,
-    /// What its packets begin with.
+    /// The link type of its packets.
     pub link_type: LinkType,
-    /// The hooks, received packets first; none where a packet socket counts.
+    /// The hooks, received packets first. Empty if a packet socket counts.
     pub places: Vec<HookPoint>,
-    /// Whether packets go on to the host.
+    /// Whether packets also go on to the host.
     pub mode: Mode,
-    /// What is not as one might expect: hooks that were passed over, packets that are not seen,
-    /// what the program takes from the host.
+    /// Unexpected facts: hooks that were passed over, packets that are not seen, packets that the program
+    /// takes from the host.
     pub notes: Vec<String>,
-    /// What is not counted, or not as it was on the wire.
+    /// Packets that are not counted, or not as on the wire.
     pub blind: Vec<&'static str>,
     /// The kernel's release.
     pub kernel: String,
@@ -81,7 +81,7 @@ impl StatDescription {
         }
     }
 
-    /// Counting by a packet socket, for that reason where it was not asked for.
+    /// Counting by a packet socket; with the reason, unless it was requested.
     pub(super) fn of_socket(
         device: &HookDevice,
         socket: &Description,
@@ -104,13 +104,13 @@ impl StatDescription {
         }
     }
 
-    /// Whether the kernel counts, at hooks; else this process does, by a packet socket.
+    /// Returns whether the kernel counts, at hooks; otherwise this process does, with a packet socket.
     #[must_use]
     pub fn is_in_kernel(&self) -> bool {
         !self.places.is_empty()
     }
 
-    /// The hooks in one line, such as `tcx ingress and tcx egress`, or `packet socket`.
+    /// Returns the hooks in one line, such as `tcx ingress and tcx egress`, or `packet socket`.
     #[must_use]
     pub fn hooks(&self) -> String {
         if !self.is_in_kernel() {

@@ -1,14 +1,12 @@
-//! Statistics mode: packets and bytes counted by filter in the kernel, nothing captured.
+//! Statistics mode: counts packets and bytes by filter in the kernel, and captures nothing.
 //!
-//! What it is: up to [`MAX_FILTERS`] filters in one program at a hook, and counters that it adds to.
-//! There is no ring and no buffer, no packet is copied, and the application does nothing per
-//! packet: the counters are memory that it shares with the kernel, one set a processor, and reading
-//! them is reading memory. What it is not: it stores nothing; packets that no filter accepts are in
-//! the total only.
+//! One program at a hook has up to [`MAX_FILTERS`] filters, and increments counters. There is no ring and no
+//! buffer, no packet is copied, and the application does nothing per packet. The counters are memory that it
+//! shares with the kernel, one set per processor. Packets that no filter accepts count only in the total.
 //!
-//! Who has no right to attach programs counts by a packet socket instead, in a thread of this process
-//! that looks at every packet; what comes too fast for it is told as lost. [`Statistics::describe`]
-//! says which of both it is.
+//! A user without the privilege to attach programs counts with a packet socket instead, in a thread of this
+//! process that examines every packet. Packets that arrive too fast for it are counted as lost.
+//! [`Statistics::describe`] reports which of both is used.
 //!
 //! ```no_run
 //! use std::thread::sleep;
@@ -54,24 +52,24 @@ pub use describe::StatDescription;
 use program::Emission;
 use socket::SocketCounters;
 
-/// The most filters that one program counts.
+/// The maximum number of filters in one program.
 pub const MAX_FILTERS: usize = 256;
 
-/// How to count.
+/// Options of [`Statistics`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatOptions {
-    /// Whether packets that a filter accepts go on to the host.
+    /// Whether packets that match a filter also go on to the host.
     pub mode: Mode,
-    /// Which packets, by the way they go. Stealing takes received ones.
+    /// The direction of packets. Only received packets can be stolen.
     pub direction: Direction,
-    /// Whether to steal where the host's connections hang on the device.
+    /// Whether to steal even if the host's connections use the device.
     pub force: bool,
-    /// Whether a thread that counts, where no hook does, is left to [`Statistics::begin`]: so that
-    /// privileges can be given up before.
+    /// Whether [`Statistics::begin`] starts the counting thread if no hook counts, so that privileges can be
+    /// given up before.
     pub begins_later: bool,
 }
 
-/// Why statistics could not be had of a device.
+/// The reasons why statistics failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatError {
@@ -89,39 +87,39 @@ pub enum StatError {
         /// The device as given.
         device: String,
     },
-    /// Packets at the hook do not begin with what the filters are compiled for.
+    /// Packets at the hook have another link type than the filters.
     #[error("{device}: packets of link type {link_type} cannot be counted by filters")]
     LinkType {
         /// The device.
         device: String,
-        /// What a capture of its packets would begin with.
+        /// The link type in a capture.
         link_type: LinkType,
     },
     /// Too many filters.
     #[error("{found} filters; one program counts {MAX_FILTERS}")]
     TooMany {
-        /// How many there are.
+        /// Their number.
         found: usize,
     },
-    /// A filter asks for what is not known at the hook, or is too long.
+    /// A filter tests a property that is unknown at the hook, or is too long.
     #[error("filter {number} ({expression}): {source}")]
     Filter {
-        /// Its number, from 1 on.
+        /// Its number, from 1.
         number: usize,
         /// Its expression.
         expression: String,
-        /// What it asks for.
+        /// The property.
         r#source: LowerError,
     },
-    /// The filters together make a program with jumps that the kernel does not have.
+    /// The filters together need jumps that the kernel does not support.
     #[error("the filters together: {0}")]
     Assemble(AssembleError),
-    /// There is neither the right to a hook nor to a packet socket.
+    /// There is no privilege for a hook or for a packet socket.
     #[error("{hook}; nor by a packet socket: {socket}")]
     NoWay {
-        /// Why not at a hook.
+        /// The reason for the hook.
         hook: Box<Error>,
-        /// Why not by a socket.
+        /// The reason for the socket.
         socket: Box<Error>,
     },
 }
@@ -132,11 +130,10 @@ impl From<AssembleError> for StatError {
     }
 }
 
-/// Packets, and their bytes as they were on the wire (without frame check sequence), VLAN tags
-/// included.
+/// Packets, and their bytes on the wire (without frame check sequence, with VLAN tags).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets. One that receive offload has joined from several counts once, at tcx.
+    /// Packets. At tcx, packets that receive offload has merged count as one.
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
@@ -156,25 +153,25 @@ impl Count {
     }
 }
 
-/// What was counted in a stretch of time.
+/// The counts of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// The true length of it, to divide by.
+    /// Its exact length, to divide by.
     pub elapsed: Duration,
-    /// By filter, in their order.
+    /// The counts by filter, in their order.
     pub filters: Vec<Count>,
     /// All packets at the hook, or of the socket.
     pub total: Count,
-    /// Packets that came and are in none of these counts: none at a hook, those that found no room at
-    /// a socket; nothing where the kernel does not tell.
+    /// Packets that came and are in none of these counts: none at a hook; at a socket, those for which the
+    /// ring was full. `None` if the kernel does not report it.
     pub lost: Option<u64>,
     /// Packets that the interface received while none reached the hook, since another program took them
-    /// before; nothing where that is not known. Found out by [`Statistics::look`].
+    /// earlier. `None` if unknown. [`Statistics::look`] updates it.
     pub before_hook: Option<u64>,
 }
 
 impl Interval {
-    /// Nothing counted by so many filters.
+    /// Returns zero counts for this number of filters.
     fn of(filters: usize) -> Self {
         Self {
             filters: vec![Count::default(); filters],
@@ -183,20 +180,20 @@ impl Interval {
     }
 }
 
-/// Filters that count. Dropped, they are gone from the kernel.
+/// Counting filters. Dropping them removes them from the kernel.
 #[derive(Debug)]
 pub struct Statistics {
     way: Way,
     opened: Instant,
     read_at: Instant,
-    /// As they were at the last reading.
+    /// The counts at the last reading.
     before: Interval,
-    /// Since the last reading.
+    /// The counts since the last reading.
     interval: Interval,
     description: StatDescription,
 }
 
-/// What counts.
+/// The counting mechanism.
 #[derive(Debug)]
 enum Way {
     /// A program at hooks.
@@ -205,7 +202,7 @@ enum Way {
         counters: Counters,
         /// Where received packets are counted.
         received: Option<Box<Received>>,
-        /// The captures that the program takes packets away from.
+        /// The captures from which the program takes packets.
         _announced: Announced,
     },
     /// A thread that reads a socket.
@@ -216,14 +213,14 @@ enum Way {
 #[derive(Debug)]
 struct Received {
     sight: Sight,
-    /// Captures that take packets away before; `None` where nothing can come before.
+    /// Captures that take packets earlier. `None` if nothing can come earlier.
     thieves: Option<Thieves>,
-    /// Packets until the last look.
+    /// Packets until the last check.
     before: u64,
 }
 
 impl Received {
-    /// Nothing where programs see sent packets only.
+    /// `None` if programs see only sent packets.
     fn at(
         attached: &Attached,
         device: &HookDevice,
@@ -246,34 +243,34 @@ impl Received {
     }
 }
 
-/// What the device asks for.
+/// The request in the device's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
-    /// A hook, or by no engine's name whatever there is.
+    /// A hook, or whatever is available if no engine is named.
     Hook(HookChoice),
     /// A packet socket.
     Socket,
 }
 
 impl Statistics {
-    /// Counts on `device` from the return on: `eth0`, `xdp:eth0`, `tcx:eth0`, `packet:eth0`. Received
-    /// and sent packets are counted, and go on to the host, unless the options say otherwise.
+    /// Counts on `device` from the return on: `eth0`, `xdp:eth0`, `tcx:eth0`, `packet:eth0`. Unless the
+    /// options differ, received and sent packets are counted, and go on to the host.
     ///
-    /// A device that names no engine is counted on at a hook, else by a packet socket. The former needs
-    /// CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, the latter CAP_NET_RAW, until it returns. To be called
-    /// in the network namespace of the device.
+    /// A device without an engine is counted at a hook, else by a packet socket. A hook needs CAP_BPF,
+    /// CAP_NET_ADMIN and CAP_PERFMON, a socket CAP_NET_RAW, until this returns. Call it in the network
+    /// namespace of the device.
     ///
     /// # Errors
-    /// A filter that is none, or that cannot be told at the hook; a device that cannot be counted
-    /// on; what the kernel refuses.
+    /// An invalid filter, or one that the hook does not support; a device without support; a failed system
+    /// call.
     pub fn open(device: &str, filters: &[Filter], options: &StatOptions) -> Result<Self> {
         Self::open_on(&Kernel::running(), device, filters, options)
     }
 
-    /// [`Statistics::open`] on a kernel behind a gate, for tests of what other kernels do.
+    /// The same as [`Statistics::open`], with a restricted kernel, for tests of other kernels.
     ///
     /// # Errors
-    /// As [`Statistics::open`].
+    /// The same errors as [`Statistics::open`].
     pub fn open_on(
         kernel: &Kernel,
         device: &str,
@@ -347,7 +344,7 @@ impl Statistics {
             mode: options.mode,
             direction: options.direction,
             force: options.force,
-            // Who asks for XDP gets it, and is told what it does not see.
+            // A user who requests XDP gets it, and a note reports what it does not see.
             reads_tags_at_xdp: hook == HookChoice::Xdp || device.tag_restorer.is_some(),
             stamps: None,
         };
@@ -363,7 +360,7 @@ impl Statistics {
             bpf::Program::load(kernel, name, kind, instructions)
         })?;
         let announced = match options.mode {
-            // Without a filter nothing is taken.
+            // Without a filter nothing is stolen.
             Mode::Steal if !filters.is_empty() => attached.announce(false, thieves.as_ref()),
             _ => Announced::default(),
         };
@@ -393,17 +390,17 @@ impl Statistics {
         }
     }
 
-    /// Starts the thread that counts, where there is one and [`StatOptions::begins_later`] has left it
-    /// to this; so does the first reading. Until then packets wait in the socket's ring.
+    /// Starts the counting thread, if there is one and [`StatOptions::begins_later`] is set; so does the
+    /// first reading. Until then packets wait in the socket's ring.
     pub fn begin(&mut self) {
         if let Way::Socket(counters) = &mut self.way {
             counters.begin();
         }
     }
 
-    /// What was counted since the last reading, or since the opening. Nothing is allocated; at a hook
-    /// there is no system call but for the clock, unless packets do not reach it. A socket's packet is counted 10 ms after it came at
-    /// the latest, if the thread that counts keeps up.
+    /// Returns the counts since the last reading, or since the opening. It does not allocate; at a hook its
+    /// only system call reads the clock, unless packets do not reach the hook. A socket's packet is counted
+    /// at most 10 ms after it came, if the counting thread keeps up.
     pub fn read(&mut self) -> &Interval {
         self.begin();
         let now = Instant::now();
@@ -426,34 +423,33 @@ impl Statistics {
         let missed = self.way.before_hook();
         let before = self.before.before_hook.unwrap_or_default();
         interval.before_hook = missed.map(|missed| missed.saturating_sub(before));
-        // Not known once, it is not known for the whole.
+        // Unknown once, it is unknown for the whole.
         self.before.before_hook = missed;
         self.before.elapsed = now - self.opened;
         interval
     }
 
-    /// Ends counting by a socket, after what is on its way has been counted: for a last reading that
-    /// leaves nothing out. It takes some 20 ms, a second at most. At a hook there is nothing on
-    /// its way, and counting goes on.
+    /// Ends counting by a socket, after waiting packets have been counted: for a complete last reading. It
+    /// takes some 20 ms, at most a second. At a hook no packets wait, and counting continues.
     pub fn settle(&mut self) {
         if let Way::Socket(counters) = &mut self.way {
             counters.settle();
         }
     }
 
-    /// What the last reading gave.
+    /// Returns the result of the last reading.
     #[must_use]
     pub fn last(&self) -> &Interval {
         &self.interval
     }
 
-    /// What was counted since the opening, up to the last reading.
+    /// Returns the counts from the opening to the last reading.
     #[must_use]
     pub fn totals(&self) -> &Interval {
         &self.before
     }
 
-    /// Whether the filters are still attached: false once the device is gone. One or two system
+    /// Returns whether the filters are still attached: false if the device was removed. One or two system
     /// calls.
     #[must_use]
     pub fn is_attached(&mut self) -> bool {
@@ -463,10 +459,10 @@ impl Statistics {
         }
     }
 
-    /// Returns a change in whether received packets reach the hook: [`Error::Blind`] where another
-    /// program takes them before, [`Error::SeesAgain`] where they come again; and other captures that
-    /// take packets before, [`Error::TakenBefore`], with their end, [`Error::TakenNoMore`]. To be asked about once a
-    /// second; nothing where a socket counts, or sent packets only.
+    /// Returns a change in whether received packets reach the hook: [`Error::Blind`] if another program takes
+    /// them earlier, [`Error::SeesAgain`] if they come again. Also returns other captures that take packets
+    /// earlier, [`Error::TakenBefore`], and their end, [`Error::TakenNoMore`]. Call it about once a second.
+    /// `None` if a socket counts, or only sent packets are counted.
     pub fn look(&mut self) -> Option<Error> {
         let Way::Hooks {
             attached,
@@ -502,8 +498,8 @@ impl Statistics {
         })
     }
 
-    /// Capabilities to keep after privileges are given up, so that all is taken away at the end;
-    /// none where the kernel does that by itself.
+    /// Returns the capabilities to keep after privileges are given up, so that everything is removed at the
+    /// end. Empty if the kernel does that by itself.
     #[must_use]
     pub fn required_capabilities(&self) -> &'static [Capability] {
         match &self.way {
@@ -512,7 +508,7 @@ impl Statistics {
         }
     }
 
-    /// Where and how it counts, with the reasons.
+    /// Returns where and how it counts, with the reasons.
     #[must_use]
     pub fn describe(&self) -> &StatDescription {
         &self.description
@@ -553,7 +549,7 @@ impl Way {
     }
 }
 
-/// The interface's name, and what the device asks for.
+/// Returns the interface's name, and the request in the device's name.
 fn asked_of(given: &str) -> Result<(&str, Asked)> {
     let device = Device::parse(given)?;
     let asked = match device.engine.map(|engine: &Engine| engine.name) {
@@ -573,7 +569,7 @@ fn asked_of(given: &str) -> Result<(&str, Asked)> {
     Ok((device.name, asked))
 }
 
-/// Whether a socket may count what no hook does.
+/// Returns whether a socket may count if no hook does.
 fn is_obstacle(error: &Error, options: &StatOptions) -> bool {
     let by_hook = matches!(
         error,
@@ -582,7 +578,7 @@ fn is_obstacle(error: &Error, options: &StatOptions) -> bool {
     by_hook && options.mode == Mode::Copy
 }
 
-/// What is told where neither way counts.
+/// Returns the error if neither way works.
 fn both(hook: Error, socket: Error) -> Error {
     if !hook.is_permission_denied() {
         return hook;

@@ -1,9 +1,8 @@
-//! The program that counts: the total, then each filter in turn, then the verdict.
+//! The counting program: the total, then each filter in turn, then the verdict.
 //!
-//! The filters are written one after the other into one program, each as
-//! [`ringtap_filter::ebpf::lower`] writes it. Where one ends, nothing of it counts any more, so that
-//! the verifier meets states that it knows and its work grows with the number of filters, not with
-//! the number of their outcomes.
+//! The filters are written one after the other into one program, each as [`ringtap_filter::ebpf::lower`]
+//! writes it. After one filter none of its state matters, so the verifier meets known states: its work grows
+//! with the number of filters, not with the number of their outcomes.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -18,7 +17,7 @@ use crate::filter::at_hook;
 use crate::hook::{HookPoint, Side, TagRestorer};
 use crate::{Filter, LinkType, Mode};
 
-/// What a program keeps while filters run, on the stack below theirs.
+/// The values that a program keeps while filters run, on the stack below theirs.
 mod stack {
     use super::STACK_BYTES;
 
@@ -28,7 +27,7 @@ mod stack {
     pub(super) const LENGTH: i16 = -STACK_BYTES - 16;
     /// Whether a filter has accepted the packet.
     pub(super) const ACCEPTED: i16 = -STACK_BYTES - 24;
-    /// Where the VLAN tag is kept that is put back: two slots.
+    /// The VLAN tag that is restored: two slots.
     pub(super) const TAG: i16 = -STACK_BYTES - 40;
 }
 
@@ -43,15 +42,15 @@ mod context {
 /// Bytes of a VLAN tag.
 const TAG_BYTES: i32 = 4;
 
-/// What programs are written from.
+/// The input for programs.
 pub(super) struct Emission<'a> {
     pub(super) programs: &'a [Program],
     pub(super) link_type: LinkType,
     pub(super) counters: &'a Counters,
     pub(super) mode: Mode,
-    /// Whether XDP programs may get packets of several buffers.
+    /// Whether XDP programs may get packets in several buffers.
     pub(super) xdp_frags: bool,
-    /// What puts VLAN tags back at XDP.
+    /// Restores VLAN tags at XDP.
     pub(super) tag_restorer: Option<TagRestorer>,
     /// Whether the kernel has 32-bit jumps.
     pub(super) long_jumps: bool,
@@ -66,7 +65,7 @@ pub(super) struct Code {
 }
 
 impl Code {
-    /// What is to be loaded for a place.
+    /// Returns the program for a place.
     pub(super) fn of(&self, place: HookPoint) -> (ProgramKind, &[u64]) {
         if place.is_xdp() {
             let frags = self.xdp_frags;
@@ -80,7 +79,7 @@ impl Code {
 }
 
 impl Emission<'_> {
-    /// Writes the programs; `filters` are named in errors.
+    /// Writes the programs. `filters` appear in errors.
     pub(super) fn code(&self, filters: &[Filter]) -> Result<Code, StatError> {
         let frags = self.xdp_frags;
         let vlan = if self.link_type == LinkType::ETHERNET {
@@ -136,7 +135,7 @@ impl Emission<'_> {
         Ok(asm.finish()?)
     }
 
-    /// Leaves the address of the counters in R1 and the length in R2, and both on the stack.
+    /// Puts the address of the counters into R1 and the length into R2, and both on the stack.
     fn begin(&self, hook: Hook, place: HookPoint, asm: &mut Assembler) {
         write_length(hook, asm);
         asm.store(Size::Dw, Reg::R10, stack::LENGTH, Reg::R7);
@@ -152,7 +151,7 @@ impl Emission<'_> {
             as_imm(self.counters.cpus()),
             known,
         );
-        // For the verifier's sake: there is no such processor.
+        // For the verifier: there is no such processor.
         asm.mov32(Reg::R0, place.verdict_pass());
         asm.exit();
         asm.place(known);
@@ -202,7 +201,7 @@ impl Emission<'_> {
     }
 }
 
-/// The packet's length on the wire, to R7.
+/// Puts the packet's length on the wire into R7.
 fn write_length(hook: Hook, asm: &mut Assembler) {
     match hook {
         Hook::Xdp { frags: true } => {

@@ -1,9 +1,9 @@
-//! Counting without a hook, for who may open packet sockets and nothing else: packets of an AF_PACKET
-//! ring, with the filters run on each in this process.
+//! Counts without a hook, for users who may only open packet sockets: packets of an AF_PACKET ring, with the
+//! filters run on each in this process.
 //!
-//! One socket does for all filters, whatever they are: with one for each, the kernel would copy every
-//! packet as often as it is accepted, and would tell no bytes of packets that nobody reads. A thread
-//! reads the ring; what finds no room in it is counted by the kernel, in packets.
+//! One socket is enough for all filters. With one for each, the kernel would copy every packet as often as it
+//! is accepted, and would not report bytes of unread packets. A thread reads the ring; the kernel counts
+//! packets for which it was full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,13 +20,13 @@ use crate::hook::HookDevice;
 use crate::source::{Companion, Waker};
 use crate::{Block, CaptureOptions, Error, Next, Result, Source};
 
-/// The longest that a packet waits to be counted.
+/// The maximum time that a packet waits to be counted.
 const TIMEOUT: Duration = Duration::from_millis(10);
-/// How long the last packets may take: the kernel hands over a block that is not full only when its
-/// timer has fired twice, which a busy processor delays.
+/// The time for the last packets: the kernel delivers a partial block only when its timer has fired twice,
+/// which a busy processor delays.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Counters that a thread of this process adds to.
+/// Counters that a thread of this process increments.
 pub(super) struct SocketCounters {
     shared: Arc<Shared>,
     companion: Option<Arc<dyn Companion>>,
@@ -35,18 +35,18 @@ pub(super) struct SocketCounters {
 }
 
 enum Thread {
-    /// With what it needs.
+    /// Not started yet, with its input.
     Waiting(Box<Counting>),
     Running(JoinHandle<()>),
     Gone,
 }
 
-/// What the thread and its owner share.
+/// The state that the thread and its owner share.
 #[derive(Debug)]
 struct Shared {
-    /// By filter; of all packets in the last.
+    /// The counts by filter; the last is that of all packets.
     slots: Vec<Slot>,
-    /// Whether what is there is to be counted before the end.
+    /// Whether to count the waiting packets before the end.
     settles: AtomicBool,
     has_ended: AtomicBool,
 }
@@ -58,7 +58,7 @@ struct Slot {
 }
 
 impl SocketCounters {
-    /// Opens the socket; `reason` is why no hook counts. Needs CAP_NET_RAW.
+    /// Opens the socket. `reason` is why no hook counts. Needs CAP_NET_RAW.
     pub(super) fn open(
         device: &HookDevice,
         programs: Vec<Program>,
@@ -100,7 +100,7 @@ impl SocketCounters {
         Ok((counters, description))
     }
 
-    /// Starts the thread, unless it was.
+    /// Starts the thread, unless it was started.
     pub(super) fn begin(&mut self) {
         self.thread = match std::mem::replace(&mut self.thread, Thread::Gone) {
             Thread::Waiting(counting) => {
@@ -108,7 +108,7 @@ impl SocketCounters {
                 let started = named.spawn(move || counting.run());
                 started.map_or_else(
                     |_| {
-                        // Who asks is told that nothing counts.
+                        // A reading returns that nothing counts.
                         self.shared.has_ended.store(true, Ordering::Relaxed);
                         Thread::Gone
                     },
@@ -119,12 +119,12 @@ impl SocketCounters {
         };
     }
 
-    /// All packets: the slot behind the last filter's.
+    /// Returns the slot of all packets: after the last filter's.
     pub(super) fn total(&self) -> Count {
         self.load(self.shared.slots.len() - 1)
     }
 
-    /// A filter's slot.
+    /// Returns a filter's slot.
     pub(super) fn load(&self, slot: usize) -> Count {
         self.shared
             .slots
@@ -135,7 +135,7 @@ impl SocketCounters {
             })
     }
 
-    /// Packets that came and were not counted; nothing where the kernel does not tell.
+    /// Returns the packets that came and were not counted. `None` if the kernel does not report it.
     pub(super) fn lost(&self) -> Option<u64> {
         let stats = self.companion.as_ref()?.stats().ok()?;
         stats.dropped.ring
@@ -145,7 +145,7 @@ impl SocketCounters {
         !self.shared.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Ends the thread, which counts what is in the ring before.
+    /// Ends the thread, which first counts the packets in the ring.
     pub(super) fn settle(&mut self) {
         self.begin();
         self.shared.settles.store(true, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl SocketCounters {
     fn end(&mut self) {
         if let Thread::Running(thread) = std::mem::replace(&mut self.thread, Thread::Gone) {
             self.waker.wake();
-            // What it has counted is there though it may have panicked.
+            // Its counts are valid even if it panicked.
             let _ = thread.join();
         }
     }
@@ -178,10 +178,10 @@ impl Drop for SocketCounters {
 /// The thread's side.
 struct Counting {
     source: Box<dyn Source>,
-    /// Tells what the ring has had.
+    /// Publishes the counters of the ring.
     companion: Option<Arc<dyn Companion>>,
     matchers: Vec<Matcher>,
-    /// Of a block.
+    /// The sums of a block.
     sums: Vec<Count>,
     shared: Arc<Shared>,
 }
@@ -213,9 +213,9 @@ impl Counting {
     }
 }
 
-/// The packets that were taken into the ring before the end was asked for.
+/// The packets that were in the ring before the end was requested.
 struct Last {
-    /// How many the ring has had by then; `None` where the kernel does not tell.
+    /// The number of packets in the ring by then. `None` if the kernel does not report it.
     taken: Option<u64>,
     since: Instant,
 }
@@ -231,7 +231,7 @@ impl Last {
         }
     }
 
-    /// Whether all of them are among the `counted` packets, or will not come any more.
+    /// Returns whether all of them are among the `counted` packets, or will not come any more.
     fn is_over(&self, counted: u64) -> bool {
         self.taken.is_some_and(|taken| counted >= taken) || self.since.elapsed() > LAST
     }
@@ -254,7 +254,7 @@ fn count(block: &Block<'_>, matchers: &[Matcher], sums: &mut [Count]) {
 }
 
 impl Shared {
-    /// Takes the sums over, and leaves zeros.
+    /// Takes the sums, and leaves zeros.
     fn add(&self, sums: &mut [Count]) {
         for (slot, sum) in self.slots.iter().zip(sums) {
             let Count { packets, bytes } = std::mem::take(sum);

@@ -1,7 +1,7 @@
-//! Datagrams to records, through the library `netflow_parser`.
+//! Decodes datagrams into records, with the library `netflow_parser`.
 //!
 //! Templates are kept by exporter and domain. All memory is bounded, by exporter and altogether
-//! ([`super::exporters`]); so are fields and values of a message.
+//! ([`super::exporters`]); so are the fields and values of a message.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use crate::Origin;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// CollectCounters of a [`Decoder`] over all exporters.
+/// The counters of a [`Decoder`] over all exporters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CollectCounters {
     /// Datagrams.
@@ -36,13 +36,13 @@ pub struct CollectCounters {
     pub ipfix: u64,
     /// Records of flows.
     pub records: u64,
-    /// Records of something else, without addresses.
+    /// Other records, without addresses.
     pub not_flows: u64,
-    /// Records of options.
+    /// Options records.
     pub options: u64,
     /// Sets whose template has not come yet.
     pub without_template: u64,
-    /// Datagrams that are no message, or end inside one.
+    /// Datagrams that are not a message, or end inside one.
     pub malformed: u64,
     /// Exporters that were forgotten because there were too many.
     pub exporters_forgotten: u64,
@@ -50,7 +50,7 @@ pub struct CollectCounters {
     pub sources_forgotten: u64,
     /// Templates that were forgotten because there were too many.
     pub templates_forgotten: u64,
-    /// Flows (v5) that sequence numbers say were sent and did not come.
+    /// Missing flows (v5), by the sequence numbers.
     pub missed_v5_flows: u64,
     /// The same for messages (v9).
     pub missed_v9_messages: u64,
@@ -58,11 +58,11 @@ pub struct CollectCounters {
     pub missed_ipfix_records: u64,
 }
 
-/// Takes records, with who sent them.
+/// Takes records, with the exporter that sent them.
 pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
 
-/// Decodes datagrams of NetFlow v5, v9 and IPFIX, and keeps what it has learnt from exporters:
-/// templates, sampling, sequence numbers. Its memory is bounded, by exporter and altogether.
+/// Decodes datagrams of NetFlow v5, v9 and IPFIX. It keeps the exporters' templates, sampling and sequence
+/// numbers. Its memory is bounded, by exporter and altogether.
 #[derive(Debug, Default)]
 pub struct Decoder {
     exporters: Exporters,
@@ -82,13 +82,13 @@ impl Decoder {
         }
     }
 
-    /// Returns the number of exporters that are remembered, and a list of `most` at most: those of
-    /// which most was forgotten first, then those that have sent most.
+    /// Returns the number of exporters that are remembered, and a list of at most `most`: those that lost
+    /// most entries first, then those that sent most.
     pub fn exporters(&self, most: usize) -> (usize, Vec<ExporterReport>) {
         (self.exporters.count(), self.exporters.report(most))
     }
 
-    /// Decodes a datagram that has come `now`, and gives its records to `take`.
+    /// Decodes a datagram that came at `now`, and gives its records to `take`.
     pub fn datagram(
         &mut self,
         from: SocketAddr,
@@ -213,7 +213,7 @@ impl Decoder {
             domain: header.observation_domain_id,
             ..outer
         };
-        // Templates are not counted in the sequence; without its template a set can't be counted.
+        // Templates are not counted in the sequence. A set without its template cannot be counted.
         let mut count = Some(0);
         for set in &message.flowsets {
             let records = match &set.body {
@@ -232,7 +232,7 @@ impl Decoder {
                 .message(stream, now, header.sequence_number, count);
         for set in &message.flowsets {
             let context = Context {
-                // An option before this set may have told.
+                // An options record before this set may have contained it.
                 boot_ms: self.exporters.boot_ms(stream).unwrap_or(0),
                 sent_ns: u64::from(header.export_time) * NANOS_PER_SECOND,
             };
@@ -312,7 +312,7 @@ impl Decoder {
     }
 }
 
-/// The templates that a set of NetFlow v9 defines, and how many fields each has.
+/// Returns the templates that a NetFlow v9 set defines, and the number of their fields.
 fn templates_of_v9(body: &v9::FlowSetBody) -> Vec<(TemplateName, usize)> {
     match body {
         v9::FlowSetBody::Template(set) => {
@@ -331,7 +331,7 @@ fn of_v9_options(template: &v9::OptionsTemplate) -> (TemplateName, usize) {
     ((true, template.template_id), fields)
 }
 
-/// The same of IPFIX, in which the library also reads templates as NetFlow v9 has them.
+/// Returns the same for IPFIX, in which the library also reads templates in the form of NetFlow v9.
 fn templates_of_ipfix(body: &ipfix::FlowSetBody) -> Vec<(TemplateName, usize)> {
     use ipfix::FlowSetBody as Body;
     let plain = |it: &ipfix::Template| ((false, it.template_id), it.fields.len());
@@ -350,14 +350,14 @@ fn templates_of_ipfix(body: &ipfix::FlowSetBody) -> Vec<(TemplateName, usize)> {
     }
 }
 
-/// What a record of options tells of its exporter: its sampling, and when it was started.
+/// The facts in an options record about its exporter: sampling and start time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     /// `samplingInterval` (34) or `samplerRandomInterval` (50).
     interval: Option<u64>,
-    /// `samplingPacketInterval` (305): packets that are taken.
+    /// `samplingPacketInterval` (305): the number of packets that are taken.
     taken: Option<u64>,
-    /// `samplingPacketSpace` (306): packets that are then left out.
+    /// `samplingPacketSpace` (306): the number of packets that are then left out.
     left_out: Option<u64>,
     /// `systemInitTimeMilliseconds` (160).
     boot_ms: Option<u64>,

@@ -1,18 +1,18 @@
-//! What is remembered of exporters: templates, sampling, when they were started, and which message
-//! comes next; and how much of it.
+//! The state that is remembered of exporters: templates, sampling, start time, the next sequence number. This
+//! module also bounds its memory.
 //!
-//! Anybody can send datagrams with any source address, and make up domains and templates. So memory is
-//! counted by exporter ([`Peer`]), and none makes another lose what is remembered of it:
+//! Anybody can send datagrams with any source address, and invent domains and templates. So memory is counted
+//! by exporter ([`Peer`]), and no exporter can push out another's state:
 //!
-//! - An exporter holds [`PEER_SOURCES`] sources and [`PEER_BYTES`] bytes at most. Beyond, its own
-//!   source that was silent longest is forgotten.
-//! - All exporters hold [`ALL_BYTES`] bytes at most. Beyond, newcomers are forgotten, then sources of
-//!   the exporter that holds most. An established exporter within [`SHARE`] is never touched.
-//! - There are [`PEERS`] exporters at most. Beyond, those that were silent for [`IDLE`] are forgotten,
-//!   then newcomers: first those that have not sent a record, and of these the ones silent longest.
+//! - An exporter has at most [`PEER_SOURCES`] sources and [`PEER_BYTES`] bytes. Beyond that, its source that
+//!   was silent longest is forgotten.
+//! - All exporters together have at most [`ALL_BYTES`] bytes. Beyond that, new exporters are forgotten first,
+//!   then sources of the exporter with most bytes. An established exporter within [`SHARE`] is never touched.
+//! - There are at most [`PEERS`] exporters. Beyond that, those that were silent for [`IDLE`] are forgotten
+//!   first, then new ones: first those without a record, and of these the ones silent longest.
 //!
-//! An exporter is established once it has sent records and [`TRIAL`] has passed since its first
-//! datagram. A quarter of the places is kept for newcomers.
+//! An exporter is established once it has sent records and [`TRIAL`] has passed since its first datagram. A
+//! quarter of the places is kept for new exporters.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,36 +22,36 @@ use std::time::{Duration, Instant};
 use netflow_parser::NetflowParser;
 use serde::Serialize;
 
-/// Exporters at most.
+/// The maximum number of exporters.
 pub(super) const PEERS: usize = 4_096;
-/// Of these, established ones.
+/// The maximum number of established exporters among them.
 const ESTABLISHED: usize = PEERS / 4 * 3;
-/// Sources of one exporter.
+/// The maximum number of sources of one exporter.
 pub(super) const PEER_SOURCES: usize = 512;
-/// Templates of one source; beyond, all of them are forgotten.
+/// The maximum number of templates of one source. Beyond that, all of them are forgotten.
 pub(super) const TEMPLATES: usize = 4_096;
-/// Memory of one exporter, and of all together.
+/// The maximum memory of one exporter, and of all together.
 pub(super) const PEER_BYTES: usize = 8 << 20;
 pub(super) const ALL_BYTES: usize = 128 << 20;
-/// What each established exporter may hold, whatever others do.
+/// The memory that each established exporter may use, whatever others do.
 const SHARE: usize = ALL_BYTES / PEERS;
-/// Fields of a template; those that exporters send have a hundred or so at most.
+/// The maximum number of fields of a template. Real exporters send a hundred or so at most.
 pub(super) const FIELDS: usize = 512;
-/// Records of a set: as many as a datagram can hold.
+/// The maximum number of records of a set: as many as a datagram can hold.
 const RECORDS: usize = 65_535;
 
-/// Estimates of what a source, a template and a field take, in bytes.
+/// The estimated memory of a source, a template and a field, in bytes.
 const SOURCE_BYTES: usize = 4_096;
 const TEMPLATE_BYTES: usize = 256;
 const FIELD_BYTES: usize = 32;
 
 /// How long after its first datagram an exporter is established.
 const TRIAL: Duration = Duration::from_secs(60);
-/// An exporter that was silent for so long is forgotten before others are.
+/// An exporter that was silent for this long is forgotten before others.
 const IDLE: Duration = Duration::from_secs(1_800);
 
-/// An exporter: an IPv4 address, or the first 64 bits of an IPv6 address, since who has one such
-/// address mostly has all of them.
+/// An exporter: an IPv4 address, or the first 64 bits of an IPv6 address, since a network usually has all
+/// addresses with these bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Peer(IpAddr);
 
@@ -83,7 +83,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The stream that a datagram belongs to by its first header; `None` if it has none.
+    /// Returns the stream of a datagram, by its first header. Returns `None` if it has no header.
     pub(super) fn of(from: SocketAddr, datagram: &[u8]) -> Option<Self> {
         let version = datagram
             .first_chunk()
@@ -110,21 +110,21 @@ impl Stream {
     }
 }
 
-/// A template's number, and whether it is one of options.
+/// A template's number, and whether it is an options template.
 pub(super) type TemplateName = (bool, u16);
 
-/// What is known of a source.
+/// The state of a source.
 #[derive(Debug)]
 struct Source {
     parser: NetflowParser,
-    /// Bytes that each template takes.
+    /// The bytes of each template.
     templates: HashMap<TemplateName, usize>,
     bytes: usize,
     used: Instant,
-    /// The sequence number of the next message, where that can be told.
+    /// The sequence number of the next message, if it is known.
     next: Option<u32>,
     sampling: Option<u32>,
-    /// When its uptime was 0, in milliseconds since 1970.
+    /// The time at which its uptime was 0, in milliseconds since 1970.
     boot_ms: Option<u64>,
 }
 
@@ -142,20 +142,20 @@ impl Source {
     }
 }
 
-/// The library's part, which knows nothing yet.
+/// Returns a new parser of the library, without templates.
 fn parser(version: u16) -> NetflowParser {
     let builder = NetflowParser::builder()
-        // Whatever else is in the datagram is not of this source.
+        // Other messages in the datagram are not from this source.
         .with_allowed_versions(&[version])
         .with_cache_size(TEMPLATES)
         .with_max_field_count(FIELDS)
         .with_max_records_per_flowset(RECORDS)
         .with_max_error_sample_size(16);
-    // The library refuses limits of 0 and unknown versions only.
+    // The library rejects only limits of 0 and unknown versions.
     builder.build().unwrap_or_default()
 }
 
-/// Counters of one exporter.
+/// The counters of one exporter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExporterCounters {
     /// Datagrams that it sent.
@@ -168,7 +168,7 @@ pub struct ExporterCounters {
     pub templates_forgotten: u64,
 }
 
-/// What was forgotten for want of room.
+/// The number of entries that were forgotten because there was no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Forgotten {
     pub(super) exporters: u64,
@@ -176,7 +176,7 @@ pub(super) struct Forgotten {
     pub(super) templates: u64,
 }
 
-/// What is held of an exporter.
+/// The state of an exporter.
 #[derive(Debug)]
 struct Held {
     sources: HashMap<Stream, Source>,
@@ -203,7 +203,7 @@ impl Held {
         self.sources.len() <= PEER_SOURCES && self.bytes <= PEER_BYTES
     }
 
-    /// Forgets the source that was silent longest; how many templates it had, and its bytes.
+    /// Forgets the source that was silent longest. Returns the number of its templates, and its bytes.
     fn forget_oldest(&mut self) -> Option<(u64, usize)> {
         let oldest = self.sources.iter().min_by_key(|(_, source)| source.used);
         let stream = *oldest?.0;
@@ -221,14 +221,14 @@ impl Held {
 pub struct ExporterReport {
     /// Its IPv4 address, or the first 64 bits of its IPv6 address.
     pub exporter: String,
-    /// Its sources (domains) that are remembered.
+    /// The number of its sources (domains) that are remembered.
     pub sources: usize,
-    /// What it sent and what was forgotten.
+    /// What it sent, and what was forgotten.
     #[serde(flatten)]
     pub counters: ExporterCounters,
 }
 
-/// All exporters.
+/// The state of all exporters.
 #[derive(Debug, Default)]
 pub(super) struct Exporters {
     peers: HashMap<Peer, Held>,
@@ -238,7 +238,7 @@ pub(super) struct Exporters {
 }
 
 impl Exporters {
-    /// A datagram of the stream has come. Returns what decodes it.
+    /// Registers a datagram of the stream. Returns its parser.
     pub(super) fn datagram(&mut self, stream: Stream, now: Instant) -> &mut NetflowParser {
         let held = self.held(stream.peer(), now);
         held.last = now;
@@ -263,7 +263,7 @@ impl Exporters {
         }
     }
 
-    /// The source's templates have come with so many fields each.
+    /// Registers the templates of a source, with the number of their fields.
     pub(super) fn templates(
         &mut self,
         stream: Stream,
@@ -302,8 +302,8 @@ impl Exporters {
         self.keep_quotas(stream.peer());
     }
 
-    /// A message with sequence number `number` came, and counted so many, if that is known. Returns
-    /// how many were missed before it.
+    /// Registers a message with sequence number `number` that counts as this many, if known. Returns how many
+    /// were missing before it.
     pub(super) fn message(
         &mut self,
         stream: Stream,
@@ -314,11 +314,11 @@ impl Exporters {
         let known = self.source(stream, now);
         let missed = known.next.map_or(0, |next| number.wrapping_sub(next));
         known.next = counts.map(|counts| number.wrapping_add(counts));
-        // Backwards, or as far forwards: another order, or another beginning.
+        // Backwards, or just as far forwards: reordered, or a new start.
         if missed < 1 << 31 { missed.into() } else { 0 }
     }
 
-    /// A record of a flow came.
+    /// Registers a flow record.
     pub(super) fn record(&mut self, stream: Stream) {
         if let Some(held) = self.peers.get_mut(&stream.peer()) {
             held.counters.records += 1;
@@ -331,7 +331,7 @@ impl Exporters {
         }
     }
 
-    /// One packet in so many, as far as the exporter has told.
+    /// Returns the sampling interval N (one of N packets), if the exporter has sent it.
     pub(super) fn sampling(&self, stream: Stream) -> u32 {
         let known = self.known(stream);
         known.and_then(|known| known.sampling).unwrap_or(1)
@@ -343,22 +343,22 @@ impl Exporters {
         }
     }
 
-    /// When its uptime was 0, in milliseconds since 1970, if it has told.
+    /// Returns the time at which its uptime was 0, in milliseconds since 1970, if the exporter has sent it.
     pub(super) fn boot_ms(&self, stream: Stream) -> Option<u64> {
         self.known(stream)?.boot_ms
     }
 
-    /// What was forgotten so far for want of room.
+    /// Returns the number of entries that were forgotten because there was no room.
     pub(super) fn forgotten(&self) -> Forgotten {
         self.forgotten
     }
 
-    /// How many exporters are remembered.
+    /// Returns the number of exporters that are remembered.
     pub(super) fn count(&self) -> usize {
         self.peers.len()
     }
 
-    /// The exporters of which most was forgotten, then those that have sent most; so many at most.
+    /// Returns the exporters that lost most entries, then those that sent most, at most this many.
     pub(super) fn report(&self, most: usize) -> Vec<ExporterReport> {
         let mut peers: Vec<(&Peer, &Held)> = self.peers.iter().collect();
         peers.sort_by_key(|(peer, held)| {
@@ -391,11 +391,11 @@ impl Exporters {
         self.peers.entry(peer).or_insert_with(|| Held::new(now))
     }
 
-    /// The source, which is made where it is not known yet.
+    /// Returns the source, and adds it if it is new.
     fn source(&mut self, stream: Stream, now: Instant) -> &mut Source {
         let peer = stream.peer();
         if self.known(stream).is_none() {
-            // Room is made before, so that the new source is not the one that goes.
+            // Room is made first, so that the new source itself is not removed.
             if self.held(peer, now).sources.len() >= PEER_SOURCES {
                 self.forget_oldest_of(peer);
             }
@@ -412,7 +412,7 @@ impl Exporters {
             .or_insert_with(|| Source::new(stream, now))
     }
 
-    /// Keeps an exporter that has grown within its quota, and all together within theirs.
+    /// Keeps an exporter that has grown within its limit, and all together within theirs.
     fn keep_quotas(&mut self, peer: Peer) {
         let is_beyond = |peers: &HashMap<Peer, Held>| {
             peers.get(&peer).is_some_and(|held| !held.is_within_quota())
@@ -421,7 +421,7 @@ impl Exporters {
         if self.bytes <= ALL_BYTES {
             return;
         }
-        // More than needed, so that this is not done for each datagram.
+        // More than needed, so that this does not run for each datagram.
         let goal = ALL_BYTES / 8 * 7;
         for newcomer in self.newcomers() {
             if self.bytes <= goal {
@@ -452,7 +452,7 @@ impl Exporters {
         true
     }
 
-    /// Exporters that are not established, the least worth keeping first.
+    /// Returns the exporters that are not established, the least valuable first.
     fn newcomers(&self) -> Vec<Peer> {
         let peers = self.peers.iter();
         let newcomers = peers.filter(|(_, held)| !held.is_established);
@@ -463,7 +463,7 @@ impl Exporters {
         newcomers.into_iter().map(|(_, peer)| peer).collect()
     }
 
-    /// Makes room for further exporters: for several, so that this is not done for each datagram.
+    /// Makes room for several exporters, so that this does not run for each datagram.
     fn make_place(&mut self, now: Instant) {
         let peers = self.peers.iter();
         let idle = peers.filter(|(_, held)| now.duration_since(held.last) >= IDLE);

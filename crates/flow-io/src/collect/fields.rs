@@ -1,4 +1,4 @@
-//! From the library's fields to numbers of elements and bytes.
+//! Converts the library's fields to element numbers and bytes.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,17 +6,17 @@ use std::sync::LazyLock;
 use netflow_parser::{FieldValue, IpfixField, V9Field};
 use ringtap_flow::export::REVERSE_PEN;
 
-/// Elements of IANA's registry end here: what follows is unassigned.
+/// The end of the assigned elements in IANA's registry.
 const LAST_ELEMENT: u16 = 600;
 
-/// An information element: its number and private enterprise number (0: IANA's registry).
+/// An information element: its number and private enterprise number (0 for IANA's registry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number {
     pub(super) id: u16,
     pub(super) enterprise: u32,
 }
 
-/// Numbers by the library's names, which it does not give back itself.
+/// Element numbers by the library's names. The library does not return the numbers itself.
 static NUMBERS: LazyLock<HashMap<IpfixField, Number>> = LazyLock::new(|| {
     let of = |id, enterprise: Option<u32>| {
         let number = Number {
@@ -32,7 +32,7 @@ static NUMBERS: LazyLock<HashMap<IpfixField, Number>> = LazyLock::new(|| {
 
 /// A field of the library.
 pub(super) trait Field {
-    /// The number of its element, if it is one of those that matter here.
+    /// Returns the number of its element, if it is used here.
     fn number(&self) -> Option<Number>;
 }
 
@@ -51,7 +51,7 @@ impl Field for IpfixField {
     }
 }
 
-/// IANA's registry of IPFIX has taken over the fields of NetFlow v9.
+/// IANA's registry for IPFIX includes the fields of NetFlow v9.
 impl Field for V9Field {
     fn number(&self) -> Option<Number> {
         Some(Number {
@@ -61,7 +61,7 @@ impl Field for V9Field {
     }
 }
 
-/// The bytes of a value as they came, in `buffer`.
+/// Returns the bytes of a value as they came, in `buffer`.
 pub(super) fn bytes<'a>(value: &FieldValue, buffer: &'a mut Vec<u8>) -> &'a [u8] {
     buffer.clear();
     if value.write_be_bytes(buffer).is_err() {
@@ -70,7 +70,7 @@ pub(super) fn bytes<'a>(value: &FieldValue, buffer: &'a mut Vec<u8>) -> &'a [u8]
     buffer
 }
 
-/// An unsigned number in up to 8 bytes, which exporters may shorten (RFC 7011, section 6.2).
+/// Returns an unsigned number of up to 8 bytes. Exporters may shorten numbers (RFC 7011, section 6.2).
 pub(super) fn unsigned(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 8 {
         return None;

@@ -1,4 +1,4 @@
-//! The socket that exporters send to: datagrams in, flow records out.
+//! The collector's socket: datagrams go in, flow records come out.
 
 mod decode;
 mod exporters;
@@ -20,18 +20,18 @@ pub use decode::{CollectCounters, Decoder};
 pub use exporters::{ExporterCounters, ExporterReport};
 pub use network::{Network, NetworkError};
 
-/// The longest datagram of UDP.
+/// The longest UDP datagram.
 const DATAGRAM: usize = 65_535;
-/// Memory for datagrams that wait, asked of the system; it may give less.
+/// The socket buffer that is requested from the system, which may grant less.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// Receives messages of NetFlow v5, v9 and IPFIX over UDP, from anybody or from some networks.
 pub struct Collector {
-    /// Where it listens, as it was specified.
+    /// The address on which it listens, as it was specified.
     name: ListenAddress,
     socket: UdpSocket,
     local: SocketAddr,
-    /// Whose datagrams are taken; everybody's where the list is empty.
+    /// The allowed networks. If the list is empty, all datagrams are accepted.
     allowed: Vec<Network>,
     not_allowed: u64,
     decoder: Decoder,
@@ -45,11 +45,11 @@ pub struct Origin {
     pub exporter: SocketAddr,
     /// Observation domain, source id or engine id.
     pub domain: u32,
-    /// One packet in so many was metered, as far as the exporter has told.
+    /// The sampling interval N (one of N packets was metered), if the exporter has sent it.
     pub sampling: u32,
 }
 
-/// What a [`Collector`] received and lost.
+/// The counters of a [`Collector`]: received and lost.
 #[derive(Clone, Debug, Serialize)]
 pub struct CollectReport {
     /// Totals over all exporters.
@@ -57,17 +57,17 @@ pub struct CollectReport {
     pub counters: CollectCounters,
     /// Datagrams from addresses outside the allowed networks.
     pub not_allowed: u64,
-    /// Exporters that are remembered.
+    /// The number of exporters that are remembered.
     pub known_exporters: usize,
-    /// Some of them.
+    /// A part of these exporters.
     pub exporters: Vec<ExporterReport>,
-    /// Datagrams that the kernel dropped for want of room in the socket, if known.
+    /// Datagrams that the kernel dropped because the socket was full, if known.
     pub dropped: Option<u64>,
 }
 
 impl Collector {
-    /// Opens a socket that takes datagrams of the allowed networks; without any, of everybody.
-    /// [`Collector::receive`] waits for at most `wait`.
+    /// Opens a socket that accepts datagrams from the allowed networks, or from all networks if there are
+    /// none. [`Collector::receive`] waits for at most `wait`.
     ///
     /// # Errors
     /// The address cannot be found, or the socket cannot be bound to it.
@@ -80,7 +80,7 @@ impl Collector {
         let socket = UdpSocket::bind(address.0.resolve()?).map_err(failed("listen"))?;
         let timed = socket.set_read_timeout(Some(wait));
         timed.map_err(failed("set a time-out"))?;
-        // Less memory means losses earlier, which are counted.
+        // With less memory, losses start earlier; they are counted.
         let _ = udp::set_receive_buffer(&socket, RECEIVE_BUFFER);
         let local = socket.local_addr();
         Ok(Self {
@@ -116,7 +116,8 @@ impl Collector {
         }
     }
 
-    /// Takes the datagrams that wait in the socket, for at most `longest`, where exporters go on.
+    /// Takes the datagrams that wait in the socket, for at most `longest`, since exporters may continue to
+    /// send.
     pub fn drain(&mut self, longest: Duration, take: &mut dyn FnMut(&FlowRecord, &Origin)) {
         let _ = self.socket.set_nonblocking(true);
         let begun = Instant::now();
@@ -136,8 +137,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns what was received and lost so far, and a list of so many exporters at most: those of
-    /// which most was forgotten first, then those that have sent most.
+    /// Returns the counters so far, and a list of at most this many exporters: those that lost most entries
+    /// first, then those that sent most.
     pub fn report(&self, listed: usize) -> CollectReport {
         let (known_exporters, exporters) = self.decoder.exporters(listed);
         CollectReport {
@@ -150,7 +151,7 @@ impl Collector {
     }
 }
 
-/// Datagrams that the kernel dropped for want of room in the socket: the last column of
+/// Returns the datagrams that the kernel dropped because the socket was full: the last column of
 /// `/proc/net/udp`, in the line of the local port.
 fn udp_drops(local: SocketAddr) -> Option<u64> {
     let table = if local.is_ipv4() {

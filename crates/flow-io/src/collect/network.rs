@@ -1,10 +1,10 @@
-//! Whose datagrams are taken: networks in the notation of CIDR.
+//! The networks whose datagrams are accepted, in CIDR notation.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network in the notation of CIDR: an address, and how many of its first bits count.
+/// A network in CIDR notation: an address, and the number of its leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -14,16 +14,16 @@ pub struct Network {
 /// An invalid network.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// Neither an address nor an address with a prefix.
+    /// The text is neither an address nor an address with a prefix.
     #[error("expected an address or a network, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")]
     Form,
-    /// A prefix that is longer than an address.
+    /// The prefix is longer than the address.
     #[error("the prefix is longer than an address: expected 0 to {longest}")]
     Prefix {
-        /// The bits of an address.
+        /// The number of bits in the address.
         longest: u8,
     },
-    /// An address with bits behind the prefix.
+    /// The address has bits after the prefix.
     #[error("the address has bits behind the prefix; the network is {network}")]
     HostBits {
         /// The address without these bits.
@@ -70,14 +70,14 @@ impl fmt::Display for Network {
 }
 
 impl Network {
-    /// Returns whether the address is of the network. IPv4 in the form of IPv6 is IPv4.
+    /// Returns whether the network contains the address. An IPv4-mapped IPv6 address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
     }
 }
 
-/// The address without the bits behind the prefix.
+/// Returns the address without the bits after the prefix.
 fn masked(address: IpAddr, prefix: u8) -> IpAddr {
     let prefix = u32::from(prefix);
     match address {

@@ -1,4 +1,4 @@
-//! A record, put together from the elements that an exporter has sent.
+//! Builds a record from the elements that an exporter has sent.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,16 +12,16 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Seconds from 1900 to 1970.
 const NTP_TO_UNIX: u64 = 2_208_988_800;
 
-/// What a message says of all its records.
+/// The fields of a message that apply to all its records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    /// When the exporter's uptime was 0, in milliseconds since 1970.
+    /// The time at which the exporter's uptime was 0, in milliseconds since 1970.
     pub(super) boot_ms: u64,
-    /// When the message was sent, in nanoseconds since 1970.
+    /// The time at which the message was sent, in nanoseconds since 1970.
     pub(super) sent_ns: u64,
 }
 
-/// A record that grows by elements.
+/// A record that grows element by element.
 #[derive(Debug)]
 pub(super) struct Draft {
     context: Context,
@@ -33,13 +33,13 @@ pub(super) struct Draft {
     tcp: Option<TcpMeasures>,
     icmp: Option<u16>,
     has_address: bool,
-    /// When uptime was 0, where the record says it itself (160).
+    /// The time at which uptime was 0, if the record itself contains it (160).
     boot_ms: Option<u64>,
-    /// One packet in so many, where the record says it itself (34, 50).
+    /// The sampling interval N (one of N packets), if the record itself contains it (34, 50).
     pub(super) sampling: Option<u32>,
 }
 
-/// Times of one direction, each as exact as it was told.
+/// The times of one direction, in the precision in which they were sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     first: Time,
@@ -48,12 +48,12 @@ struct Times {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Time {
-    /// Nanoseconds since 1970, or of uptime.
+    /// Nanoseconds since 1970, or since the start of uptime.
     value: u64,
     unit: Unit,
 }
 
-/// In the order of exactness.
+/// In the order of precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Unit {
     #[default]
@@ -80,8 +80,8 @@ impl Time {
     }
 }
 
-/// Nanoseconds since 1970 of an uptime in milliseconds, of which exporters keep 32 bits: after 49 days it
-/// begins anew. A time is within the 49 days before its message was sent, or a little later than that.
+/// Returns the nanoseconds since 1970 for an uptime in milliseconds. Exporters keep 32 bits of it, which wrap
+/// after 49 days. A valid time is within the 49 days before its message was sent, or slightly later.
 pub(super) fn from_uptime(uptime_ms: u64, boot_ms: u64, sent_ns: u64) -> u64 {
     const ROUND_MS: u64 = 1 << 32;
     let sent_ms = sent_ns / NANOS_PER_MILLI;
@@ -112,7 +112,7 @@ impl Draft {
         }
     }
 
-    /// Takes an element; what is not known is left out.
+    /// Adds an element. Unknown elements are left out.
     pub(super) fn element(&mut self, number: Number, bytes: &[u8]) {
         let Number { id, enterprise } = number;
         match enterprise {
@@ -170,7 +170,7 @@ impl Draft {
         let key = &mut self.record.key;
         let (address, mac) = (address(bytes), <[u8; 6]>::try_from(bytes).ok());
         match (id, address, mac) {
-            // An exporter may send both versions, the one that is not meant all zero.
+            // An exporter may send addresses of both versions, the unused one all zero.
             (8 | 27, Some(address), _) if !address.is_unspecified() || !self.has_address => {
                 key.source = address;
                 self.has_address = true;
@@ -191,7 +191,7 @@ impl Draft {
             return;
         };
         let word = u32::try_from(value).unwrap_or(u32::MAX);
-        // Half a round trip in milliseconds; 0 where none was measured.
+        // Half a round trip in milliseconds. 0 means not measured.
         let round_trip = (value > 0).then(|| value.saturating_mul(2 * NANOS_PER_MILLI));
         let tcp = self.tcp.get_or_insert_default();
         match id {
@@ -203,7 +203,7 @@ impl Draft {
         }
     }
 
-    /// The record, if it is one of a flow between two addresses.
+    /// Returns the record, if it describes a flow between two addresses.
     pub(super) fn finish(mut self) -> Option<FlowRecord> {
         let key = &mut self.record.key;
         if !self.has_address || key.source.is_ipv4() != key.destination.is_ipv4() {
@@ -230,7 +230,7 @@ impl Draft {
     }
 }
 
-/// Takes a counter, flags or bounds, if it is one.
+/// Adds a counter, flags or bounds, if the element is one.
 fn traffic(traffic: &mut Traffic, id: u16, bytes: &[u8]) -> bool {
     let Some(value) = unsigned(bytes) else {
         return false;
@@ -250,7 +250,7 @@ fn traffic(traffic: &mut Traffic, id: u16, bytes: &[u8]) -> bool {
     true
 }
 
-/// Takes a time, if it is one.
+/// Adds a time, if the element is one.
 fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
     let Some(value) = unsigned(bytes) else {
         return false;
@@ -264,7 +264,7 @@ fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
         158 | 159 => (before(context, value), Unit::Micros),
         _ => return false,
     };
-    // The beginning has the even number of each pair.
+    // The start has the even number of each pair.
     let time = match id % 2 {
         0 => &mut times.first,
         _ => &mut times.last,
@@ -273,13 +273,13 @@ fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
     true
 }
 
-/// So many microseconds before the message was sent.
+/// A number of microseconds before the message was sent.
 fn before(context: Context, micros: u64) -> u64 {
     context.sent_ns.saturating_sub(micros.saturating_mul(1000))
 }
 
-/// Nanoseconds since 1970 of a time of NTP. The era is the one that ends in 2036, or, where that
-/// would be before 1970, the one after it.
+/// Returns the nanoseconds since 1970 for an NTP time. The era is the one that ends in 2036, or the next one
+/// if that would be before 1970.
 fn ntp(time: u64) -> u64 {
     let seconds = time >> 32;
     let since = if seconds >= NTP_TO_UNIX {

@@ -1,6 +1,5 @@
-//! Collectors that records are sent to: one encoder for all that are reached by UDP; one of its own,
-//! in a thread of its own, for each that is reached by TCP, whose sessions begin anew with each
-//! connection.
+//! Sends records to collectors. All UDP collectors share one encoder. Each TCP collector has its own encoder
+//! in its own thread, because each connection is a new session.
 
 mod queue;
 mod tcp;
@@ -17,7 +16,7 @@ use udp::UdpCollector;
 
 /// The collectors of a run.
 pub(super) struct Exporters {
-    /// What is sent to all collectors that are reached by UDP.
+    /// The messages to all UDP collectors.
     encoder: Encoder,
     udp: Vec<UdpCollector>,
     tcp: Vec<TcpExporter>,
@@ -70,7 +69,7 @@ impl Exporters {
         }
     }
 
-    /// Has templates repeated where a collector was started anew, instead of when their time comes.
+    /// Repeats templates when a collector has restarted, instead of waiting for the interval.
     fn teach_new(&mut self) {
         let came_back = |any, collector: &mut UdpCollector| collector.came_back() || any;
         if self.udp.iter_mut().fold(false, came_back) {
@@ -79,7 +78,8 @@ impl Exporters {
     }
 
     pub(super) fn set_statistics(&mut self, mut statistics: Statistics) {
-        // One exporter tells all collectors the same: what the worst served of them has missed.
+        // An exporter sends the same statistics to all collectors: the losses of the collector that missed
+        // most.
         let lost = self
             .udp
             .iter()
@@ -105,7 +105,7 @@ impl Exporters {
         }
     }
 
-    /// What became of the records, per collector.
+    /// Returns the counters of each collector.
     pub(super) fn report(&self) -> Vec<ExportReport> {
         let counters = self.encoder.counters();
         let udp = self.udp.iter().map(|collector| ExportReport {
@@ -118,7 +118,7 @@ impl Exporters {
     }
 }
 
-/// Tells people that a collector cannot be reached: each kind of failure once, until another comes.
+/// Reports that a collector cannot be reached: each kind of failure once, until another occurs.
 struct Teller {
     collector: String,
     told: Option<ErrorKind>,
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Templates come before the next flows, though the time to repeat them is far.
+    /// Templates come before the next flows, although the interval has not passed.
     #[test]
     fn a_collector_that_was_started_anew_is_taught() {
         let [_, high, middle, low] = (std::process::id() & 0xff_ffff).to_be_bytes();
@@ -203,7 +203,7 @@ mod tests {
             sets.any(|set| set == 2)
         });
         assert!(taught);
-        // And not again and again; an answer to what was sent before may come late.
+        // And not repeatedly; an answer to an earlier message may come late.
         let mut only_flows = || {
             send();
             let mut sets =

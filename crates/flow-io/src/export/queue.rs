@@ -1,5 +1,5 @@
-//! Records that wait for a connection: bounded, shared by the metering thread, which puts them in, and
-//! the one that sends.
+//! The queue of records that wait for a connection. It is bounded. The metering thread puts records in, and
+//! the sending thread takes them.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::Statistics;
 
-/// Records that wait at most. Each takes about 300 bytes.
+/// The maximum number of records that wait. Each takes about 300 bytes.
 pub(super) const CAPACITY: usize = 32_768;
 
 /// The queue.
@@ -21,18 +21,18 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     waiting: Taken,
-    /// The other side has a connection, so that it is worth waiting for room.
+    /// Whether the other side has a connection, so that it makes sense to wait for room.
     connected: bool,
 }
 
-/// What was in the queue.
+/// The content of the queue.
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) records: Vec<FlowRecord>,
     /// The clock of the packets, in nanoseconds since 1970.
     pub(super) now_ns: u64,
     pub(super) statistics: Statistics,
-    /// No more will come.
+    /// Whether the queue is closed.
     pub(super) closed: bool,
 }
 
@@ -41,8 +41,8 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves records into the queue, and returns how many found no room. With `wait`, it waits for
-    /// room as long as there is a connection.
+    /// Moves records into the queue, and returns how many found no room. With `wait`, it waits for room while
+    /// there is a connection.
     pub(super) fn put(&self, records: &mut Vec<FlowRecord>, wait: bool) -> u64 {
         let is_full =
             |state: &mut State| wait && state.connected && state.waiting.records.len() >= CAPACITY;
@@ -70,14 +70,14 @@ impl Queue {
         self.emptied.notify_one();
     }
 
-    /// Says that no more will come.
+    /// Closes the queue.
     pub(super) fn close(&self) {
         self.lock().waiting.closed = true;
         self.filled.notify_one();
     }
 
-    /// Takes all that is there, after waiting at most so long for something. What `into` held is
-    /// forgotten; its memory is used again.
+    /// Takes all records, after waiting at most this long for one. The content of `into` is dropped, and its
+    /// memory is used again.
     pub(super) fn take(&self, into: &mut Taken, longest: Duration) {
         into.records.clear();
         let mut state = self.wait_while(longest, |state| {
@@ -90,7 +90,7 @@ impl Queue {
         self.emptied.notify_one();
     }
 
-    /// Waits at most so long for the end to be asked for, and tells whether it was.
+    /// Waits at most this long for the queue to be closed. Returns whether it was.
     pub(super) fn wait_closed(&self, longest: Duration) -> bool {
         let state = self.wait_while(longest, |state| !state.waiting.closed);
         state.waiting.closed
@@ -108,7 +108,7 @@ impl Queue {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Forgets what waits, and tells how many records that were.
+    /// Drops the waiting records, and returns their number.
     pub(super) fn discard(&self) -> u64 {
         let records = &mut self.lock().waiting.records;
         records.drain(..).len() as u64

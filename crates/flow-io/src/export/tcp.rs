@@ -1,9 +1,8 @@
-//! A collector that is reached by TCP (RFC 7011, section 10.4): a thread that connects, sends, and
-//! connects again.
+//! Sends to a TCP collector (RFC 7011, section 10.4): a thread that connects, sends, and connects again.
 //!
-//! Records wait in a bounded queue while there is no connection; what finds no room is lost and
-//! counted. A new connection is a new session: templates first, sequence numbers from 0. What the
-//! system had taken when a connection broke may have got lost as well, which nobody can know.
+//! Records wait in a bounded queue while there is no connection. Records that find no room are lost and
+//! counted. A new connection is a new session: templates first, sequence numbers from 0. When a connection
+//! breaks, data that the system had already accepted may be lost too; this cannot be detected.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -20,19 +19,19 @@ use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
 /// Messages need not fit a datagram.
 const MESSAGE: u16 = 16_384;
-/// Records are handed to the thread in batches of so many.
+/// The number of records that are handed to the thread at once.
 const BATCH: usize = 64;
-/// How often time goes on where no records come.
+/// The interval at which time advances when no records come.
 const TICK: Duration = Duration::from_millis(250);
-/// How long to wait for a connection to be made.
+/// The time limit for a connection attempt.
 const CONNECTING: Duration = Duration::from_secs(3);
-/// How long a collector may take to read before the connection counts as broken.
+/// The time limit for a collector to read, before the connection counts as broken.
 const WRITING: Duration = Duration::from_secs(5);
-/// Waits between attempts to connect: the first, doubled up to the last.
+/// The pauses between connection attempts: the first, doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The metering thread's end of it.
+/// The metering thread's side.
 pub(super) struct TcpExporter {
     shared: Arc<Shared>,
     batch: Vec<FlowRecord>,
@@ -41,8 +40,8 @@ pub(super) struct TcpExporter {
     work: Work,
 }
 
-/// The thread begins with the first record: before, the program may still have to give up
-/// privileges, which holds for threads that are not there yet.
+/// The thread starts with the first record. Before that, the program may still give up privileges, which
+/// applies only to threads that do not exist yet.
 enum Work {
     ToBegin(Box<Sender>),
     Begun(JoinHandle<()>),
@@ -119,7 +118,7 @@ impl TcpExporter {
         }
     }
 
-    /// Starts the thread, unless it was started. Where that fails, records find no room in the end.
+    /// Starts the thread, unless it is running. If that fails, records find no room in the end.
     fn begin(&mut self) {
         self.work = match std::mem::replace(&mut self.work, Work::Ended) {
             Work::ToBegin(sender) => {
@@ -152,7 +151,7 @@ impl TcpExporter {
         self.begin();
         self.shared.queue.close();
         if let Work::Begun(thread) = std::mem::replace(&mut self.work, Work::Ended) {
-            // A thread that panicked has said so itself.
+            // A panicked thread has already reported it.
             let _ = thread.join();
         }
         // Without a connection, or without a thread.
@@ -186,7 +185,7 @@ impl Sender {
         let mut closed = false;
         while !closed {
             if !self.connect() {
-                // Records wait in the queue meanwhile; at the end there is one more attempt.
+                // Records wait in the queue in the meantime. At the end there is one more attempt.
                 let pause = self
                     .link
                     .next_attempt
@@ -204,7 +203,7 @@ impl Sender {
         }
     }
 
-    /// Makes a connection where there is none and it is time to try.
+    /// Connects if there is no connection and the pause is over.
     fn connect(&mut self) -> bool {
         if self.link.is_open() {
             return true;
@@ -237,7 +236,7 @@ impl Sender {
         for record in &taken.records {
             encoder.record(record, &mut write);
         }
-        // Whoever reads a file has all records in hand at once, and no clock that goes on.
+        // A file's reader has all records at once, and no clock that advances.
         if taken.closed {
             encoder.finish(&mut write);
         }
@@ -249,7 +248,7 @@ impl Sender {
 }
 
 impl Link {
-    /// Whether there is a connection that the collector has not ended.
+    /// Returns whether there is a connection that the collector has not closed.
     fn is_open(&self) -> bool {
         let Some(stream) = &self.stream else {
             return false;
@@ -259,7 +258,7 @@ impl Link {
             .set_nonblocking(true)
             .and_then(|()| stream.peek(&mut byte));
         let open = match looked {
-            // A collector says nothing; if it does, that is no matter of ours.
+            // A collector sends nothing. If it does, the data is ignored.
             Ok(count) => count > 0,
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         };
@@ -289,8 +288,8 @@ impl Link {
         }
     }
 
-    /// Writes a whole message; the connection is given up where that fails, since half of one would
-    /// spoil all that follow.
+    /// Writes a whole message. If that fails, the connection is closed, since a partial message would corrupt
+    /// all that follow.
     fn write(&mut self, message: &[u8]) -> bool {
         let Some(stream) = &mut self.stream else {
             return false;

@@ -1,4 +1,4 @@
-//! A collector that is reached by UDP. Sending does not wait, unless records come from a file.
+//! Sends to a UDP collector. Sending does not wait, unless records come from a file.
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
@@ -8,16 +8,16 @@ use ringtap_flow::export::Message;
 use super::Teller;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
-/// A connected socket, and what became of what it was given.
+/// A connected socket, and the counters of its messages.
 pub(super) struct UdpCollector {
     socket: UdpSocket,
     report: ExportReport,
-    /// Bytes and records of the message sent last: what an error that is told later belongs to.
+    /// Bytes and records of the last message: an error that is reported later belongs to it.
     last: Option<(u64, u64)>,
     teller: Teller,
-    /// The last answer was that nobody listened.
+    /// The last error was that nothing listens on the port.
     refused: bool,
-    /// Somebody listens again, who knows no templates.
+    /// A collector listens again, without templates.
     came_back: bool,
 }
 
@@ -57,12 +57,12 @@ impl UdpCollector {
             && error.kind() == ErrorKind::ConnectionRefused
         {
             self.refused = true;
-            // The host told that nobody listened to the message before; this one was not sent.
+            // The host reported that nothing listened for the previous message; this one was not sent.
             let error = io::Error::from(error.kind());
             self.lose_last(&error);
             sent = self.socket.send(message.bytes);
         }
-        // No answer came to the message before: it was taken.
+        // No error came for the previous message: it was taken.
         self.came_back |= was_refused && !self.refused && sent.is_ok();
         self.report.count(message, sent.is_ok());
         let this = (message.bytes.len() as u64, message.flows.into());
@@ -72,12 +72,12 @@ impl UdpCollector {
         }
     }
 
-    /// Whether somebody listens again, since this was asked last.
+    /// Returns whether a collector listens again, since the last call.
     pub(super) fn came_back(&mut self) -> bool {
         std::mem::take(&mut self.came_back)
     }
 
-    /// Learns what became of the last message, as far as that is known.
+    /// Updates the counters of the last message, as far as its fate is known.
     pub(super) fn settle(&mut self) {
         if let Ok(Some(error)) = self.socket.take_error() {
             self.lose_last(&error);

@@ -7,12 +7,12 @@ use ringtap_flow::{EndReason, FlowRecord, Traffic, TunnelKind};
 
 use crate::Origin;
 
-/// A record, and what is known of it from elsewhere.
+/// A record, and the facts about it from elsewhere.
 pub(super) struct Row<'a> {
     pub(super) record: &'a FlowRecord,
-    /// One packet in so many was metered.
+    /// The sampling interval N: one of N packets was metered.
     pub(super) sampling: u32,
-    /// Who sent it, where it was not metered here.
+    /// The exporter, unless the record was metered here.
     pub(super) origin: Option<&'a Origin>,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum Value {
     Word(&'static str),
 }
 
-/// What kind of values a column has.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
@@ -43,12 +43,12 @@ pub(super) struct Column {
         expect(dead_code, reason = "text formats need no types")
     )]
     pub(super) kind: Kind,
-    /// The value of a record, in a row, if it has one.
+    /// Writes the record's value into a row, if it has one.
     value: Get,
 }
 
 impl Column {
-    /// The value in a row, if the record has it.
+    /// Returns the value in a row, if the record has it.
     pub(super) fn value(&self, row: &Row<'_>) -> Option<Value> {
         (self.value)(row.record, row)
     }
@@ -140,7 +140,7 @@ fn word(word: &'static str) -> Option<Value> {
     Some(Value::Word(word))
 }
 
-/// Ports, of the protocols that have some.
+/// Returns the ports, for protocols that have ports.
 fn port(f: &FlowRecord, port: u16) -> Option<Value> {
     use ringtap_packet::protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
     let has_ports = matches!(f.key.protocol, TCP | UDP | DCCP | SCTP | UDP_LITE);

@@ -9,15 +9,15 @@ use super::Format;
 use super::columns::Row;
 use super::whole::Whole;
 
-/// Nothing limits a message of a file but its length field; readers take memory for one.
+/// The only limit for a message in a file is its length field; readers allocate memory for one.
 const MESSAGE: u16 = 16_384;
 
-/// A file whose templates stand at its beginning, and before the first record that needs another.
+/// A file with templates at its beginning, and before the first record that needs another one.
 pub(super) struct Ipfix {
     output: Whole,
     encoder: Encoder,
     result: io::Result<()>,
-    /// The latest time of a record, which is what the headers tell.
+    /// The latest time of a record, which the headers contain.
     time_ns: u64,
 }
 
@@ -27,7 +27,7 @@ impl Ipfix {
             version: Version::Ipfix,
             max_message: MESSAGE,
             refresh: None,
-            // A file is not read before it is whole.
+            // A file is not read before it is complete.
             hold: Duration::MAX,
             ..*options
         });
@@ -76,7 +76,7 @@ impl Format for Ipfix {
     }
 }
 
-/// Writes a message, unless one before it failed.
+/// Writes a message, unless an earlier one failed.
 fn write(output: &mut Whole, result: &mut io::Result<()>, message: &Message<'_>) {
     if result.is_ok() {
         *result = output.push(message.bytes, message.flows.into());
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    /// Option 257 stands at the end: its scope in 4 bytes, the algorithm in 1, time-outs in 2 each, then
-    /// six counters in 8 each.
+    /// Option 257 is at the end: its scope in 4 bytes, the algorithm in 1, time-outs in 2 each, then six
+    /// counters in 8 each.
     #[test]
     fn statistics_stand_in_the_file() {
         let mut written = tempfile::tempfile().unwrap();

@@ -1,4 +1,4 @@
-//! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending decides.
+//! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending selects the format.
 
 mod columns;
 mod ipfix;
@@ -20,29 +20,29 @@ use crate::{FileReport, Origin, OutputError};
 use columns::Row;
 use whole::Whole;
 
-/// Bytes that are written at once.
+/// The number of bytes that are written at once.
 #[cfg(feature = "parquet")]
 const BUFFER: usize = 1 << 16;
 
-/// A format.
+/// A file format.
 trait Format: Send {
     /// Writes a record.
     fn record(&mut self, row: &Row<'_>) -> io::Result<()>;
 
-    /// What the statistics say that stand in the file, where its format has any.
+    /// Sets the statistics in the file, if its format has any.
     fn set_statistics(&mut self, _statistics: Statistics) {}
 
-    /// Writes what waits, as far as the format can.
+    /// Writes the waiting records, as far as the format allows it.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Writes what waits and what ends the file.
+    /// Writes the waiting records and the end of the file.
     fn finish(&mut self) -> io::Result<()> {
         self.flush()
     }
 
-    /// Records that whoever reads the file finds in it, once it is finished or has failed.
+    /// Returns the number of records in the file, once it is finished or has failed.
     fn records(&self) -> u64;
 }
 
@@ -50,7 +50,7 @@ trait Format: Send {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileFormat {
-    /// JSON lines: an object per record and line.
+    /// JSON lines: one object per record and line.
     Json,
     /// Comma-separated values (RFC 4180).
     Csv,
@@ -62,10 +62,10 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// Returns the format that the ending of a file's name stands for; `-` is JSON lines.
+    /// Returns the format for the ending of a file's name. `-` is JSON lines.
     ///
     /// # Errors
-    /// The ending is not known, or the feature of its format is off.
+    /// The ending is unknown, or the feature of its format is off.
     pub fn of(path: &Path) -> Result<Self, OutputError> {
         if path == Path::new("-") {
             return Ok(Self::Json);
@@ -83,7 +83,7 @@ impl FileFormat {
         }
     }
 
-    /// Writes what a file of the format begins with.
+    /// Writes the beginning of a file of this format.
     fn begin(
         self,
         file: File,
@@ -104,10 +104,10 @@ impl FileFormat {
     }
 }
 
-/// Returns a file that is open, without what it held.
+/// Returns an open file, without its former content.
 pub(super) type Open = Box<dyn FnOnce() -> io::Result<File> + Send>;
 
-/// A file that is written.
+/// A file that is being written.
 pub(super) struct RecordFile {
     path: PathBuf,
     format: FileFormat,
@@ -116,12 +116,12 @@ pub(super) struct RecordFile {
 }
 
 enum State {
-    /// It holds what it held.
+    /// The file still has its former content.
     Waiting(Open),
     Begun(Box<dyn Format>),
-    /// After an error nothing more is written: the file ends where it is.
+    /// After an error nothing more is written: the file ends there.
     Broken {
-        /// Records in it.
+        /// The number of records in it.
         records: u64,
     },
 }
@@ -141,7 +141,7 @@ impl RecordFile {
         }
     }
 
-    /// Begins the file, unless it is: it holds nothing any more that it held before.
+    /// Starts the file, unless it was started. Its former content is removed.
     pub(super) fn begin(&mut self) -> Result<(), OutputError> {
         match std::mem::replace(&mut self.state, State::Broken { records: 0 }) {
             State::Waiting(open) => {
@@ -182,7 +182,7 @@ impl RecordFile {
         }
     }
 
-    /// Writes what waits.
+    /// Writes the waiting records.
     pub(super) fn flush(&mut self) -> Result<(), OutputError> {
         self.with(|format| format.flush())
     }

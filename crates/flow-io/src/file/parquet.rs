@@ -1,4 +1,4 @@
-//! Parquet: the columns as they are, a row group per [`GROUP`] records, compressed by zstd.
+//! Parquet: the same columns, a row group per [`GROUP`] records, compressed with zstd.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use parquet::schema::types::{Type, TypePtr};
 use super::Format;
 use super::columns::{COLUMNS, Column, Kind, Row, Value};
 
-/// Records of a row group: what waits in memory, 10 to 20 MiB.
+/// The number of records in a row group: these wait in memory, 10 to 20 MiB.
 const GROUP: usize = 65_536;
 
 /// A Parquet file.
 pub(super) struct Parquet<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    /// What waits for its row group, by column.
+    /// The records that wait for their row group, by column.
     columns: Vec<Waiting>,
     rows: usize,
-    /// Rows in row groups.
+    /// The number of rows in row groups.
     grouped: u64,
-    /// Without its end nothing in the file can be read.
+    /// Without its end the file cannot be read.
     broken: bool,
 }
 
-/// The values of a column; 1 where a row has one, else 0.
+/// The values of a column, and 1 for each row that has one, else 0.
 struct Waiting {
     present: Vec<i16>,
     values: Values,

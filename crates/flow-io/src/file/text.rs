@@ -6,7 +6,7 @@ use super::Format;
 use super::columns::{COLUMNS, Row, Value};
 use super::whole::Whole;
 
-/// A line for each record.
+/// Writes a line for each record.
 pub(super) struct TextLines {
     output: Whole,
     line: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct TextLines {
 }
 
 impl TextLines {
-    /// Comma-separated values, the names of the columns first; what a record has not is empty.
+    /// Comma-separated values, with the column names first. A missing value is empty.
     pub(super) fn csv(mut output: Whole) -> io::Result<Self> {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
         let mut line = names.join(",").into_bytes();
@@ -28,7 +28,7 @@ impl TextLines {
         })
     }
 
-    /// A JSON object per record and line; what a record has not is left out.
+    /// One JSON object per record and line. A missing value is left out.
     pub(super) fn json(output: Whole) -> Self {
         Self {
             output,

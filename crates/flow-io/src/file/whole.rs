@@ -1,35 +1,35 @@
-//! A file of records that knows how many it holds whole, also when the disk is full.
+//! A file of records that knows how many complete records it has, even when the disk is full.
 //!
-//! Data in: pieces that only make sense whole (a line, a message) with the records in each. Data out:
-//! the file, written in large steps. When it takes no more it is cut behind its last whole piece.
+//! Pieces (a line, a message) go in, with the number of records in each. The file comes out, written in large
+//! steps. If a write fails, the file is cut after its last complete piece.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write as _};
 
-/// Bytes that are written at once.
+/// The number of bytes that are written at once.
 const STEP: usize = 1 << 16;
 
-/// A file, and what waits for it.
+/// A file, and the data that waits for it.
 pub(super) struct Whole {
     file: File,
-    /// It is a regular file that nobody else writes to.
+    /// Whether it is a regular file that nobody else writes to.
     can_be_cut: bool,
-    /// Bytes that are gathered before they are written.
+    /// The number of bytes that are gathered before they are written.
     step: usize,
     waiting: Vec<u8>,
-    /// Where the pieces that wait end, in bytes of all that was given, and the records in each.
+    /// The ends of the waiting pieces, in bytes of all that was given, and the records in each.
     ends: VecDeque<(u64, u64)>,
-    /// Bytes that the file has taken, and those of whole pieces among them.
+    /// The bytes that the file has taken, and those of complete pieces among them.
     taken: u64,
     intact: u64,
-    /// Records in those.
+    /// The records in complete pieces.
     records: u64,
 }
 
 impl Whole {
-    /// Takes an empty file. If it is standard output, which is read while it is written, no piece
-    /// waits, and it is not cut.
+    /// Takes an empty file. Standard output is read while it is written, so pieces do not wait, and it is not
+    /// cut.
     pub(super) fn new(file: File, is_standard: bool) -> Self {
         let step = if is_standard { 0 } else { STEP };
         let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -45,10 +45,10 @@ impl Whole {
         }
     }
 
-    /// Adds a piece that holds so many records.
+    /// Adds a piece with this number of records.
     ///
     /// # Errors
-    /// The file takes no more. Whole pieces are in it, and no part of another.
+    /// The file takes no more. It contains complete pieces only.
     pub(super) fn push(&mut self, piece: &[u8], records: u64) -> io::Result<()> {
         self.waiting.extend_from_slice(piece);
         let end = self.taken + self.waiting.len() as u64;
@@ -59,10 +59,10 @@ impl Whole {
         self.flush()
     }
 
-    /// Writes what waits.
+    /// Writes the waiting pieces.
     ///
     /// # Errors
-    /// As [`Whole::push`].
+    /// The same errors as [`Whole::push`].
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut rest = &waiting[..];
@@ -91,7 +91,7 @@ impl Whole {
         result
     }
 
-    /// Records that the file holds whole.
+    /// Returns the number of complete records in the file.
     pub(super) fn records(&self) -> u64 {
         self.records
     }

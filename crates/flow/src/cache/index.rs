@@ -1,33 +1,33 @@
-//! From a hash to the place of a flow's slot: open addressing with linear probing.
+//! Maps a hash to a flow's slot, by open addressing with linear probing.
 //!
-//! An entry is one word: the hash in its upper half, the slot's number and one in its lower half;
-//! zero is an empty place. Eight of them lie in a cache line, so that a search seldom touches a
-//! second one. What leaves is filled by what follows it (backward shift), so that there are no
-//! marks of deleted entries that searches would have to walk over.
+//! An entry is one word: the hash in its upper half, the slot's number plus one in its lower half. Zero is an
+//! empty place. A cache line holds eight entries, so a search seldom touches a second one. When an entry is
+//! removed, later entries move back (backward shift). So there are no marks of deleted entries for searches
+//! to skip.
 //!
-//! Memory for all entries is reserved at the beginning, but only so much of its front is used as the
-//! flows need, doubled when it is half full: a few thousand flows stay in the processor's cache
-//! instead of being scattered over megabytes.
+//! Memory for all entries is reserved at the beginning, but only the front is used, as much as the flows
+//! need. It doubles when it is half full. So a few thousand flows stay in the processor's cache instead of
+//! being scattered over megabytes.
 
 use std::ops::Range;
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// A power of two of places; those behind the mask are not used yet, and empty.
+    /// The places, a power of two. Those beyond the mask are not used yet, and empty.
     entries: Vec<u64>,
     mask: usize,
-    /// Places that are not empty.
+    /// The number of places that are not empty.
     used: usize,
 }
 
-/// Places that are used at the beginning: half of a first-level cache.
+/// The number of places that are used at first: half of a first-level cache.
 const FIRST_PLACES: usize = 1 << 11;
 
-/// Places of whose flows the memory, 1 MB, no longer fits into a second-level cache.
+/// The number of places whose flows need 1 MB of memory, which no longer fits into a second-level cache.
 const WIDE_PLACES: usize = 1 << 14;
 
 impl Index {
-    /// An index for so many slots, at most half full.
+    /// Returns an index for this number of slots, at most half full.
     pub(crate) fn new(slots: usize) -> Self {
         let places = (slots.max(8) * 2).next_power_of_two();
         Self {
@@ -37,29 +37,29 @@ impl Index {
         }
     }
 
-    /// The addresses of its memory.
+    /// Returns the address range of its memory.
     pub(crate) fn addresses(&self) -> Range<usize> {
         let range = self.entries.as_ptr_range();
         range.start.addr()..range.end.addr()
     }
 
-    /// Bytes of memory.
+    /// Returns the size of its memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.entries.len() * size_of::<u64>()
     }
 
-    /// Whether what is in use is more than a processor has at hand, together with the slots.
+    /// Returns whether the used part and its slots exceed a processor's cache.
     pub(crate) fn is_wide(&self) -> bool {
         self.mask >= WIDE_PLACES
     }
 
-    /// The first entry at which the search for `hash` looks; to have its cache line at hand.
+    /// Returns the first entry that a search for `hash` checks, to load its cache line.
     #[inline]
     pub(crate) fn first(&self, hash: u32) -> u64 {
         self.entries[hash as usize & self.mask]
     }
 
-    /// The first slot of that hash of which `is_it` is true.
+    /// Returns the first slot with that hash for which `is_it` is true.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = hash as usize & self.mask;
@@ -75,7 +75,7 @@ impl Index {
         }
     }
 
-    /// Adds a slot that is not in it. There is room: half of the places are never used.
+    /// Adds a slot that is not in the index. There is always room: half of the places are never used.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         if self.used > self.mask / 2 {
@@ -85,13 +85,11 @@ impl Index {
         self.place(hash, u64::from(hash) << 32 | (u64::from(slot) + 1));
     }
 
-    /// Uses twice as many places, where there are more, and moves each entry to where it is looked
-    /// for now.
+    /// Doubles the number of places in use, if there are more, and moves each entry to its new place.
     ///
-    /// Entries are taken in their order from behind an empty place on, around the end. So all that
-    /// lies between the place where the search for an entry begins and the entry itself was taken
-    /// before it; it comes to lie where it was or before, in the lower half or as far into the upper,
-    /// and never behind one that is still to be taken.
+    /// Entries are taken in order, starting behind an empty place, and around the end. So all entries between
+    /// an entry's home and the entry itself were taken before it. An entry moves to where it was or before,
+    /// in the lower half or as far into the upper one, never behind an entry that is still to be taken.
     #[cold]
     fn grow(&mut self) {
         let places = self.mask + 1;
@@ -121,7 +119,7 @@ impl Index {
         self.entries[at] = entry;
     }
 
-    /// Takes a slot out, where it is in.
+    /// Removes a slot, if the index has it.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
         let wanted = u64::from(hash) << 32 | (u64::from(slot) + 1);
         let mut hole = hash as usize & self.mask;
@@ -139,7 +137,7 @@ impl Index {
             if entry == 0 {
                 break;
             }
-            // An entry may move back to the hole unless its search begins behind the hole.
+            // An entry may move back to the hole unless its home is behind the hole.
             let home = hash_of(entry) as usize & self.mask;
             if (at.wrapping_sub(home) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
                 self.entries[hole] = entry;
@@ -156,7 +154,7 @@ fn hash_of(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
 
-/// The slot of an entry that is not empty.
+/// Returns the slot of an entry that is not empty.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
 fn slot_of(entry: u64) -> u32 {
@@ -167,7 +165,7 @@ fn slot_of(entry: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Against a list of pairs that is searched from end to end, with hashes that often meet.
+    /// Compares with a list of pairs that is searched from end to end, with many equal hashes.
     #[test]
     fn finds_what_was_put_in_and_not_taken_out() {
         let mut index = Index::new(64);
@@ -197,7 +195,7 @@ mod tests {
         }
     }
 
-    /// Hashes of which most lie at the end of the places in use, whatever their number, so that
+    /// Uses hashes whose homes mostly lie at the end of the places in use, whatever their number, so that
     /// entries wrap around when it doubles.
     #[test]
     fn everything_is_found_again_when_it_grows() {
@@ -210,7 +208,7 @@ mod tests {
         };
         let mut masks = vec![index.mask];
         for slot in 0..slots {
-            // One hash for many would make chains that take long to walk.
+            // Many entries of one hash would make long chains that are slow to walk.
             let hash = |slot| {
                 if slot < 300 {
                     hash(slot)

@@ -1,9 +1,8 @@
-//! The flows that are under way.
+//! The cache of flows.
 //!
-//! What goes in: observations of packets; one by one where flows are few, else in blocks, so that the
-//! memory of all flows of a block is asked for before the first of them is needed. What comes out:
-//! records, to a sink. All memory is reserved at the beginning; a flow that begins takes a slot that is
-//! free, or that of the flow whose time-out is nearest.
+//! Observations go in: one by one if there are few flows, else in blocks, so that the memory of all flows of
+//! a block is requested before it is needed. Records come out, to a sink. All memory is reserved at the
+//! beginning. A new flow takes a free slot, or that of the flow whose time-out is nearest.
 
 mod index;
 mod interim;
@@ -29,16 +28,16 @@ pub(crate) use slot::{NO_TRAFFIC, count, merge};
 use tcp::{ACK, FIN, RST, SYN};
 use wheel::Wheel;
 
-/// Packets of a block.
+/// The number of packets in a block.
 pub(crate) const BLOCK: usize = 64;
 
-/// Flows that are looked at, at most, to find the one that makes room.
+/// The maximum number of flows that are checked to find one to remove.
 const LOOKS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Cache {
     slots: Vec<Slot>,
-    /// One per slot, where anything is kept in them.
+    /// One per slot, if anything is kept in them.
     extras: Vec<Extra>,
     /// What interim reports counted, one per slot, where there are such reports.
     reported: Vec<Reported>,
@@ -54,11 +53,11 @@ pub(crate) struct Cache {
     now_ns: u64,
     /// The time of packets up to which the wheel has turned.
     turned_ns: u64,
-    /// The time of packets at which lists of the wheel are to be looked at, if none comes that is
-    /// from before the last one.
+    /// The time of packets at which lists of the wheel must be checked, if no packet comes that is older than
+    /// the last one.
     due_ns: u64,
     begun: bool,
-    /// Flows under way, now and at most.
+    /// The number of flows, now and at most.
     active: u32,
     peak: u32,
 }
@@ -86,12 +85,12 @@ impl Cache {
         }
     }
 
-    /// Flows under way, now and at most so far.
+    /// Returns the number of flows, now and at most so far.
     pub(crate) fn flows(&self) -> (u32, u32) {
         (self.active, self.peak)
     }
 
-    /// Bytes that all flows together may take.
+    /// Returns the bytes that all flows together may take.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + self.extras.capacity() * size_of::<Extra>()
@@ -99,7 +98,7 @@ impl Cache {
             + self.index.bytes()
     }
 
-    /// The addresses of the memory of which each packet touches another part.
+    /// Returns the address ranges of the memory of which each packet touches a different part.
     pub(crate) fn addresses(&self) -> [Range<usize>; 3] {
         let slots = self.slots.as_ptr().addr();
         let extras = self.extras.as_ptr().addr();
@@ -110,12 +109,12 @@ impl Cache {
         ]
     }
 
-    /// The time of packets, in nanoseconds since 1970.
+    /// Returns the time of packets, in nanoseconds since 1970.
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Counts the packets of a block, of at most [`BLOCK`], of whose keys the hashes are known.
+    /// Counts the packets of a block, at most [`BLOCK`], whose keys are already hashed.
     pub(crate) fn block<S: FlowSink + ?Sized>(
         &mut self,
         block: &[Observation],
@@ -138,14 +137,14 @@ impl Cache {
         }
     }
 
-    /// Whether flows lie so near to a processor that nothing is won by asking for those of a block at a
-    /// time: most packets are then counted by [`Cache::try_count`] where they are read.
+    /// Returns whether the flows fit into a processor's cache, so that blocks bring nothing. Then
+    /// [`Cache::try_count`] counts most packets as they are read.
     pub(crate) fn is_at_hand(&self) -> bool {
         !self.keeps_extra && !self.index.is_wide()
     }
 
-    /// Counts a packet that is like most, where nothing else is kept of flows than slots. False where it
-    /// is not, and it was not counted.
+    /// Counts a common packet, if nothing but slots is kept. Returns false if the packet is not common; then
+    /// it was not counted.
     #[inline(always)]
     pub(crate) fn try_count(&mut self, observation: &Observation) -> bool {
         if !self.is_soon(observation.time_ns) {
@@ -155,9 +154,8 @@ impl Cache {
         self.goes_on(guess.unwrap_or(NONE), observation)
     }
 
-    /// Reads the entries of the index and then the slots of a block before they are needed. The
-    /// reads don't depend on one another, so that the processor waits for the memory of many at a
-    /// time.
+    /// Reads the index entries of a block, then its slots, before they are needed. The reads don't depend on
+    /// one another, so that the processor waits for many at once.
     fn touch(&self, block: &[Observation]) {
         let mut touched = 0;
         for observation in block {
@@ -172,15 +170,15 @@ impl Cache {
         black_box(touched);
     }
 
-    /// Counts a packet that is like most: of a flow that is under way, is not ended by it and has
-    /// nothing else to be kept. False where it is not, and nothing was done.
+    /// Counts a common packet: its flow exists, does not end with it, and nothing else must be kept. Returns
+    /// false if that is not so; then nothing was changed.
     #[inline(always)]
     fn goes_on(&mut self, guess: u32, observation: &Observation) -> bool {
         let Some(slot) = self.slots.get_mut(guess as usize) else {
             return false;
         };
         let traffic = &mut slot.traffic;
-        // Of a packet from before the last one, the gap is greater than any time-out.
+        // For a packet from before the last one, the gap is greater than any time-out.
         let gap = observation.time_ns.wrapping_sub(traffic.last_ns);
         let age = observation.time_ns.wrapping_sub(traffic.first_ns);
         let same = slot.key == observation.key && slot.state.is_open();
@@ -192,7 +190,7 @@ impl Cache {
         true
     }
 
-    /// Counts one packet, of which `guess` may be the slot.
+    /// Counts one packet; `guess` may be its slot.
     #[inline(never)]
     fn packet<S: FlowSink + ?Sized>(
         &mut self,
@@ -230,7 +228,7 @@ impl Cache {
         id
     }
 
-    /// Whether the flow was over when this packet of the same key came.
+    /// Returns whether the flow was over when this packet of the same key came.
     #[inline]
     fn ended_before(&self, id: u32, observation: &Observation) -> Option<EndReason> {
         let Slot { traffic, state, .. } = &self.slots[id as usize];
@@ -256,7 +254,7 @@ impl Cache {
         None
     }
 
-    /// Says when time begins, unless it has.
+    /// Sets the first time, unless there is one.
     pub(crate) fn begin_at(&mut self, time_ns: u64) {
         if !self.begun {
             self.now_ns = time_ns;
@@ -265,8 +263,8 @@ impl Cache {
         }
     }
 
-    /// Whether the time of a packet is that of the last one or later, and nothing has to be looked at
-    /// until then; time then goes on.
+    /// Returns whether the packet is not older than the last one and nothing must be checked until its time.
+    /// Then the time advances.
     #[inline]
     fn is_soon(&mut self, time_ns: u64) -> bool {
         let soon = time_ns >= self.now_ns && time_ns < self.due_ns;
@@ -294,7 +292,7 @@ impl Cache {
                 self.expire(counters, sink);
             }
         } else if self.now_ns - time_ns > self.limits.inactive_ns {
-            // Another capture, or a clock that was set: from here on its time counts.
+            // Another capture, or a clock that was set: its time counts from here on.
             self.now_ns = time_ns;
             self.turned_ns = time_ns;
         }
@@ -303,7 +301,7 @@ impl Cache {
         }
     }
 
-    /// Lets the wheel's time catch up with that of packets. Whether there are lists to be looked at.
+    /// Advances the wheel to the time of packets. Returns whether there are lists to check.
     fn turn_wheel(&mut self) -> bool {
         let by = self.now_ns - self.turned_ns;
         self.turned_ns = self.now_ns;
@@ -337,7 +335,7 @@ impl Cache {
             (self.limits.inactive_ns, EndReason::Idle)
         };
         let idle = if traffic.last_ns > self.now_ns.saturating_add(self.limits.inactive_ns) {
-            // Of another time, before the clock went back.
+            // From another time, before the clock went back.
             0
         } else {
             let gap = self.now_ns.saturating_sub(traffic.last_ns);
@@ -405,7 +403,8 @@ impl Cache {
         id
     }
 
-    /// A slot that is free; where there is none, that of the flow whose time-out is nearest.
+    /// Returns a free slot. If there is none, removes the flow whose time-out is nearest, and returns its
+    /// slot.
     fn vacant<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) -> u32 {
         if self.free == NONE && self.slots.len() < self.limits.flows as usize {
             let id = u32::try_from(self.slots.len()).unwrap_or(NONE);
@@ -461,7 +460,7 @@ impl Cache {
         }
     }
 
-    /// Counts a packet of a flow of which more is kept.
+    /// Counts a packet of a flow with more than a slot.
     fn count_extra(&mut self, id: u32, observation: &Observation) {
         let slot = &mut self.slots[id as usize];
         let extra = &mut self.extras[id as usize];
@@ -481,8 +480,8 @@ impl Cache {
         }
     }
 
-    /// Counts packets that were put by, of which `observation` is one: the first fragments of a
-    /// datagram that came before the one that tells the ports.
+    /// Counts stored packets, of which `observation` is one: the fragments of a datagram that came before its
+    /// first one, which has the ports.
     pub(crate) fn late<S: FlowSink + ?Sized>(
         &mut self,
         observation: &Observation,
@@ -531,7 +530,7 @@ impl Cache {
         }
     }
 
-    /// Gives a slot back that is in no list of the wheel.
+    /// Frees a slot that is in no list of the wheel.
     fn release(&mut self, id: u32) {
         let hash = self.slots[id as usize].key.hash(self.seed);
         self.release_hashed(id, hash);
@@ -546,7 +545,7 @@ impl Cache {
         self.active -= 1;
     }
 
-    /// Hands the record of a flow over.
+    /// Emits the record of a flow.
     fn emit<S: FlowSink + ?Sized>(
         &self,
         id: u32,
@@ -587,7 +586,7 @@ impl Cache {
     }
 }
 
-/// Completes the record of two directions. Where only the answers were seen, they are the record.
+/// Completes the record of both directions. If only answers were seen, they are the forward direction.
 fn both_ways(slot: &Slot, extra: &Extra, record: &mut FlowRecord) {
     record.forward.first_ns = extra.forward_first_ns;
     record.forward.last_ns = extra.forward_last_ns;

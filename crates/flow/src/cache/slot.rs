@@ -1,4 +1,4 @@
-//! A flow in the cache: two cache lines, and where asked for two more.
+//! A flow in the cache: two cache lines, and two more on request.
 
 use crate::key::Key;
 use crate::parse::{NO_LABEL, Observation};
@@ -7,40 +7,40 @@ use crate::record::Traffic;
 /// No slot.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A flow. The first cache line is what finds it, the second what a packet changes.
+/// A flow. A search reads the first cache line, and a packet changes the second.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Slot {
     pub(crate) key: Key,
-    /// The neighbours in the wheel's list; of a free slot, the next free one.
+    /// The neighbours in the wheel's list. In a free slot, the next free one.
     pub(crate) next: u32,
     pub(crate) previous: u32,
-    /// With records of two directions: the initiator's packets, but the times of both.
+    /// The initiator's packets, if both directions share a record; the times are those of both.
     pub(crate) traffic: Traffic,
     pub(crate) macs: [u8; 12],
     pub(crate) mpls: u32,
-    /// The wheel's list that it is in.
+    /// The wheel's list that contains it.
     pub(crate) list: u16,
     pub(crate) state: State,
     pub(crate) tos: u8,
 }
 
-/// The promise of the documentation: at most 128 bytes.
+/// Checks the limit of the documentation: at most 128 bytes.
 const _: () = assert!(size_of::<Slot>() == 128);
 const _: () = assert!(size_of::<Extra>() == 128);
 
-/// Bits that say where a flow stands.
+/// The bits of a flow's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State(u8);
 
 impl State {
     pub(crate) const USED: u8 = 1;
-    /// FIN or RST was seen: it ends soon.
+    /// FIN or RST was seen: the flow ends soon.
     pub(crate) const CLOSING: u8 = 2;
     pub(crate) const HAS_MACS: u8 = 4;
     /// The initiator is the key's destination.
     pub(crate) const FROM_DESTINATION: u8 = 8;
-    /// FIN of the initiator, of the other.
+    /// FIN of the initiator and of the other end.
     pub(crate) const FIN: u8 = 16;
     pub(crate) const REVERSE_FIN: u8 = 32;
 
@@ -49,7 +49,7 @@ impl State {
         self.0 & bit != 0
     }
 
-    /// Whether it is under way and not about to end.
+    /// Returns whether the flow exists and is not about to end.
     #[inline]
     pub(crate) fn is_open(self) -> bool {
         self.0 & (Self::USED | Self::CLOSING) == Self::USED
@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Slot {
-    /// A flow without packets, of the time and the link layer of a first one.
+    /// Returns a flow without packets, with the time and the link layer of its first packet.
     pub(crate) fn begin(&mut self, observation: &Observation) {
         self.traffic = NO_TRAFFIC;
         self.macs = observation.macs;
@@ -94,24 +94,24 @@ impl Default for Slot {
     }
 }
 
-/// What is kept of a flow only where that was asked for: the other direction, and measures of TCP.
+/// The parts of a flow that are kept only on request: the other direction, and TCP measurements.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(128))]
 pub(crate) struct Extra {
-    /// Packets of the initiator's direction: first and last.
+    /// The first and last time of packets in the initiator's direction.
     pub(crate) forward_first_ns: u64,
     pub(crate) forward_last_ns: u64,
     pub(crate) reverse: Traffic,
     pub(crate) tcp: Tcp,
 }
 
-/// Where a connection of TCP stands; index 0 is the initiator.
+/// The state of a TCP connection. Index 0 is the initiator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tcp {
-    /// The sequence number behind all that was seen.
+    /// The sequence number after all data that was seen.
     pub(crate) expected: [u32; 2],
     pub(crate) retransmissions: [u32; 2],
-    /// [`UNKNOWN`] where not seen.
+    /// [`UNKNOWN`] if not seen.
     pub(crate) syn_ns: u64,
     pub(crate) answer_ns: u64,
     pub(crate) server_rtt_ns: u64,
@@ -120,10 +120,10 @@ pub(crate) struct Tcp {
     pub(crate) begun: [bool; 2],
 }
 
-/// A time that is not known.
+/// Marks a time as unknown.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
-/// Counters of no packet, to which packets are added.
+/// Returns counters of no packets, to which packets are added.
 pub(crate) const NO_TRAFFIC: Traffic = Traffic {
     packets: 0,
     bytes: 0,
@@ -138,8 +138,8 @@ pub(crate) const NO_TRAFFIC: Traffic = Traffic {
 
 /// Adds a packet to counters.
 ///
-/// All is read before anything is written: a processor waits for long where it reads in one piece
-/// what it has just written in several.
+/// All fields are read before any is written. A processor waits for long when one read covers several recent
+/// writes.
 #[inline]
 pub(crate) fn count(traffic: &mut Traffic, observation: &Observation) {
     let length = u16::try_from(observation.bytes).unwrap_or(u16::MAX);
@@ -167,12 +167,12 @@ pub(crate) fn count(traffic: &mut Traffic, observation: &Observation) {
     };
 }
 
-/// Adds a packet that is not from before the last one to counters that are not of none.
+/// Adds a packet that is not older than the last one to counters of at least one packet.
 #[inline]
 pub(crate) fn count_next(traffic: &mut Traffic, observation: &Observation) {
     let mut counted = *traffic;
     count(&mut counted, observation);
-    // What is known need not be computed.
+    // The known value need not be computed.
     counted.first_ns = traffic.first_ns;
     counted.last_ns = observation.time_ns;
     *traffic = counted;

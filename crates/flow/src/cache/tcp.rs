@@ -1,4 +1,4 @@
-//! What is measured of connections of TCP: data sent again, and times from the handshake.
+//! Measurements of TCP connections: retransmitted data, and times of the handshake.
 
 use super::slot::{Tcp, UNKNOWN};
 use crate::parse::Observation;
@@ -10,7 +10,7 @@ pub(crate) const RST: u16 = 0x04;
 pub(crate) const ACK: u16 = 0x10;
 
 impl Tcp {
-    /// Looks at a packet; `reverse` tells that it is not the initiator's.
+    /// Measures a packet. `reverse` means that it is not the initiator's.
     pub(crate) fn look(&mut self, packet: &Observation, reverse: bool) {
         let flags = packet.tcp_flags;
         if flags & RST != 0 {
@@ -30,8 +30,8 @@ impl Tcp {
         }
     }
 
-    /// Follows the sequence numbers of one direction. Data of which nothing is new was sent again; a
-    /// single byte before what is expected is a keep-alive, which is not.
+    /// Follows the sequence numbers of one direction. Data without anything new is a retransmission. A single
+    /// byte before the expected number is a keep-alive and not counted.
     fn follow(&mut self, packet: &Observation, direction: usize) {
         let marks = u32::from(packet.tcp_flags & SYN != 0) + u32::from(packet.tcp_flags & FIN != 0);
         let length = packet.payload().saturating_add(marks);

@@ -1,17 +1,18 @@
-//! When flows are to be looked at: lists of slots, one per stretch of time, on a wheel.
+//! The timer wheel: lists of slots, one for each stretch of time.
 //!
-//! A flow is in one list, that of the time at which it may have to end by what was known when it was
-//! put there. Packets that come later do not move it: when its time has come and it is not due, it
-//! is put further on. So nothing is scanned, and a packet costs nothing here.
+//! A flow is in one list: that of the time at which it might end when it was put there. Later packets do not
+//! move it. If its time has come and it does not end, it goes into a later list. So nothing is scanned, and a
+//! packet costs nothing here.
 //!
-//! The wheel's time is its own: it goes on by what packets' time goes on, and stands still where
-//! theirs goes back, as it does from one capture to the next.
+//! The wheel has a time of its own. It advances with the packets' time, and stands still when theirs goes
+//! back, as from one capture to the next.
 
 use super::slot::{NONE, Slot};
 
-/// Nanoseconds of a turn's step, as a power of two: 0.27 s.
+/// Nanoseconds of one step, as a power of two: 0.27 s.
 const STEP_SHIFT: u32 = 28;
-/// Lists: the wheel turns once in 137 s. What is farther is put at its far end, and looked at there.
+/// The number of lists: a turn takes 137 s. Flows with later times go into the farthest list, and are checked
+/// there.
 const LISTS: usize = 512;
 
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub(crate) struct Wheel {
     used: [u64; LISTS / 64],
     /// The wheel's time in nanoseconds.
     now_ns: u64,
-    /// The step up to which lists were looked at.
+    /// The step up to which lists were checked.
     step: u64,
 }
 
@@ -36,23 +37,23 @@ impl Wheel {
         }
     }
 
-    /// Advances the time. Returns whether there are lists to be looked at.
+    /// Advances the time. Returns whether there are lists to check.
     #[inline]
     pub(crate) fn advance_by(&mut self, by_ns: u64) -> bool {
-        // A step beyond a whole turn is as good as any greater one.
+        // A step beyond a whole turn has the effect of any greater one.
         const MOST: u64 = ((LISTS as u64) + 1) << STEP_SHIFT;
-        // Captures whose time goes back and forth may well use up all of it, in 584 years.
+        // Captures whose time goes back and forth may use up all of it, in 584 years.
         self.now_ns = self.now_ns.saturating_add(by_ns.min(MOST));
         self.now_ns >> STEP_SHIFT > self.step
     }
 
-    /// How far time may go on until there are lists to be looked at, in nanoseconds.
+    /// Returns how far the time may advance until there are lists to check, in nanoseconds.
     pub(crate) fn until_due(&self) -> u64 {
         ((self.step + 1) << STEP_SHIFT).saturating_sub(self.now_ns)
     }
 
-    /// Goes to the next list whose time has come, empties it, and gives its first slot; the others
-    /// follow by [`Slot::next`]. None where none is left.
+    /// Goes to the next list whose time has come, empties it, and returns its first slot; the others follow
+    /// by [`Slot::next`]. Returns `None` if no list is left.
     pub(crate) fn next_due(&mut self) -> Option<u32> {
         while self.step < self.now_ns >> STEP_SHIFT {
             self.step += 1;
@@ -67,11 +68,11 @@ impl Wheel {
         None
     }
 
-    /// Puts a slot into the list of the time that comes in `wait_ns`.
+    /// Puts a slot into the list for the time in `wait_ns`.
     pub(crate) fn put(&mut self, slots: &mut [Slot], slot: u32, wait_ns: u64) {
         const FARTHEST: u64 = LISTS as u64 - 1;
         let at = self.now_ns.saturating_add(wait_ns) >> STEP_SHIFT;
-        // A list of a time that has passed would be looked at a whole turn later.
+        // The list of a past time would be checked a whole turn later.
         let at = (at + 1).clamp(self.step + 1, self.step + FARTHEST);
         let list = list_of(at);
         let (first, last) = self.ends[list];
@@ -90,7 +91,7 @@ impl Wheel {
         }
     }
 
-    /// Takes a slot out of its list.
+    /// Removes a slot from its list.
     pub(crate) fn take(&mut self, slots: &mut [Slot], slot: u32) {
         let (next, previous, list) = {
             let slot = &slots[slot as usize];
@@ -112,7 +113,7 @@ impl Wheel {
         }
     }
 
-    /// The slot that is to be looked at first, and how long that is away in nanoseconds.
+    /// Returns the slot that is to be checked first, and how far away that is, in nanoseconds.
     pub(crate) fn soonest(&self) -> Option<(u32, u64)> {
         let start = list_of(self.step + 1);
         let words = self.used.len();

@@ -1,22 +1,22 @@
-//! Information elements: what a column of a record is called on the wire, and how it is written.
+//! Information elements: the name of a record's column on the wire, and how it is written.
 
 use std::net::IpAddr;
 
 use crate::{FlowRecord, Traffic, TunnelKind};
 
-/// Private enterprise number under which an element describes the reverse direction (RFC 5103).
+/// Private enterprise number for elements of the reverse direction (RFC 5103).
 pub const REVERSE_PEN: u32 = 29_305;
-/// Private enterprise number of ntop, whose elements are used where IANA's registry has none.
+/// Private enterprise number of ntop, whose elements are used if IANA's registry has none.
 pub const NTOP_PEN: u32 = 35_632;
 
-/// Seconds from 1900, where NTP counts from, to 1970.
+/// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Types of `layer2SegmentId` (351): the upper byte, 1 for VXLAN.
 const SEGMENT_VXLAN: u64 = 1 << 56;
 
-/// What a column holds. For the reverse direction see [`Column::reverse`].
+/// The content of a column. For the reverse direction see [`Column::reverse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     IpVersion,
@@ -41,7 +41,7 @@ pub(crate) enum Field {
     FirstNanos,
     LastNanos,
     TcpFlags,
-    /// The lower 8 of the flags.
+    /// The lower 8 flags.
     TcpFlags8,
     MinTtl,
     MaxTtl,
@@ -70,7 +70,7 @@ pub(crate) struct Column {
     pub(crate) reverse: bool,
 }
 
-/// How an element is named in a template.
+/// An element in a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element {
     /// Number in IANA's registry, or in the enterprise's.
@@ -154,7 +154,7 @@ impl Column {
         element
     }
 
-    /// Appends the value; `boot_ms` is when uptime began, in milliseconds since 1970.
+    /// Appends the value. `boot_ms` is the start of uptime, in milliseconds since 1970.
     pub(crate) fn put(self, record: &FlowRecord, boot_ms: u64, out: &mut Vec<u8>) {
         match self.field {
             Field::Packets
@@ -261,7 +261,7 @@ fn put_address(address: IpAddr, out: &mut Vec<u8>) {
     }
 }
 
-/// Which element the identifier of a tunnel goes into, if there is one.
+/// Returns the element for the identifier of a tunnel, if there is one.
 pub(crate) fn tunnel_field(kind: TunnelKind) -> Option<Field> {
     match kind {
         TunnelKind::Vxlan => Some(Field::SegmentId),
@@ -271,22 +271,22 @@ pub(crate) fn tunnel_field(kind: TunnelKind) -> Option<Field> {
     }
 }
 
-/// Milliseconds from `boot_ms` to a time, as the 32 bits of NetFlow hold them.
+/// Returns the milliseconds from `boot_ms` to a time, in the 32 bits of NetFlow.
 pub(crate) fn uptime(time_ns: u64, boot_ms: u64) -> u32 {
     let since_boot = (time_ns / NANOS_PER_MILLI).saturating_sub(boot_ms);
     u32::try_from(since_boot).unwrap_or(u32::MAX)
 }
 
-/// A time as NTP writes it (`dateTimeNanoseconds`, RFC 7011, section 6.1.10): seconds since 1900 in
-/// 32 bits, which begin anew in 2036, and a binary fraction. Rounded up, so that cutting back to
-/// nanoseconds gives the same ones.
+/// Returns a time in the form of NTP (`dateTimeNanoseconds`, RFC 7011, section 6.1.10): seconds since 1900 in
+/// 32 bits, which wrap in 2036, and a binary fraction. The fraction is rounded up, so that truncation to
+/// nanoseconds gives the same value.
 fn ntp(time_ns: u64) -> u64 {
     let seconds = (time_ns / NANOS_PER_SECOND + NTP_TO_UNIX_SECONDS) & u64::from(u32::MAX);
     let fraction = ((time_ns % NANOS_PER_SECOND) << 32).div_ceil(NANOS_PER_SECOND);
     seconds << 32 | fraction
 }
 
-/// ntop's latency is half of a round trip, in milliseconds; 0 where none was measured.
+/// ntop's latency is half of a round trip, in milliseconds. 0 means not measured.
 fn half_in_millis(round_trip_ns: Option<u64>) -> u32 {
     let half = round_trip_ns.unwrap_or_default() / 2;
     u32::try_from((half + NANOS_PER_MILLI / 2) / NANOS_PER_MILLI).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! The encoder of any version.
+//! The encoder of all versions.
 
 use super::ipfix::Ipfix;
 use super::session::Session;
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::FlowRecord;
 
-/// Turns records into messages of one session.
+/// Encodes records as messages of one session.
 #[derive(Debug)]
 pub struct Encoder(Kind);
 
@@ -22,10 +22,10 @@ enum Kind {
 }
 
 impl Encoder {
-    /// An encoder whose memory does not grow with what it encodes.
+    /// Returns an encoder. Its memory does not grow with the number of records.
     ///
     /// # Errors
-    /// When the version cannot express an option, or messages are too short.
+    /// The version does not support an option, or messages are too short.
     pub fn new(options: ExportOptions) -> Result<Self, ExportError> {
         if options.max_message < MIN_MESSAGE {
             return Err(ExportError::MessageTooShort {
@@ -50,10 +50,10 @@ impl Encoder {
         Ok(Self(kind))
     }
 
-    /// Takes the record of a flow. It waits in a message until that is full, or until it has waited
-    /// for [`ExportOptions::hold`].
+    /// Encodes the record of a flow. It waits in a message until the message is full, or for
+    /// [`ExportOptions::hold`].
     ///
-    /// A record of two directions becomes two records where the version has one direction only.
+    /// A record of both directions becomes two records if the version has only one direction.
     pub fn record(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
         match &mut self.0 {
             Kind::V5(v5) => each_direction(record, |record| v5.record(record, sink)),
@@ -62,9 +62,8 @@ impl Encoder {
         }
     }
 
-    /// Tells the time, in nanoseconds since 1970, by the clock of the packets: it stands in the
-    /// headers of messages. Sends what has waited for long enough, and repeats templates and options
-    /// that are due.
+    /// Sets the time, in nanoseconds since 1970, by the clock of the packets. Message headers contain it.
+    /// Sends messages that have waited long enough, and repeats templates and options that are due.
     pub fn advance(&mut self, now_ns: u64, sink: &mut impl MessageSink) {
         match &mut self.0 {
             Kind::V5(v5) => v5.advance(now_ns, sink),
@@ -73,7 +72,7 @@ impl Encoder {
         }
     }
 
-    /// What the next statistics will say; v5 has none.
+    /// Sets the numbers of the next statistics. v5 has none.
     pub fn set_statistics(&mut self, statistics: Statistics) {
         match &mut self.0 {
             Kind::V5(_) => {}
@@ -82,7 +81,7 @@ impl Encoder {
         }
     }
 
-    /// Sends what waits, and the statistics for the last time.
+    /// Sends everything that waits, and the last statistics.
     pub fn finish(&mut self, sink: &mut impl MessageSink) {
         match &mut self.0 {
             Kind::V5(v5) => v5.send(sink),
@@ -91,7 +90,7 @@ impl Encoder {
         }
     }
 
-    /// A collector was started anew: templates and options are sent before the next flows.
+    /// Announces that a collector has restarted: templates and options are sent before the next flows.
     pub fn announce_again(&mut self) {
         match &mut self.0 {
             Kind::V5(_) => {}
@@ -100,8 +99,8 @@ impl Encoder {
         }
     }
 
-    /// A new session begins, over a new connection: sequence numbers begin at zero, and templates are
-    /// sent before the next flows.
+    /// Starts a new session over a new connection: sequence numbers start at zero, and templates are sent
+    /// before the next flows.
     pub fn restart(&mut self) {
         match &mut self.0 {
             Kind::V5(v5) => v5.restart(),
@@ -110,7 +109,7 @@ impl Encoder {
         }
     }
 
-    /// What was done so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn counters(&self) -> ExportCounters {
         match &self.0 {
@@ -121,7 +120,7 @@ impl Encoder {
     }
 }
 
-/// The record of each direction, as a record of its own.
+/// Returns the record of each direction as a separate record.
 fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
     let Some(reverse) = record.reverse else {
         take(record);
@@ -145,7 +144,8 @@ fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
     take(&one);
 }
 
-/// The type of the messages that answer those of a type (RFC 792, RFC 4443); itself where none does.
+/// Returns the type of the messages that answer this type (RFC 792, RFC 4443). If none does, returns the type
+/// itself.
 fn answer(kind: u8, protocol: u8) -> u8 {
     use ringtap_packet::protocol::ICMP;
     match (protocol == ICMP, kind) {

@@ -8,7 +8,7 @@ use super::{ExportOptions, count, saturate};
 use crate::FlowRecord;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-/// The bit of an element's number that says that an enterprise's number follows.
+/// The bit of an element's number that announces an enterprise number.
 const ENTERPRISE_BIT: u16 = 1 << 15;
 /// The scope of options: `observationDomainId` (149), in 4 bytes.
 const SCOPE: Element = Element {

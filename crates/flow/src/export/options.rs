@@ -1,4 +1,4 @@
-//! Options: what an exporter tells of itself, besides flows.
+//! Options: the data that an exporter sends about itself, besides flows.
 
 use super::element::Element;
 use crate::Sampling;
@@ -8,8 +8,8 @@ const SAMPLING_ID: u16 = 256;
 /// Template of the statistics.
 const STATISTICS_ID: u16 = 257;
 
-/// What the metering and exporting process tells of itself (RFC 7011, section 4, and the fields of
-/// NetFlow v9 for the same).
+/// The statistics that the metering and exporting process sends about itself (RFC 7011, section 4, and the
+/// same fields of NetFlow v9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Active time-out in seconds (36).
@@ -18,13 +18,13 @@ pub struct Statistics {
     pub idle_timeout: u16,
     /// Flows metered (163).
     pub observed_flows: u64,
-    /// Packets seen but not metered: without IP, not decodable (164).
+    /// Packets seen but not metered: without IP, or not decodable (164).
     pub ignored_packets: u64,
-    /// Records of flows that could not be sent (166).
+    /// Flow records that could not be sent (166).
     pub not_sent_flows: u64,
 }
 
-/// What was sent, for the statistics.
+/// The sent numbers, for the statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Sent {
     pub(crate) flows: u64,
 }
 
-/// One record of options with its template. The scope is the whole exporter.
+/// One options record with its template. The scope is the whole exporter.
 #[derive(Clone, Debug)]
 pub(crate) struct OptionsRecord {
     pub(crate) id: u16,
@@ -48,11 +48,11 @@ const fn iana(id: u16, length: u16) -> Element {
 }
 
 impl OptionsRecord {
-    /// Makes the record of the sampling interval (34), alone in its template.
+    /// Returns the record of the sampling interval (34), alone in its template.
     ///
-    /// nfdump 1.7.1 does not find the interval beside the algorithm (35) or a selector (302, 304).
-    /// nfdump 1.7.5 finds it in NetFlow v9 only beside the algorithm: hence once more in the statistics.
-    /// goflow2 takes the packet interval of PSAMP (305), which is 1, for the sampling interval.
+    /// nfdump 1.7.1 does not find the interval beside the algorithm (35) or a selector (302, 304). nfdump
+    /// 1.7.5 finds it in NetFlow v9 only beside the algorithm, so the statistics contain it again. goflow2
+    /// takes the packet interval of PSAMP (305), which is 1, for the sampling interval.
     pub(crate) fn sampling(sampling: Sampling) -> Self {
         Self {
             id: SAMPLING_ID,
@@ -60,7 +60,7 @@ impl OptionsRecord {
         }
     }
 
-    /// Makes the record of the other options, with both elements of the sampling.
+    /// Returns the record of the other options, with both elements of the sampling.
     pub(crate) fn statistics(sampling: Sampling, statistics: &Statistics, sent: Sent) -> Self {
         Self {
             id: STATISTICS_ID,
@@ -79,7 +79,7 @@ impl OptionsRecord {
         }
     }
 
-    /// Appends the values, each in the bytes of its element.
+    /// Appends the values, each in the length of its element.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         for &(element, value) in &self.values {
             let bytes = value.to_be_bytes();

@@ -1,4 +1,4 @@
-//! What NetFlow v9 and IPFIX share: templates on demand and their refresh, records gathered into
+//! The common part of NetFlow v9 and IPFIX: templates on demand and their refresh, records gathered into
 //! sets, sets into messages.
 
 use super::element::Column;
@@ -7,35 +7,35 @@ use super::template::{Dialect, SHAPES, Shape, Template};
 use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink};
 use crate::FlowRecord;
 
-/// What differs between v9 and IPFIX on the wire.
+/// The differences between v9 and IPFIX on the wire.
 pub(crate) trait Protocol {
-    /// Bytes of a message's header.
+    /// Length of a message header, in bytes.
     const HEADER: usize;
-    /// Sets are filled up to a multiple of so many bytes.
+    /// Sets are padded to a multiple of this number of bytes.
     const ALIGNMENT: usize;
-    /// The set that holds templates.
+    /// The set for templates.
     const TEMPLATE_SET: u16;
-    /// The set that holds templates of options.
+    /// The set for options templates.
     const OPTIONS_TEMPLATE_SET: u16;
 
     fn new(options: &ExportOptions) -> Self;
 
     fn dialect(&self) -> Dialect;
 
-    /// Whether a record's times can be told in the message that is being filled; `empty` tells that
-    /// it holds no other.
+    /// Returns whether the message that is being filled can express the record's times. `empty` means that it
+    /// has no other record.
     fn fits_clock(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock;
 
-    /// What the header of a message should tell as its time, as far as this record goes.
+    /// Returns the time that the message header needs, as far as this record matters.
     fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64;
 
-    /// When uptime began, in milliseconds since 1970.
+    /// The start of uptime, in milliseconds since 1970.
     fn boot_ms(&self) -> u64;
 
-    /// Fills in the header of a whole message, and counts it for the sequence number.
+    /// Writes the header of a complete message, and counts the message for the sequence number.
     fn seal(&mut self, message: &mut [u8], records: u16, data_records: u16, now_ns: u64);
 
-    /// A new session begins: sequence numbers begin anew.
+    /// Starts a new session: sequence numbers start again.
     fn restart(&mut self);
 
     fn put_template(template: &Template, out: &mut Vec<u8>);
@@ -43,12 +43,12 @@ pub(crate) trait Protocol {
     fn put_scope(&self, out: &mut Vec<u8>);
 }
 
-/// How a record's times go with the clock of the message that is being filled.
+/// Whether a record's times fit the clock of the message that is being filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// They can be told in it.
+    /// They fit.
     Fits,
-    /// They can be told in the next one.
+    /// They fit the next message.
     NeedsNewMessage,
     /// They were cut.
     Clamped,
@@ -60,12 +60,12 @@ const SET_HEADER: usize = 4;
 #[derive(Debug)]
 struct Draft {
     bytes: Vec<u8>,
-    /// Where the open set begins, and its number.
+    /// The offset of the open set, and its number.
     set: Option<(usize, u16)>,
-    /// Records of all kinds, templates included.
+    /// Records of all kinds, including templates.
     records: u16,
-    /// The time when its last record came, or the latest in a record. It stands in the header: what
-    /// the clock has become since may be too far from the records' times for NetFlow.
+    /// The time when its last record came, or the latest time in a record. The header contains it: the
+    /// present time may be too far from the records' times for NetFlow.
     time_ns: u64,
 }
 
@@ -74,9 +74,9 @@ struct Draft {
 pub(crate) struct Session<P> {
     protocol: P,
     options: ExportOptions,
-    /// By shape; made when the first record of it comes.
+    /// The templates by shape, made when the first record of a shape comes.
     templates: Vec<Option<Template>>,
-    /// Whether one of them was not announced: there are many shapes, and seldom a new one.
+    /// Whether a template has not been sent: there are many shapes, and a new one is rare.
     unannounced: bool,
     flows: Draft,
     /// When the first record went into `flows`.
@@ -199,13 +199,13 @@ impl<P: Protocol> Session<P> {
             return true;
         };
         self.options.refresh.is_some_and(|refresh| {
-            // Time that goes backwards is a new time.
+            // A time that goes back is a new time.
             u128::from(self.now_ns.abs_diff(last)) >= refresh.interval.as_nanos()
                 || self.messages_since_refresh >= refresh.messages
         })
     }
 
-    /// Sends the flows that wait, after what a collector needs to understand them.
+    /// Sends the flows that wait, after the templates that a collector needs.
     fn send_flows(&mut self, sink: &mut impl MessageSink) {
         if self.flows.records == 0 {
             return;
@@ -241,7 +241,7 @@ impl<P: Protocol> Session<P> {
         self.send_options(sink);
     }
 
-    /// Sends the templates that `select` chooses, in as few messages as hold them.
+    /// Sends the templates that `select` chooses, in as few messages as possible.
     fn announce(&mut self, select: impl Fn(&Template) -> bool, sink: &mut impl MessageSink) {
         let mut templates = std::mem::take(&mut self.templates);
         for template in templates.iter_mut().flatten().filter(|t| select(t)) {
@@ -280,7 +280,7 @@ impl<P: Protocol> Session<P> {
             self.other.open::<P>(P::OPTIONS_TEMPLATE_SET);
             P::put_options_template(&record, &mut self.other.bytes);
             self.other.records += 1;
-            // In a set of its own: pmacct 1.7.7 reads no second one.
+            // In a set of its own: pmacct 1.7.7 does not read a second one.
             self.other.close::<P>();
         }
         self.send_other(MessageKind::OptionsTemplates, 0, sink);
@@ -316,7 +316,7 @@ impl<P: Protocol> Session<P> {
     }
 }
 
-/// The latest time in a record.
+/// Returns the latest time in a record.
 pub(crate) fn latest(record: &FlowRecord) -> u64 {
     let reverse = record.reverse.map_or(0, |reverse| reverse.last_ns);
     record.forward.last_ns.max(reverse)
@@ -341,7 +341,7 @@ impl Draft {
         self.time_ns = 0;
     }
 
-    /// Whether `length` bytes more fit, with the header and padding of their set.
+    /// Returns whether `length` more bytes fit, with the header and padding of their set.
     fn has_room<P: Protocol>(&self, set: u16, length: usize, limit: u16) -> bool {
         let is_open = self.set.is_some_and(|(_, open)| open == set);
         let header = if is_open { 0 } else { SET_HEADER };
@@ -350,7 +350,7 @@ impl Draft {
             && self.records < u16::MAX
     }
 
-    /// Opens a set, unless it is open.
+    /// Opens a set, unless it is already open.
     fn open<P: Protocol>(&mut self, set: u16) {
         if self.set.is_some_and(|(_, open)| open == set) {
             return;
@@ -361,7 +361,7 @@ impl Draft {
         self.bytes.extend_from_slice(&[0, 0]);
     }
 
-    /// Fills the open set up and writes its length.
+    /// Pads the open set and writes its length.
     fn close<P: Protocol>(&mut self) {
         let Some((start, _)) = self.set.take() else {
             return;

@@ -1,16 +1,16 @@
-//! Templates: which columns a record has. Flows that have no VLAN tag, no MAC addresses, no ports
-//! are described by templates without such columns, instead of columns full of zeros.
+//! Templates: the columns of a record. Flows without VLAN tag, MAC addresses or ports have templates without
+//! such columns, instead of columns full of zeros.
 
 use super::element::{Column, Field, tunnel_field};
 use crate::FlowRecord;
 
-/// What a record has: a set of the bits below, and the number of its template above [`FIRST_ID`].
+/// The columns of a record: a set of the bits below, and the number of its template above [`FIRST_ID`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape(u16);
 
-/// The template of a record with nothing special; others follow it.
+/// The template of a plain record. Others follow it.
 pub(crate) const FIRST_ID: u16 = 4096;
-/// How many shapes there are.
+/// The number of shapes.
 pub(crate) const SHAPES: usize = 1 << 12;
 
 const IPV6: u16 = 1;
@@ -23,19 +23,19 @@ const MPLS: u16 = 1 << 6;
 const SEGMENT: u16 = 1 << 7;
 const TEID: u16 = 1 << 8;
 const TCP: u16 = 1 << 9;
-/// A flag of the upper 4 is set, so that flags need 2 bytes. Else they have one (RFC 7125 allows it),
-/// as NetFlow v9 has it: pmacct 1.7.7 reads no more.
+/// A flag of the upper 4 is set, so that flags need 2 bytes. Otherwise they have 1 byte, as in NetFlow v9
+/// (RFC 7125 allows it): pmacct 1.7.7 reads no more.
 const WIDE_FLAGS: u16 = 1 << 10;
 const GRE_KEY: u16 = 1 << 11;
 
-/// What a protocol can express.
+/// The features of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// NetFlow v9: times of uptime, one direction, no enterprises.
+    /// NetFlow v9: times in uptime, one direction, no enterprise elements.
     V9,
     /// IPFIX; `nanos` adds times in nanoseconds.
     Ipfix {
-        /// Whether times are given in nanoseconds besides milliseconds.
+        /// Whether times in nanoseconds are sent besides milliseconds.
         nanos: bool,
     },
 }
@@ -47,12 +47,12 @@ pub(crate) struct Template {
     pub(crate) columns: Vec<Column>,
     /// Bytes of a record.
     pub(crate) record_length: usize,
-    /// Whether a message has told the collectors of it since the beginning of the session.
+    /// Whether a message of this session has announced it to the collectors.
     pub(crate) announced: bool,
 }
 
 impl Shape {
-    /// What a record has of what the dialect can say.
+    /// Returns the columns of a record that the dialect supports.
     pub(crate) fn of(record: &FlowRecord, dialect: Dialect) -> Self {
         let key = &record.key;
         let mut bits = 0;
@@ -88,7 +88,7 @@ impl Shape {
         let mut columns = Vec::new();
         self.key_columns(dialect, &mut columns);
         if self.has(BIFLOW) {
-            // First, since nfdump takes the times that come last for those of the flow.
+            // First, since nfdump uses the last times as those of the flow.
             columns.push(forward(Field::BiflowDirection));
             self.traffic_columns(dialect, true, &mut columns);
         }
@@ -114,8 +114,8 @@ impl Shape {
             add(Field::Source4);
             add(Field::Destination4);
         }
-        // Type and code of ICMP stand in the place of the destination port too, where NetFlow v5 has
-        // them and most collectors look; v9 has one element for ICMP of both versions.
+        // Type and code of ICMP are also in the destination port, as in NetFlow v5, where most collectors
+        // look. v9 has one element for ICMP of both versions.
         add(Field::SourcePort);
         add(Field::DestinationPort);
         match (self.has(ICMP), self.has(IPV6) && dialect != Dialect::V9) {

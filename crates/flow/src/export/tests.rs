@@ -1,4 +1,4 @@
-//! What must hold of every message, whatever the records.
+//! Properties of every message, whatever the records.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 /// 2023-11-14T22:13:20Z.
 const EPOCH: u64 = 1_700_000_000 * SECOND;
 
-/// A message as it was sent, its header taken apart.
+/// A sent message with its header decoded.
 struct Sent {
     kind: MessageKind,
     flows: u32,
@@ -28,7 +28,7 @@ impl Sent {
         u32::from_be_bytes(self.bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// Numbers and bodies of the sets, whose lengths must add up to the message.
+    /// Numbers and bodies of the sets. Their lengths must add up to the message.
     fn sets(&self) -> Vec<(u16, &[u8])> {
         let mut at = if self.u16(0) == 9 { 20 } else { 16 };
         let mut sets = Vec::new();
@@ -90,7 +90,7 @@ fn flow() -> FlowRecord {
     }
 }
 
-/// Flows of every shape that the metering gives.
+/// Flows of every shape that the meter emits.
 fn shapes() -> Vec<FlowRecord> {
     let mut flows = Vec::new();
     for bits in 0..1u32 << 9 {
@@ -124,7 +124,7 @@ fn shapes() -> Vec<FlowRecord> {
     flows
 }
 
-/// What an encoder makes of records, to its end.
+/// The complete output of an encoder for some records.
 fn encode(options: ExportOptions, records: &[FlowRecord]) -> (Vec<Sent>, ExportCounters) {
     let mut sent = Vec::new();
     let mut encoder = Encoder::new(options).unwrap();
@@ -247,7 +247,7 @@ fn sequence_numbers_count_what_the_version_counts() {
     }
 }
 
-/// Numbers of the messages with templates, in a stream of a record a second.
+/// Numbers of the messages with templates, in a stream of one record a second.
 fn refreshes(refresh: Option<Refresh>, seconds: u64) -> usize {
     let options = ExportOptions {
         refresh,
@@ -312,7 +312,7 @@ fn a_record_waits_no_longer_than_it_may() {
     }
 }
 
-/// Records that were collected say what their exporter likes.
+/// Collected records may contain anything that their exporter sends.
 #[test]
 fn a_record_that_lies_is_cut() {
     for version in [Version::V5, Version::V9, Version::Ipfix] {
@@ -351,7 +351,7 @@ fn a_new_session_begins_with_templates_and_number_0() {
     assert_eq!(sent[0].u32(8), 0);
 }
 
-/// Where the times of the one record of a message of v5 or v9 are.
+/// The offsets of the times of the only record in a message of v5 or v9.
 fn times(message: &Sent) -> (u64, u64) {
     let (now_ms, at) = match message.u16(0) {
         5 => {
@@ -415,7 +415,7 @@ fn times_far_apart_go_into_messages_of_their_own() {
     }
 }
 
-/// Captures of other years that were put into one file: the record comes when the clock is elsewhere.
+/// Captures of other years were put into one file: the record comes when the clock is elsewhere.
 #[test]
 fn a_flow_of_another_year_than_the_clock_is_told_exactly() {
     let year = 365 * 86_400 * SECOND;

@@ -1,4 +1,4 @@
-//! NetFlow v5: a header of 24 bytes and up to 30 records of 48, of IPv4 and one direction.
+//! NetFlow v5: a header of 24 bytes and up to 30 records of 48 bytes, IPv4 and one direction only.
 
 use std::net::IpAddr;
 
@@ -10,11 +10,11 @@ use crate::{FlowRecord, Sampling, Traffic};
 
 const HEADER: usize = 24;
 const RECORD: usize = 48;
-/// As many as Cisco's collectors accept.
+/// The limit of Cisco's collectors.
 const MAX_RECORDS: usize = 30;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// Records that one becomes at most, whatever its counters say: 17 TB, which no flow carries within
-/// a time-out, but which anybody may claim whose records are collected.
+/// The maximum number of records for one flow, whatever its counters: 17 TB. No flow carries that within a
+/// time-out, but anybody whose records are collected may claim it.
 const MAX_PARTS: u64 = 4096;
 
 /// Writes messages of NetFlow v5.
@@ -23,7 +23,7 @@ pub(crate) struct V5 {
     options: ExportOptions,
     bytes: Vec<u8>,
     records: u16,
-    /// The time when the last record of the message came, or the latest in a record.
+    /// The time when the last record of the message came, or the latest time in a record.
     time_ns: u64,
     waiting_since: Option<u64>,
     now_ns: u64,
@@ -79,7 +79,7 @@ impl V5 {
         }
     }
 
-    /// What follows the addresses.
+    /// The fields after the addresses.
     fn put(&mut self, record: &FlowRecord, packets: u32, bytes: u32) {
         let (key, traffic) = (&record.key, &record.forward);
         let boot_ms = self.uptime.boot_ms();
@@ -138,7 +138,7 @@ impl V5 {
     }
 
     fn seal(&mut self) {
-        // Whole milliseconds, as uptime has them, and not before the last packet.
+        // Whole milliseconds, like uptime, and not before the last packet.
         let now_ms = self.time_ns.div_ceil(NANOS_PER_MILLI);
         let up = saturate(now_ms.saturating_sub(self.uptime.boot_ms()));
         let nanos = saturate(now_ms % 1000 * NANOS_PER_MILLI);
@@ -157,7 +157,7 @@ impl V5 {
     }
 }
 
-/// Mode in the upper 2 bits, interval in the lower 14; all zero without sampling.
+/// Mode in the upper 2 bits, interval in the lower 14. All zero without sampling.
 fn sampling_field(sampling: Sampling) -> u16 {
     match u16::try_from(sampling.one_in.get()) {
         Ok(1) => 0,
@@ -166,7 +166,7 @@ fn sampling_field(sampling: Sampling) -> u16 {
     }
 }
 
-/// Packets and bytes, in as many parts as their 32 bits need; cut where that is too many.
+/// Splits packets and bytes into as many parts as 32 bits need. Cuts them if that is too many.
 fn parts(traffic: &Traffic) -> impl Iterator<Item = (u32, u32)> {
     let most = |counter: u64| counter.min(MAX_PARTS * u64::from(u32::MAX));
     let (packets, bytes) = (most(traffic.packets), most(traffic.bytes));

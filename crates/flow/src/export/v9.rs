@@ -1,10 +1,9 @@
-//! NetFlow v9 (RFC 3954): its header, its templates, and its clock.
+//! NetFlow v9 (RFC 3954): its header, its templates and its clock.
 //!
-//! Times are milliseconds of the exporter's uptime in 32 bits. The header tells what the uptime is at
-//! a whole second; it is rounded up, so that no flow is later than its message. An uptime is thus one
-//! of the packets' clock and no matter of the machine; it begins an hour before the first flow that is
-//! exported. Should a flow come that is earlier still, or 49 days later, uptime begins anew, as if the
-//! exporter had been started again.
+//! Times are milliseconds of the exporter's uptime in 32 bits. The header contains the uptime at a whole
+//! second, rounded up, so that no flow is later than its message. The uptime follows the packets' clock, not
+//! the machine's. It starts an hour before the first flow that is exported. If a flow is earlier still, or 49
+//! days later, uptime starts again, as if the exporter had been restarted.
 
 use super::element::{Column, uptime};
 use super::options::OptionsRecord;
@@ -15,9 +14,9 @@ use crate::FlowRecord;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// How long before the first flow uptime begins.
+/// The start of uptime before the first flow.
 const MARGIN_MS: u64 = 3_600_000;
-/// The longest time that 32 bits tell.
+/// The longest time in 32 bits.
 const SPAN_MS: u64 = u32::MAX as u64;
 /// Scope field type "System", with a value of 4 bytes.
 const SCOPE_SYSTEM: [u8; 4] = [0, 1, 0, 4];
@@ -29,20 +28,19 @@ pub(crate) struct V9 {
     uptime: Uptime,
 }
 
-/// The clock that NetFlow v5 and v9 tell times by.
+/// The clock of NetFlow v5 and v9.
 #[derive(Debug, Default)]
 pub(crate) struct Uptime {
     boot_ms: Option<u64>,
 }
 
 impl Uptime {
-    /// Milliseconds since 1970 at which uptime is 0.
+    /// The time at which uptime is 0, in milliseconds since 1970.
     pub(crate) fn boot_ms(&self) -> u64 {
         self.boot_ms.unwrap_or_default()
     }
 
-    /// Makes room for a record's times, where that doesn't change those of records before it in the
-    /// same message.
+    /// Makes room for a record's times, unless that changes the times of earlier records in the same message.
     pub(crate) fn fit(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock {
         let first_ns = earliest(record);
         let first_ms = first_ns / NANOS_PER_MILLI;
@@ -66,11 +64,12 @@ impl Uptime {
     }
 }
 
-/// The time of the message that tells a record's times, in nanoseconds since 1970: the clock's, but where
-/// that is too far from the record (packets of another year came in between), the record's own.
+/// Returns the time of a message that can express a record's times, in nanoseconds since 1970. It is the
+/// clock's time, unless that is too far from the record (packets of another year came in between); then it is
+/// the record's own.
 pub(crate) fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64 {
     let first_ns = earliest(record);
-    // Of a record that was collected, the end may be before the beginning.
+    // In a collected record, the end may be before the beginning.
     let own_ns = latest(record).max(first_ns);
     let is_far = whole_second(now_ns) * 1000 > (first_ns / NANOS_PER_MILLI).saturating_add(SPAN_MS);
     if is_far { own_ns } else { own_ns.max(now_ns) }
@@ -81,7 +80,7 @@ fn earliest(record: &FlowRecord) -> u64 {
     record.forward.first_ns.min(reverse)
 }
 
-/// Seconds since 1970, rounded up.
+/// Returns seconds since 1970, rounded up.
 fn whole_second(time_ns: u64) -> u64 {
     time_ns.div_ceil(NANOS_PER_SECOND)
 }

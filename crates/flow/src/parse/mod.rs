@@ -1,5 +1,5 @@
 //! Reads the fields that the cache needs, at the offsets that `ringtap_packet::headers` finds. Packets
-//! without IP are counted apart from those whose IP header is cut off or contradicts itself.
+//! without IP are counted separately from those whose IP header is cut off or contradicts itself.
 
 mod transport;
 
@@ -17,20 +17,20 @@ use crate::key::{Key, Rest, Seed};
 use crate::packet::Packet;
 use transport::Transport;
 
-/// Marks that a key has a VLAN tag, since its identifier may be 0.
+/// Marks a VLAN tag in the key, since its identifier may be 0.
 pub(crate) const TAGGED: u16 = 0x8000;
 
-/// What is known of one packet of IP.
+/// The observation of one IP packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observation {
     pub(crate) key: Key,
-    /// The key's hash, once the key is what the cache knows the flow by.
+    /// The key's hash, once the key is the one of the cache.
     pub(crate) hash: u32,
     pub(crate) time_ns: u64,
     pub(crate) bytes: u32,
     pub(crate) mpls: u32,
     pub(crate) sequence: u32,
-    /// Bytes of the headers of IP and, of TCP, of the transport.
+    /// Bytes of the IP header and, for TCP, of the transport header.
     pub(crate) headers: u32,
     pub(crate) tcp_flags: u16,
     pub(crate) ttl: u8,
@@ -38,36 +38,36 @@ pub(crate) struct Observation {
     pub(crate) macs: [u8; 12],
     pub(crate) has_macs: bool,
     pub(crate) part: Part,
-    /// Whether the key's ends were exchanged, to be the same for both directions.
+    /// Whether the key's ends were exchanged, so that both directions have the same key.
     pub(crate) reversed: bool,
 }
 
 impl Observation {
-    /// Bytes of the transport's payload, of TCP.
+    /// Bytes of payload, for TCP.
     pub(crate) fn payload(&self) -> u32 {
         self.bytes.saturating_sub(self.headers)
     }
 }
 
-/// [`Observation::mpls`] of a packet without labels.
+/// [`Observation::mpls`] for a packet without labels.
 pub(crate) const NO_LABEL: u32 = u32::MAX;
 
-/// Why a packet has no observation.
+/// The reason why a packet has no observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unmetered {
-    /// There is no IP in it, or none was captured.
+    /// It has no IP, or the IP part was not captured.
     NotIp,
-    /// A header of IP is cut off, or contradicts itself.
+    /// An IP header is cut off, or contradicts itself.
     Malformed,
 }
 
-/// Reads what most packets are, with one look at the length: Ethernet without tags, IP without
-/// options and not in fragments, TCP or UDP. None where that is not so; what it finds is what
-/// [`observe_any`] would, and the key's hash.
+/// Reads the common frames with a single length check: Ethernet without tags, IP without options or
+/// fragments, TCP or UDP. Returns `None` for other frames. The result equals that of [`observe_any`], plus
+/// the key's hash.
 ///
-/// This is a walk of its own beside that of `ringtap_packet::headers`: with one check of the length, all
-/// fields are at constant places and stay in registers, where the steps of the other check each read and
-/// pass on what they found in memory. `packet/tests/headers.rs` holds both against each other.
+/// This walk is separate from that of `ringtap_packet::headers`. With one length check, all fields are at
+/// constant places and stay in registers. The steps of the other walk each check, read and pass on values in
+/// memory. `packet/tests/headers.rs` compares both.
 #[inline(always)]
 pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     if packet.link != LinkType::ETHERNET {
@@ -81,10 +81,10 @@ pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     }
 }
 
-/// What of the header of TCP is kept beside the ports: sequence number, flags, and its length.
+/// The fields of the TCP header beside the ports: sequence number, flags, and header length.
 type OfTcp = (u32, u16, u32);
 
-/// The same of a protocol of which a frame that is frequent is.
+/// Reads the same for one protocol of common frames.
 #[inline(always)]
 fn frequent_transport<const N: usize>(
     frame: &[u8; N],
@@ -172,7 +172,7 @@ fn frequent6(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     })
 }
 
-/// Reads any packet into `observation`, all of which is written where there is IP, but for the hash.
+/// Reads any packet into `observation`. If there is IP, all fields are written except the hash.
 #[inline(never)]
 pub(crate) fn observe_any(
     packet: &Packet<'_>,
@@ -237,8 +237,8 @@ fn transport_of(data: &[u8], network: &Ip) -> Transport {
     }
 }
 
-/// Source and destination as the key has them: each two numbers, the least significant first; of IPv4 in
-/// the first.
+/// Returns source and destination in the form of the key: two numbers each, the least significant first. An
+/// IPv4 address is in the first number.
 #[inline]
 fn addresses(data: &[u8], ip: &Ip) -> Option<[u64; 4]> {
     let half = |at: usize| chunk(data, at).map(u64::from_be_bytes);
@@ -266,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// The same frame with each byte set otherwise, one at a time, of each length.
+    /// Yields the same frame with each byte changed, one at a time, at each length.
     fn compare(frame: &[u8], bytes: std::ops::Range<usize>, lengths: &[usize]) -> u32 {
         let seed = Seed::new(1);
         let mut frequent_ones = 0;
@@ -297,7 +297,7 @@ mod tests {
         frequent_ones
     }
 
-    /// Frames around what is frequent.
+    /// Frames similar to the common ones.
     #[test]
     fn the_short_way_and_the_long_way_find_the_same() {
         let mut frame: Vec<u8> = (1..=90).collect();

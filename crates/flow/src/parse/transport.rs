@@ -1,17 +1,17 @@
-//! What the header behind IP adds to the key: ports, type and code, flags.
+//! Reads the header behind IP for the key: ports, type and code, flags.
 
 use ringtap_packet::bytes::chunk;
 use ringtap_packet::protocol::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};
 
-/// What a transport's header says; zero where it was not captured.
+/// The fields of a transport header. They are zero if the header was not captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Transport {
     pub(crate) source_port: u16,
-    /// Of ICMP: type and code.
+    /// Type and code of ICMP.
     pub(crate) destination_port: u16,
     pub(crate) tcp_flags: u16,
     pub(crate) sequence: u32,
-    /// Bytes of header, of TCP.
+    /// Length of the TCP header, in bytes.
     pub(crate) header: u32,
 }
 
@@ -44,7 +44,7 @@ fn tcp(data: &[u8], at: usize) -> Option<Transport> {
     const FLAGS: u16 = 0x0fff;
     let mut transport = ports(data, at)?;
     let Some(header) = chunk::<14>(data, at) else {
-        // Snapshots of 64 bytes and quoted packets end before.
+        // Snapshots of 64 bytes and quoted packets end before this.
         return Some(transport);
     };
     transport.sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
@@ -53,7 +53,7 @@ fn tcp(data: &[u8], at: usize) -> Option<Transport> {
     Some(transport)
 }
 
-/// The type of ICMP's message to which this one answers, or itself.
+/// Returns the ICMP type that this type answers, or the type itself.
 pub(crate) fn icmp_request(kind_and_code: u16, six: bool) -> u16 {
     let [kind, code] = kind_and_code.to_be_bytes();
     let kind = match (kind, six) {

@@ -57,7 +57,7 @@ pub(crate) fn tcp(source: u16, destination: u16, flags: u8, sequence: u32, data:
     header
 }
 
-/// A frame of Ethernet; `types` are the tags and labels between the addresses and the packet.
+/// An Ethernet frame; `types` are the tags and labels between the addresses and the packet.
 pub(crate) fn ethernet(types: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     frame.extend(types);

@@ -1,4 +1,4 @@
-//! The meter on packets that were built for what they show.
+//! Tests of the meter on packets that were built for one property each.
 
 mod build;
 mod interim;
@@ -150,7 +150,7 @@ fn fin_and_rst_end_a_flow_after_the_linger_time_or_at_once() {
         assert_eq!(shape(&records)[0], (1, 2, EndOfFlow));
         assert_eq!(records.len(), 3);
     }
-    // A connection that begins anew on the same ports is a flow of its own.
+    // A connection that restarts on the same ports is a separate flow.
     let mut again = close(FIN);
     again.insert(3, (3, ipv4(1, 2, 6, &tcp(7, 80, SYN, 9, b""))));
     let (records, _) = meter(&small(), &again);
@@ -182,7 +182,7 @@ fn a_full_cache_ends_the_oldest() {
     );
 }
 
-/// Makes some packets fragments, of which many never get their first one.
+/// Fragments some packets; many of them never get their first fragment.
 fn fragment_some(data: &mut [u8], number: u64) {
     data[6] = if number.is_multiple_of(5) { 0x20 } else { 0 };
     data[7] = u8::from(number.is_multiple_of(7));
@@ -219,7 +219,7 @@ fn a_flood_of_flows_takes_no_memory_and_loses_no_packet() {
             meter.push(&packet, &mut sink);
         }
     };
-    // The first flows take slots of the reserved memory; nothing may be allocated for them either.
+    // The first flows take slots of the reserved memory; they must not allocate either.
     let ((), counts) = count(|| flood(&mut meter, 0));
     assert_eq!(counts.allocations, 0);
     assert_eq!(meter.counters().active, 1000);
@@ -452,7 +452,7 @@ fn flows_inside_tunnels_are_metered_on_request() {
             (40000, 42)
         );
         assert_eq!(shape(&records)[0].0, 5, "{kind:?}");
-        // Not asked for, it is the tunnel that is metered.
+        // Without the option, the tunnel itself is metered.
         let (records, _) = meter(&small(), &[(0, packet)]);
         assert_eq!((shape(&records)[0].0, records[0].key.tunnel), (1, None));
     }
@@ -468,7 +468,7 @@ fn what_lies_or_is_cut_off_is_counted() {
             (counters.ip_packets, counters.malformed),
             (metered, 1 - metered)
         );
-        // The header says how long it was on the wire; ports are known once they were captured.
+        // The header contains the length on the wire; ports are known once they were captured.
         assert!(records.iter().all(|r| r.forward.bytes == 40));
         assert!(
             records
@@ -484,11 +484,11 @@ fn what_lies_or_is_cut_off_is_counted() {
         let (records, counters) = meter(&small(), &[(0, wrong)]);
         assert_eq!((records.len(), counters.malformed), (0, 1));
     }
-    // Tags without end.
+    // Endless tags.
     let endless = ethernet(&[0x81, 0, 0, 1].repeat(200), &whole);
     let (_, counters) = meter_link(&small(), LinkType::ETHERNET, &[(0, endless)]);
     assert_eq!(counters.not_ip, 1);
-    // Extension headers without end: a packet of IPv6 whose transport is not found.
+    // Endless extension headers: an IPv6 packet whose transport is not found.
     let chain = ipv6(1, 2, 0, &[0; 8].repeat(100));
     let (records, _) = meter(&small(), &[(0, chain)]);
     assert_eq!(
@@ -546,7 +546,7 @@ fn a_clock_that_goes_back_begins_flows_anew() {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused() {
+fn invalid_options_are_rejected() {
     let refused = |change: fn(&mut MeterOptions)| {
         let mut options = small();
         change(&mut options);
@@ -554,14 +554,14 @@ fn options_that_cannot_be_are_refused() {
     };
     assert_eq!(
         refused(|o| o.flows = 0),
-        "option flows: 0 is not within 1 and 67108864"
+        "option flows: 0 is invalid: it must be between 1 and 67108864"
     );
-    assert!(refused(|o| o.active = Duration::ZERO).starts_with("option active: 0ns is not"));
+    assert!(refused(|o| o.active = Duration::ZERO).starts_with("option active: 0ns is invalid"));
     assert!(refused(|o| o.linger = Duration::MAX).starts_with("option linger"));
 }
 
-/// Packets of few hosts over minutes: TCP that ends and begins anew, both ways, fragments in any order,
-/// what is no IP; in the time of a capture.
+/// Packets of few hosts over minutes: TCP that ends and restarts, both directions, fragments in any order,
+/// packets without IP; in the time of a capture.
 fn medley() -> Vec<(u64, Vec<u8>)> {
     let mut state = 7_u32;
     let mut random = move |below: u32| {

@@ -8,14 +8,14 @@ use ringtap_testkit::alloc::count;
 use super::build::{ipv4, tcp, udp};
 use super::{ACK, START, SYN, medley, meter};
 
-/// Meters that get what several readers have read, each some of the packets.
+/// Meters that get packets from several readers, each with some of the packets.
 struct Stage {
     spreaders: Vec<Spreader>,
     meters: Vec<Meter>,
     collators: Vec<Collator>,
     /// Batches of each meter, on their way.
     sent: Vec<Vec<(usize, Batch)>>,
-    /// Batches of each reader that came back.
+    /// Returned batches of each reader.
     back: Vec<Vec<Batch>>,
 }
 
@@ -48,7 +48,7 @@ impl Stage {
         });
     }
 
-    /// Has a reader give what it has, and say what time it is.
+    /// Lets a reader give its packets and its time.
     fn settle(&mut self, reader: usize, time_ns: u64) {
         let (sent, spares) = (&mut self.sent, &mut self.back[reader]);
         self.spreaders[reader].advance(START + time_ns);
@@ -58,7 +58,7 @@ impl Stage {
         });
     }
 
-    /// Has meters take what was sent to them.
+    /// Lets meters take the packets that were sent to them.
     fn take(&mut self, sink: &mut impl FnMut(&FlowRecord)) {
         let back = &mut self.back;
         let all = self.collators.iter_mut().zip(&mut self.meters);
@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Numbers by chance, the same each time.
+/// Random numbers, the same each time.
 fn chance() -> impl FnMut(usize) -> usize {
     let mut state = 0x9e37_79b9_u32;
     move |below| {
@@ -120,10 +120,10 @@ fn several_readers_give_the_records_of_one() {
         let mut records = Vec::new();
         let mut sink = |record: &FlowRecord| records.push(record.clone());
         for (number, (time, data)) in packets.iter().enumerate() {
-            // Directions of a flow, and even packets of one, come in anywhere.
+            // Directions of a flow, and even packets of one, come through any reader.
             stage.push(random(readers), *time, data);
             if number % 50 == 0 {
-                // Readers and meters are at work when they happen to be.
+                // Readers and meters run in any order.
                 stage.settle(random(readers), *time);
             }
             if random(300) == 0 {
@@ -192,8 +192,8 @@ fn an_answer_that_is_read_first_stays_an_answer() {
     assert_eq!(question.reverse.map(|reverse| reverse.packets), Some(2));
 }
 
-/// One reader of two says nothing: the other's packets wait in bounded memory and are counted all the
-/// same, without an allocation for any of them.
+/// One reader of two is silent: the other's packets wait in bounded memory and are still counted, without any
+/// allocation.
 #[test]
 fn a_reader_that_says_nothing_holds_nothing_up() {
     const PACKETS: u64 = 200_000;
@@ -203,7 +203,7 @@ fn a_reader_that_says_nothing_holds_nothing_up() {
         ..MeterOptions::default()
     };
     let mut stage = Stage::new(&options, 2, 1);
-    // As many as may wait, and one on its way.
+    // The maximum that may wait, and one on its way.
     let most = (0..140).map(|_| Batch::for_readers(2)).collect();
     stage.back = vec![most, Vec::new()];
     let mut data = ipv4(1, 2, 17, &udp(1, 2, b""));

@@ -1,17 +1,16 @@
-//! The ways in which packets are counted: as they come or in blocks, by the short look at a frame or the
-//! long one.
+//! The ways to count packets: one by one or in blocks, by the short parser or the long one.
 
 use super::{
     ACK, Counters, FIN, FlowRecord, IPV4, LinkType, MeterOptions, RST, SYN, ethernet, ipv4_part,
     meter, meter_link, spread, tcp, udp,
 };
 
-/// More flows than are counted as they come.
+/// More flows than are counted one by one.
 const MANY: u32 = 30_000;
 
-/// Packets of few flows, then of many, over some minutes; a few of them fragments, ends of connections,
-/// no IP, or from before the last one. No fragment waits for its first one: when those are counted of
-/// which none comes depends on when the table is looked through.
+/// Packets of few flows, then of many, over some minutes; a few of them are fragments, ends of connections,
+/// without IP, or older than the last one. No fragment waits for its first one: the time at which such
+/// fragments are counted depends on when the table is checked.
 pub(crate) fn wave() -> Vec<(u64, Vec<u8>)> {
     let mut state = 11_u32;
     let mut random = move |below: u32| {
@@ -45,7 +44,7 @@ pub(crate) fn wave() -> Vec<(u64, Vec<u8>)> {
     packets
 }
 
-/// In an order of their own, and without what raw packets have not.
+/// In a fixed order, and without the fields that raw packets lack.
 fn sorted((mut records, counters): (Vec<FlowRecord>, Counters)) -> (Vec<FlowRecord>, Counters) {
     for record in &mut records {
         record.macs = None;

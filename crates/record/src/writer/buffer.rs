@@ -1,11 +1,11 @@
-//! Memory that a disk takes as it is: it begins at a multiple of [`ALIGNMENT`]. Where there is time to
-//! wait for them, it lies in large pages: a write past the page cache finds such memory in one piece;
-//! see `docs/explanation/writing.md` for what that gains.
+//! Memory that a disk accepts directly: it starts at a multiple of [`ALIGNMENT`]. If there is time to wait
+//! for them, it uses large pages, so that a write past the page cache finds the memory in one piece.
+//! `docs/explanation/writing.md` has the effect.
 
 use ringtap_sys::disk::ALIGNMENT;
 use ringtap_sys::memory;
 
-/// Bytes of a large page.
+/// The size of a large page, in bytes.
 pub(super) const LARGE_PAGE: usize = 2 << 20;
 
 /// Bytes in aligned memory.
@@ -17,17 +17,17 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Room for `capacity` bytes.
+    /// Returns memory for `capacity` bytes.
     pub(super) fn new(capacity: usize) -> Self {
         Self::aligned(capacity, ALIGNMENT)
     }
 
-    /// The same in large pages, if there are any, and touched: that may take the kernel a while,
-    /// which has to move other pages out of the way.
+    /// Returns the same in large pages, if there are any, and touches them. That may take the kernel a while,
+    /// since it has to move other pages.
     pub(super) fn large(capacity: usize) -> Self {
         let mut buffer = Self::aligned(capacity, LARGE_PAGE);
         let first = buffer.memory.as_ptr().addr() + buffer.start;
-        // Small pages hold the same.
+        // Small pages work too.
         let _ = memory::prefer_large_pages(first..first + capacity);
         let pages = buffer.memory.get_mut(buffer.start..buffer.start + capacity);
         for page in pages.unwrap_or_default().chunks_mut(ALIGNMENT) {
@@ -40,11 +40,11 @@ impl Buffer {
     }
 
     fn aligned(capacity: usize, alignment: usize) -> Self {
-        // What is not used is not touched, and so no memory.
+        // Unused parts are not touched, and so use no memory.
         let memory = vec![0; capacity + alignment];
         let start = memory.as_ptr().align_offset(alignment);
         Self {
-            // Where the offset can't be told, writes are not aligned, and the disk says so.
+            // Without an offset, writes are not aligned, and the disk reports an error.
             start: if start < alignment { start } else { 0 },
             memory,
             len: 0,
@@ -66,7 +66,7 @@ impl Buffer {
             .unwrap_or_default()
     }
 
-    /// Appends; more than there is room for moves everything to larger memory.
+    /// Appends bytes. If there is not enough room, moves everything to larger memory.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let needed = self.len + bytes.len();
         if self.start + needed > self.memory.len() {
@@ -85,7 +85,7 @@ impl Buffer {
         }
     }
 
-    /// Forgets all but the last `keep` bytes, which come to the front.
+    /// Drops all but the last `keep` bytes, and moves these to the front.
     pub(super) fn keep_last(&mut self, keep: usize) {
         let keep = keep.min(self.len);
         let from = self.start + self.len - keep;

@@ -1,13 +1,12 @@
-//! The short way into a file in memory: from where packets lie into the file, past chunks and writer.
+//! The short way into a file in memory: packets are copied directly into the file, without chunks and writer.
 //!
-//! A file system in memory takes bytes by copying them, which costs its processor as much whoever
-//! does it. A chunk would be a copy before that, into memory that has to be found and emptied while
-//! the file takes as much. So long as nothing waits in the queue, who captures writes itself. Small
-//! stretches are gathered in a chunk all the same; so is what comes when so much waits in the ring that it
-//! has to be emptied sooner than the file takes it, which another processor may do meanwhile.
+//! A file system in memory copies the bytes, which costs the same on any processor. A chunk would be a
+//! further copy, into memory that must be found and emptied. While nothing waits in the queue, the capturing
+//! thread therefore writes itself. Small pieces are still gathered in a chunk. So is data when the ring is so
+//! full that it must be emptied faster than the file takes it; another processor may then write it.
 //!
-//! A write that fails, or is cut short, is no failure yet: the same bytes go the long way, to the same
-//! place, at once, where the writer meets what is wrong and tells it.
+//! A failed or short write is not reported here. The same bytes are immediately passed to the writer, for the
+//! same offset; it meets the error and reports it.
 
 use std::fs::File;
 use std::io::{IoSlice, Seek as _, SeekFrom, Write as _};
@@ -16,24 +15,24 @@ use std::sync::atomic::Ordering;
 
 use super::queue::{Current, Item, Shared, Whole};
 
-/// Stretches that are worth a call of the kernel, in bytes.
+/// The minimum size of a piece that is worth a system call, in bytes.
 const LEAST: usize = 64 << 10;
-/// More than this in the ring, in bytes, and it is emptied first.
+/// With more than this in the ring, in bytes, the ring is emptied first.
 const PRESSED: usize = 4 << 20;
 
-/// A file in memory, and what was written straight into it.
+/// A file in memory, and the bytes that were written directly into it.
 pub(super) struct DirectWrite {
-    /// With a position of its own making: the writer writes at places that it names.
+    /// It has its own position: the writer writes at explicit offsets.
     file: File,
     pressed: bool,
-    /// What the writer was not told of yet.
+    /// Written bytes that the writer does not know of yet.
     untold: Option<Untold>,
 }
 
 struct Untold {
     end: u64,
     packets: u64,
-    /// Bytes were written since packets were counted last.
+    /// The bytes written since packets were last counted.
     is_open: bool,
 }
 
@@ -46,18 +45,19 @@ impl DirectWrite {
         }
     }
 
-    /// So many bytes are to be taken out of the ring.
+    /// Announces the number of bytes that will be taken out of the ring.
     pub(super) fn announce(&mut self, bytes: usize) {
         self.pressed = bytes > PRESSED;
     }
 
-    /// Whether so many bytes go this way. The rest of a batch follows its beginning.
+    /// Returns whether this number of bytes goes this way. The rest of a batch follows its beginning.
     fn takes(&self, bytes: usize) -> bool {
         let has_begun = self.untold.as_ref().is_some_and(|untold| untold.is_open);
         has_begun || (!self.pressed && bytes >= LEAST)
     }
 
-    /// Writes what is held back, and `slices` of `bytes` behind it; whether all of it is there.
+    /// Writes the bytes that are held back, then `slices` of `bytes`. Returns whether all of them were
+    /// written.
     fn write(&mut self, at: u64, held: &[u8], slices: &[IoSlice<'_>], bytes: usize) -> bool {
         let behind = SeekFrom::Start(at + held.len() as u64);
         self.file.write_all_at(held, at).is_ok()
@@ -67,8 +67,8 @@ impl DirectWrite {
 }
 
 impl Current {
-    /// Counts the packets of a batch that went straight into the file. Of one that ended in the chunk,
-    /// those of the chunk are not among them.
+    /// Counts the packets of a batch that went directly into the file. If the batch ended in the chunk, the
+    /// packets in the chunk are not included.
     pub(super) fn commit_straight(&mut self, whole: Whole) {
         let straight = self.straight.as_mut();
         let untold = straight.and_then(|straight| straight.untold.as_mut());
@@ -86,8 +86,8 @@ impl Current {
 }
 
 impl Shared {
-    /// Writes the chunk that grows and `slices` of `bytes` straight into the file, where there is that
-    /// way and it pays; whether that was done.
+    /// Writes the growing chunk and `slices` of `bytes` directly into the file, if that is possible and pays.
+    /// Returns whether it did.
     pub(super) fn write_straight(
         &self,
         current: &mut Current,
@@ -104,7 +104,7 @@ impl Shared {
         let held = chunk.map_or(&current.tail[..], |buffer| buffer.bytes());
         let at = current.start - current.tail.len() as u64;
         if !straight.write(at, held, slices, bytes) {
-            // What it has told is the writer's; the rest waits for that.
+            // The writer knows of these bytes; the rest waits for that.
             straight.pressed = true;
             current.hurry = true;
             return false;
@@ -126,7 +126,7 @@ impl Shared {
         true
     }
 
-    /// Tells the writer what went straight into the file.
+    /// Tells the writer which bytes went directly into the file.
     pub(super) fn tell(&self, current: &mut Current) {
         let straight = current.straight.as_mut();
         if let Some(Untold { end, packets, .. }) =

@@ -1,8 +1,8 @@
-//! The file at the end of the queue: large aligned writes past the page cache where the file system
-//! takes them, room reserved ahead, the exact size at the end.
+//! The file at the end of the queue: large aligned writes past the page cache if the file system supports
+//! them, space reserved ahead, the exact size at the end.
 //!
-//! Past the page cache, a write costs the processor next to nothing and nothing piles up that the
-//! kernel would have the writer wait for later; see `docs/explanation/writing.md` for what was measured.
+//! A write past the page cache costs the processor almost nothing, and no dirty pages pile up for which the
+//! kernel would stop the writer later. `docs/explanation/writing.md` has the measurements.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -12,20 +12,20 @@ use ringtap_sys::disk::{self, ALIGNMENT};
 
 use super::CHUNK;
 
-/// Room is reserved in steps of so many bytes at most.
+/// The maximum step in which space is reserved, in bytes.
 const STEP: u64 = 64 << 20;
 
-/// Files of less, in bytes, go through the page cache as they are: to wait for the disk and to give
-/// back room for each costs more than their bytes.
+/// The size, in bytes, below which files go through the page cache: for small files, waiting for the disk and
+/// releasing space costs more than the data.
 const SMALL: u64 = 1 << 20;
 
 /// A file that grows.
 pub(super) struct Disk {
     file: File,
     way: Way,
-    /// Up to where room is reserved; nothing where the file system can't.
+    /// The offset up to which space is reserved. `None` if the file system does not support it.
     reserved: Option<u64>,
-    /// Steps in which it is reserved.
+    /// The step in which it is reserved.
     step: u64,
     /// Bytes that the file has taken.
     size: u64,
@@ -37,15 +37,15 @@ enum Way {
     Direct,
     /// Through the page cache.
     Cached,
-    /// One after the other: a pipe, a terminal, a device.
+    /// In sequence: a pipe, a terminal, a device.
     Stream,
 }
 
 impl Disk {
-    /// A file that is empty, of about `size` bytes in the end; one that is not regular takes bytes in
-    /// their order only.
+    /// Takes an empty file that will have about `size` bytes. A file that is not regular takes bytes only in
+    /// sequence.
     pub(super) fn new(file: File, regular: bool, size: u64) -> Self {
-        // A file in memory is part of the cache, and where its room comes from has nothing to reserve.
+        // A file in memory is part of the cache, and there is nothing to reserve.
         let plain = size < SMALL || disk::is_in_memory(&file);
         let way = match regular {
             true if !plain && disk::set_direct(&file, true).is_ok() => Way::Direct,
@@ -61,12 +61,12 @@ impl Disk {
         }
     }
 
-    /// Writes bytes that belong at `at`, a multiple of the alignment or the end of what a stream has
-    /// taken; the last bytes that are no multiple only if the file shall be exact now. Gives the
-    /// number of bytes that will not be asked for again.
+    /// Writes bytes at offset `at`, a multiple of the alignment or the end of a stream. The last bytes that
+    /// are not a multiple are written only if the file must be exact now. Returns the number of bytes that
+    /// are not needed again.
     pub(super) fn write(&mut self, at: u64, bytes: &[u8], exact: bool) -> io::Result<usize> {
         if self.way == Way::Stream {
-            // Bytes before the end were written when they were offered first.
+            // Bytes before the end were written when they were first offered.
             let known = usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX);
             self.stream(bytes.get(known..).unwrap_or_default())?;
             return Ok(bytes.len() - bytes.len() % ALIGNMENT);
@@ -81,12 +81,12 @@ impl Disk {
         Ok(whole)
     }
 
-    /// Someone else has written up to there.
+    /// Notes that another writer has written up to this offset.
     pub(super) fn has_taken(&mut self, end: u64) {
         self.size = self.size.max(end);
     }
 
-    /// Gives back what was reserved and not used, and closes the file.
+    /// Releases reserved space that was not used, and closes the file.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.give_back()
     }
@@ -98,7 +98,7 @@ impl Disk {
         }
     }
 
-    /// Bytes that the file has taken.
+    /// Returns the number of bytes that the file has taken.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -124,8 +124,8 @@ impl Disk {
             let now = &bytes[..most.min(bytes.len())];
             match self.file.write_at(now, at) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                // Past the page cache, a write that there is no room for takes nothing at all; part of
-                // it may have room.
+                // Past the page cache, a write without enough space writes nothing at all, although part of
+                // it may have space.
                 Err(error) if is_full(&error) && now.len() > ALIGNMENT => {
                     most = (now.len() / 2).next_multiple_of(ALIGNMENT);
                 }
@@ -138,7 +138,7 @@ impl Disk {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some file systems take the flag and no such write.
+                // Some file systems accept the flag but not such a write.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     if self.way == Way::Cached {
                         return Err(error);
@@ -159,7 +159,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes the end of the file through the cache, so that its size is exact at any time.
+    /// Writes the end of the file through the cache, so that its size is always exact.
     fn write_rest(&mut self, at: u64, rest: &[u8]) -> io::Result<()> {
         let direct = self.way == Way::Direct;
         self.take_cache()?;
@@ -175,24 +175,24 @@ impl Disk {
             let done = disk::reserve(&self.file, reserved, self.step);
             self.reserved = done.is_ok().then_some(reserved + self.step);
             if done.is_err() {
-                // Where there was too little room, ext4 has given all there was; others need it, too.
-                // If that fails, what is there is written all the same.
+                // When space ran out, ext4 reserved all there was, but others need space too. If the release
+                // fails, the existing data is still written.
                 let _ = self.file.set_len(self.size);
             }
         }
     }
 }
 
-/// Whether there is no room, on the disk or for the user.
+/// Returns whether there is no space, on the disk or in the user's quota.
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 impl Drop for Disk {
-    /// Also where writing has failed.
+    /// Also after a failed write.
     fn drop(&mut self) {
-        // That is what was told then.
+        // That error was reported then.
         let _ = self.give_back();
     }
 }

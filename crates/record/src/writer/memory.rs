@@ -1,19 +1,18 @@
-//! How much memory the queue may take where nobody says.
+//! The default limit of the queue's memory.
 //!
-//! A disk that is busy elsewhere, or a burst that is faster than it, fills the queue; what has no
-//! place there is lost. Memory that nothing else needs is well used for that, as the page cache would
-//! use it; see [`automatic`].
+//! If a disk is busy, or packets arrive faster than it writes, the queue fills; when it is full, packets are
+//! lost. Unused memory is well used for the queue, as the page cache would use it; see [`automatic`].
 
 use std::fs;
 use std::path::Path;
 
-/// The least and the most, in bytes.
+/// The minimum and the maximum, in bytes.
 const LEAST: u64 = 64 << 20;
 const MOST: u64 = 512 << 20;
 /// The share of the free memory.
 const SHARE: u64 = 8;
 
-/// Returns an eighth of the memory that is available to the process, but at least 64 MiB and at most 512.
+/// Returns an eighth of the memory that is available to the process, at least 64 MiB and at most 512 MiB.
 pub fn automatic() -> u64 {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let system = available(&text("/proc/meminfo")).unwrap_or(0);
@@ -25,7 +24,7 @@ pub fn automatic() -> u64 {
                 let file = Path::new("/sys/fs/cgroup").join(path).join(name);
                 fs::read_to_string(file).ok()?.trim().parse().ok()
             };
-            // Where there is no limit, there is no number.
+            // Without a limit, there is no number.
             let limit = number("memory.max").unwrap_or(u64::MAX);
             let used = number("memory.current").unwrap_or(0);
             Some(least.min(limit.saturating_sub(used)))
@@ -35,7 +34,7 @@ pub fn automatic() -> u64 {
     (system.min(group) / SHARE).clamp(LEAST, MOST)
 }
 
-/// What the kernel reckons that can be had without swapping (proc(5)), in bytes.
+/// Returns the kernel's estimate of memory available without swapping (proc(5)), in bytes.
 fn available(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
@@ -44,7 +43,7 @@ fn available(meminfo: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// The process's group in the unified hierarchy (cgroups(7)).
+/// Returns the process's group in the unified hierarchy (cgroups(7)).
 fn group(cgroup: &str) -> Option<&str> {
     cgroup.lines().find_map(|line| line.strip_prefix("0::"))
 }

@@ -1,19 +1,19 @@
-//! From the packets' records to files: directly, or through a queue of chunks.
+//! Writes records to files: directly, or through a queue of chunks.
 //!
 //! ```text
 //! capture threads ─▶ chunk that grows ─▶ bounded queue ─▶ compression threads ─▶ writer ─▶ files
 //! ```
 //!
-//! A **chunk** is a stretch of one file's bytes before compression, about [`CHUNK`] long. It begins
-//! with a whole record (the first of a file with the file's header) and ends with one. It is what is
-//! compressed alone, what a reader may begin at, and what a crash leaves whole or not at all. Chunks
-//! are cut when they are long enough, when a file ends, and once a second ([`FLUSH`]).
+//! A **chunk** is a piece of one file before compression, about [`CHUNK`] long. It starts with a whole record
+//! (the first chunk with the file's header) and ends with one. Each chunk is compressed alone, a reader can
+//! start at it, and after a crash it is complete or absent. A chunk ends when it is long enough, when the
+//! file ends, and once a second ([`FLUSH`]).
 //!
-//! Into a file in memory there is a shorter way, past chunks and threads; see [`direct_write`].
+//! A file in memory has a shorter way, without chunks and threads; see [`direct_write`].
 //!
-//! Memory is bounded: who wants to add to a full queue waits, so that packets that no disk can take
-//! are lost in the ring, where they are counted, and nowhere else. Chunks are used again and again;
-//! memory that a burst has taken beyond a few of them is given back in the next pause.
+//! Memory is bounded: a thread that adds to a full queue waits. So packets that exceed the disk's speed are
+//! lost in the ring, where they are counted, and nowhere else. Chunks are used again. Memory that a burst
+//! needed beyond a few chunks is released in the next pause.
 
 mod buffer;
 mod direct_write;
@@ -33,24 +33,24 @@ pub use memory::automatic as automatic_memory;
 pub use queue::{Alarm, Gauge};
 pub(crate) use queue::{Failure, Queue, QueueSettings, Whole};
 
-/// Memory of a chunk before compression.
+/// The memory of a chunk before compression.
 const ROOM: usize = buffer::LARGE_PAGE;
-/// Bytes of a chunk before compression, about: with what it may be longer, and the block of the disk
-/// that it begins within, it fills a large page.
+/// The approximate size of a chunk before compression, in bytes. With the excess below, and the disk block in
+/// which it starts, it fills a large page.
 pub(crate) const CHUNK: usize = ROOM - SLACK - ALIGNMENT;
-/// Bytes by which a chunk may be longer before memory has to grow: a block of a ring.
+/// The excess, in bytes, by which a chunk may be longer before its memory must grow: a block of a ring.
 const SLACK: usize = 512 << 10;
-/// The same for a chunk that is compressed: less, since memory that is not filled would be missing
-/// where chunks wait, and to cut a block costs nothing beside compressing it.
+/// The same for a compressed chunk. It is less, since unfilled memory would be missing where chunks wait, and
+/// splitting a block costs almost nothing beside compression.
 const SLACK_COMPRESSED: usize = 32 << 10;
 /// Chunks are on their way to the file after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What the writer of a format writes to.
+/// The output of a format's writer.
 pub(crate) enum Target {
-    /// The file.
+    /// A file.
     Direct(File),
-    /// The queue that leads to it.
+    /// A queue to a file.
     Queued(Arc<Queue>),
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_goes_straight_is_as_what_goes_through_chunks() {
-        // Lengths that change between the ways, with a chunk's worth and more than may go straight.
+        // Lengths that alternate between the ways, with up to a chunk and more going directly.
         let lengths = [
             10, 100, 70_000, 5, 200_000, 65_536, 65_535, 1, 1_500_000, 80_000,
         ];
@@ -193,7 +193,7 @@ mod tests {
         };
         fill(100);
         let ((), counts) = count(|| fill(600));
-        // Of the few chunks of a queue of a mebibyte, some may not have been needed before.
+        // A queue of one mebibyte has few chunks, and some may not have been needed before.
         assert!(counts.allocations <= 3, "{counts:?}");
     }
 
@@ -203,7 +203,7 @@ mod tests {
         append(&queue, &vec![0; CHUNK]).unwrap();
         queue.commit(1);
         let begun = Instant::now();
-        // A chunk has begun, which will not be full for long.
+        // A chunk has started, and will not be full for long.
         while append(&queue, b"packet").is_ok() {
             assert!(begun.elapsed() < LIMIT, "the failure is not noticed");
             thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! The bounded queue of chunks, as those see it who fill it.
+//! The bounded queue of chunks, from the side that fills it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,33 +17,33 @@ use super::direct_write::DirectWrite;
 use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::host::Host;
 
-/// Free chunks whose memory is kept in pauses.
+/// The number of free chunks that keep their memory in pauses.
 const KEPT: usize = 16;
-/// Large pages come in after so many chunks: fewer are written sooner from small pages than large
-/// ones are made, for which the kernel may have to move others out of the way.
+/// The number of chunks after which large pages are used. Fewer chunks are written faster from small pages
+/// than the kernel makes large ones, for which it may have to move others.
 const SHORT: u64 = 16;
-/// Chunks in large pages: more than go round while the disk keeps up.
+/// The number of chunks in large pages: more than are in use while the disk keeps up.
 const LARGE: usize = 6;
 
-/// Bytes of the whole records at the front of a part of a file, and packets in them.
+/// The bytes of the whole records at the start of a file's piece, and their packets.
 pub(crate) type Whole = fn(&[u8]) -> (u64, u64);
 
-/// How the queue works.
+/// The settings of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueSettings {
-    /// How chunks are compressed.
+    /// How to compress chunks.
     pub(crate) codec: Option<Codec>,
-    /// Threads that compress.
+    /// The number of threads that compress.
     pub(crate) workers: usize,
     /// Memory for chunks, in bytes.
     pub(crate) memory: u64,
-    /// Processors for the queue's threads; none: those of the thread that starts them.
+    /// The processors of the queue's threads. Empty: those of the thread that starts them.
     pub(crate) cpus: Vec<usize>,
-    /// Tells what is intact of a chunk of which only a part was written.
+    /// Finds the intact part of a chunk that was written partially.
     pub(crate) whole: Whole,
-    /// Bytes that a file has before another begins.
+    /// The number of bytes in a file before another starts.
     pub(crate) size: u64,
-    /// Bytes of a file's header that is no record.
+    /// The bytes of a file's header, which is not a record.
     pub(crate) header: usize,
 }
 
@@ -52,20 +52,20 @@ pub(crate) struct QueueSettings {
 pub(crate) struct Failure {
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
-    /// Whether the file could not even be created.
+    /// Whether the file could not be created.
     pub(crate) creating: bool,
-    /// Bytes that the file has taken.
+    /// The number of bytes that the file has taken.
     pub(crate) written: u64,
-    /// Bytes of them that end with a whole record or chunk.
+    /// The number of them up to the last whole record or chunk.
     pub(crate) intact: u64,
-    /// Packets in them.
+    /// The number of packets in them.
     pub(crate) packets: u64,
-    /// Packets in the files before.
+    /// The number of packets in the earlier files.
     pub(crate) earlier: u64,
 }
 
 impl Failure {
-    /// One of a file of which nothing is known to be intact.
+    /// Returns a failure of a file of which nothing is known to be intact.
     pub(super) fn new(path: PathBuf, source: io::Error) -> Self {
         Self {
             path,
@@ -79,23 +79,23 @@ impl Failure {
     }
 }
 
-/// Counts what the queue does, for a program that shows it.
+/// The counters of the queue, for display.
 #[derive(Debug, Default)]
 pub struct Gauge {
-    /// Bytes that came in.
+    /// The number of bytes that came in.
     pub(super) filled: AtomicU64,
-    /// Bytes that the files took.
+    /// The number of bytes that the files took.
     pub(super) written: AtomicU64,
-    /// Chunks that wait.
+    /// The number of chunks that wait.
     pub(super) waiting: AtomicU64,
-    /// Chunks for which there is memory.
+    /// The number of chunks for which there is memory.
     pub(super) room: AtomicU64,
     /// Whether the output has failed.
     pub(super) failed: AtomicBool,
 }
 
 impl Gauge {
-    /// Returns the bytes that came in, and those that the files took.
+    /// Returns the bytes that came in, and the bytes that the files took.
     #[must_use]
     pub fn bytes(&self) -> (u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -116,37 +116,38 @@ impl Gauge {
     }
 }
 
-/// A chunk, compressed.
+/// A compressed chunk.
 pub(super) struct Packed {
     pub(super) bytes: Vec<u8>,
-    /// Where the chunk begins in the file before compression.
+    /// The chunk's offset in the file before compression.
     pub(super) base: u64,
     pub(super) packets: u64,
-    /// Whether it shall not wait for more.
+    /// Whether it must not wait for more.
     pub(super) flush: bool,
 }
 
-/// A stretch of a file.
+/// A piece of a file.
 pub(super) struct Chunk {
     pub(super) buffer: Buffer,
-    /// Where the buffer begins in the file before compression.
+    /// The buffer's offset in the file before compression.
     pub(super) base: u64,
     pub(super) packets: u64,
-    /// Whether it was cut for its age: it shall not wait for more.
+    /// Whether it ended because of its age: it must not wait for more.
     pub(super) flush: bool,
 }
 
-/// What the writer does next, in this order.
+/// The writer's next steps, in this order.
 pub(super) enum Item {
-    /// Up to there the file has everything, so many packets more: they went straight into it.
+    /// Up to this offset the file is complete, with this number of further packets: they went directly into
+    /// it.
     DirectWrite { end: u64, packets: u64 },
-    /// Begin a file. The first is open already, and known to be a regular one or not.
+    /// Start a file. The first one is already open, and known to be regular or not.
     Open(PathBuf, Option<(File, bool)>),
-    /// A chunk that was not taken by a compression thread.
+    /// A chunk that no compression thread has taken.
     Chunk(Chunk),
     /// A chunk that a compression thread works on.
     Working,
-    /// A chunk, compressed.
+    /// A compressed chunk.
     Packed(Packed),
     /// Complete the file.
     Close,
@@ -158,25 +159,25 @@ pub(super) struct State {
     pub(super) items: VecDeque<Item>,
     /// The number of the first item.
     pub(super) first: u64,
-    /// The number of the first item that no compression thread has looked at.
+    /// The number of the first item that no compression thread has seen.
     pub(super) claimed: u64,
-    /// The writer works on an item that it has taken.
+    /// Whether the writer works on an item that it has taken.
     pub(super) busy: bool,
-    /// Those in small pages in front.
+    /// Free buffers; those in small pages come first.
     pub(super) free: VecDeque<Buffer>,
     free_packed: Vec<Vec<u8>>,
-    /// Buffers that may still be made, for chunks and for what they are compressed to.
+    /// The number of buffers that may still be made, for chunks and their compressed form.
     unmade: usize,
     unmade_packed: usize,
-    /// Buffers in large pages.
+    /// The number of buffers in large pages.
     large: usize,
-    /// Nothing follows.
+    /// Whether the queue is closed.
     pub(super) closed: bool,
     pub(super) failed: bool,
     pub(super) failure: Option<Failure>,
-    /// The file that was begun last.
+    /// The file that was started last.
     path: PathBuf,
-    /// What all files have taken.
+    /// The totals of all files.
     pub(super) totals: Totals,
 }
 
@@ -184,50 +185,50 @@ pub(super) struct Shared {
     pub(super) settings: QueueSettings,
     pub(super) state: Mutex<State>,
     current: Mutex<Current>,
-    /// There is something for compression threads.
+    /// There is work for compression threads.
     pub(super) work: Condvar,
     /// The first item is ready.
     pub(super) ready: Condvar,
     /// There is a free buffer.
     pub(super) room: Condvar,
-    /// Whether large pages pay at all: what is compressed, or lies in memory, is copied on the way.
+    /// Whether large pages can pay: data that is compressed, or in memory, is copied on the way.
     large_pages: bool,
     pub(super) gauge: Arc<Gauge>,
     pub(super) host: Arc<dyn Host>,
-    /// What tells those who have nothing to add that the output has failed.
+    /// Notifies threads that have nothing to add when the output has failed.
     alarm: OnceLock<Alarm>,
 }
 
-/// Is called when the output fails.
+/// Called when the output fails.
 pub type Alarm = Box<dyn Fn() + Send + Sync>;
 
-/// The chunk that grows.
+/// The growing chunk.
 pub(super) struct Current {
     pub(super) buffer: Option<Buffer>,
-    /// Where the chunk begins in its file, before compression.
+    /// The chunk's offset in its file, before compression.
     pub(super) start: u64,
-    /// The last bytes of the chunk before, which belong to the same block of the disk.
+    /// The last bytes of the previous chunk, which belong to the same disk block.
     pub(super) tail: Vec<u8>,
-    /// Bytes of the buffer, with the tail, that end with a whole record.
+    /// The number of bytes in the buffer, with the tail, up to the last whole record.
     committed: usize,
     pub(super) packets: u64,
-    /// Packets of the file before the chunk.
+    /// The number of packets in the file before the chunk.
     pub(super) packets_before: u64,
     since: Instant,
-    /// It shall be written now: something is wrong with the file.
+    /// It must be written now: the file has an error.
     pub(super) hurry: bool,
-    /// The way past the chunks, where there is one.
+    /// The direct way, without chunks, if there is one.
     pub(super) straight: Option<DirectWrite>,
 }
 
-/// The way into the queue.
+/// The filling side of the queue.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Queue {
-    /// Starts the threads; the first file is open and empty.
+    /// Starts the threads. The first file is open and empty.
     pub(crate) fn start(
         settings: QueueSettings,
         (path, file, regular): (PathBuf, File, bool),
@@ -237,7 +238,7 @@ impl Queue {
         let (buffers, packed) = buffers(settings.memory, workers);
         let in_memory = regular && disk::is_in_memory(&file);
         let mut current = Current::new();
-        // Files that follow one another are opened and closed by the writer.
+        // The writer opens and closes the files of a sequence.
         if in_memory && settings.codec.is_none() && settings.size == u64::MAX {
             current.straight = file.try_clone().ok().map(DirectWrite::new);
         }
@@ -264,7 +265,7 @@ impl Queue {
         if let Some(codec) = queue.shared.settings.codec {
             for number in 0..workers {
                 queue.spawn(format!("compress-{number}"), move |shared| {
-                    // Made by the thread, since threads of the library run where their maker does.
+                    // The thread makes it, since threads of the library run where their maker runs.
                     match codec.compressor() {
                         Ok(compressor) => threads::compress(shared, compressor),
                         Err(source) => shared.broken(source),
@@ -278,7 +279,7 @@ impl Queue {
     fn spawn(&self, name: String, work: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name(name).spawn(move || {
-            // Whoever fills the queue must not wait for a thread that is no more.
+            // The filling thread must not wait for a thread that has ended.
             let alive = threads::Alive(&shared);
             threads::place(&shared);
             work(&shared);
@@ -292,7 +293,7 @@ impl Queue {
         Arc::clone(&self.shared.gauge)
     }
 
-    /// Has `alarm` called when the output fails, or now if it has failed.
+    /// Sets a function that is called when the output fails, or calls it now if it has failed.
     pub(crate) fn on_failure(&self, alarm: Alarm) {
         let alarm = self.shared.alarm.get_or_init(|| alarm);
         if self.shared.gauge.has_failed() {
@@ -300,8 +301,8 @@ impl Queue {
         }
     }
 
-    /// Adds whole records to the chunk that grows; waits while there is no memory. Fails as soon as
-    /// the output has, though there may be room in the chunk for long.
+    /// Adds whole records to the growing chunk. Waits while there is no memory. Fails as soon as the output
+    /// has failed, even if the chunk has room.
     pub(crate) fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut current = self.shared.current();
         let state = self.shared.state();
@@ -321,8 +322,8 @@ impl Queue {
         Ok(bytes)
     }
 
-    /// What was added ends with a whole record; `packets` are in the file by now. Cuts the chunk
-    /// where it is long enough.
+    /// Marks the end of a whole record; `packets` is the number in the file so far. Ends the chunk if it is
+    /// long enough.
     pub(crate) fn commit(&self, packets: u64) {
         let mut current = self.shared.current();
         current.commit(packets, self.shared.settings.whole);
@@ -332,12 +333,12 @@ impl Queue {
         }
     }
 
-    /// The position in the file, before compression, at which the chunk is long enough.
+    /// Returns the offset in the file, before compression, at which the chunk is long enough.
     pub(crate) fn chunk_end(&self) -> u64 {
         self.shared.current().start + CHUNK as u64
     }
 
-    /// Bytes by which a chunk may be longer.
+    /// Returns the number of bytes by which a chunk may be longer.
     pub(crate) fn slack(&self) -> u64 {
         let slack = match self.shared.settings.codec {
             Some(_) => SLACK_COMPRESSED,
@@ -346,7 +347,7 @@ impl Queue {
         slack as u64
     }
 
-    /// So many bytes lie in the ring in one piece, and are to be added next.
+    /// Announces the number of bytes that lie in the ring in one piece and are added next.
     pub(crate) fn announce(&self, bytes: usize) {
         if let Some(straight) = &mut self.shared.current().straight {
             straight.announce(bytes);
@@ -363,18 +364,18 @@ impl Queue {
         self.shared.push(Item::Close);
     }
 
-    /// Begins another file, which the writer creates when it comes to it.
+    /// Starts another file. The writer creates it when it reaches it.
     pub(crate) fn begin(&self, path: PathBuf) {
         self.shared.push(Item::Open(path, None));
     }
 
-    /// How the output has failed; told once.
+    /// Returns the failure of the output. It is returned once.
     pub(crate) fn take_failure(&self) -> Option<Failure> {
         self.shared.state().failure.take()
     }
 
-    /// Waits until all is written, what was completed by [`Queue::complete`] is complete, and the
-    /// threads have ended; gives what the files took.
+    /// Waits until everything is written, all files of [`Queue::complete`] are complete, and the threads have
+    /// ended. Returns the files' totals.
     pub(crate) fn finish(&self) -> Result<Totals, Option<Failure>> {
         self.end();
         let mut state = self.shared.state();
@@ -393,7 +394,7 @@ impl Queue {
         self.shared.work.notify_all();
         self.shared.ready.notify_all();
         for thread in self.threads().drain(..) {
-            // A panic was told as a failure.
+            // A panic was reported as a failure.
             let _ = thread.join();
         }
     }
@@ -425,7 +426,7 @@ impl State {
         }
     }
 
-    /// Memory for a chunk that is compressed, if there is any now.
+    /// Returns memory for a compressed chunk, if there is any now.
     pub(super) fn packed(&mut self) -> Option<Vec<u8>> {
         if let Some(mut packed) = self.free_packed.pop() {
             packed.clear();
@@ -451,7 +452,7 @@ impl Current {
         }
     }
 
-    /// Bytes of the chunk.
+    /// Returns the chunk's size in bytes.
     fn len(&self) -> usize {
         let with_tail = self.buffer.as_ref().map_or(0, Buffer::len);
         with_tail.saturating_sub(self.tail.len())
@@ -473,7 +474,7 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The buffer of the chunk that grows.
+    /// Returns the buffer of the growing chunk.
     fn grow<'c>(&self, current: &'c mut Current) -> io::Result<&'c mut Buffer> {
         if current.buffer.is_none() {
             let mut buffer = self.buffer()?;
@@ -484,7 +485,7 @@ impl Shared {
         current.buffer.as_mut().ok_or_else(failed_before)
     }
 
-    /// A free buffer; waits for one where none may be made.
+    /// Returns a free buffer. Waits for one if none may be made.
     fn buffer(&self) -> io::Result<Buffer> {
         let mut state = self.state();
         loop {
@@ -504,7 +505,7 @@ impl Shared {
         }
     }
 
-    /// Puts the chunk that grows into the queue, where there is anything in it.
+    /// Puts the growing chunk into the queue, unless it is empty.
     fn cut(&self, current: &mut Current, flush: bool) {
         if current.len() == 0 {
             return;
@@ -531,12 +532,12 @@ impl Shared {
         }));
     }
 
-    /// Cuts the chunk that grows where it has waited long enough and ends with a whole record.
+    /// Ends the growing chunk if it has waited long enough and ends with a whole record.
     pub(super) fn cut_old(&self) {
         let mut current = match self.current.try_lock() {
             Ok(current) => current,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // It grows this very moment.
+            // It is growing at this moment.
             Err(TryLockError::WouldBlock) => return,
         };
         let whole = current.buffer.as_ref().map(Buffer::len) == Some(current.committed);
@@ -545,8 +546,8 @@ impl Shared {
         }
     }
 
-    /// Takes a buffer back that is not needed any more. One in small pages, which was made in a
-    /// hurry, gives way to one in large pages where they pay and there are few of those.
+    /// Takes back a buffer that is no longer needed. If large pages pay and there are few, a buffer in small
+    /// pages is replaced by one in large pages.
     pub(super) fn give_back(&self, mut buffer: Buffer) {
         buffer.clear();
         let mut state = self.state();
@@ -565,7 +566,7 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// Takes the memory back that a chunk was compressed to, for which a thread may wait.
+    /// Takes back the memory of a compressed chunk, for which a thread may wait.
     pub(super) fn give_back_packed(&self, packed: Vec<u8>) {
         let mut state = self.state();
         state.free_packed.push(packed);
@@ -573,18 +574,18 @@ impl Shared {
         drop(state);
         match closed {
             false => self.work.notify_one(),
-            // Each has to see for itself that it is no longer needed.
+            // Each thread has to find out that it is no longer needed.
             true => self.work.notify_all(),
         }
     }
 
-    /// Whether large pages pay: a short capture is over before they do. To make one may take
-    /// milliseconds in a virtual machine, while chunks wait that could be written.
+    /// Returns whether large pages pay: a short capture is over before they do. Making one may take
+    /// milliseconds in a virtual machine, while chunks wait.
     fn wants_large(&self, state: &State) -> bool {
         self.large_pages && state.first > SHORT && state.large < LARGE
     }
 
-    /// Gives memory back that nothing has waited in for a while, but for some chunks.
+    /// Releases memory that was not used for a while, except for some chunks.
     pub(super) fn trim(&self) {
         let mut state = self.state();
         let unused = state.free.len().saturating_sub(KEPT);
@@ -616,7 +617,7 @@ impl Shared {
         self.ready.notify_one();
     }
 
-    /// Ends the work of all threads, of which one can't go on.
+    /// Ends the work of all threads, because one of them cannot continue.
     pub(super) fn broken(&self, source: io::Error) {
         let path = self.state().path.clone();
         self.fail(Failure::new(path, source));
@@ -639,9 +640,9 @@ impl Shared {
     }
 }
 
-/// Buffers for chunks and for what they are compressed to. The latter are few: one for each thread
-/// that compresses and one for the writer, so that nearly all memory is for what waits. At least
-/// there is a chunk that grows, one for each thread, and two that wait.
+/// Returns the numbers of buffers for chunks and for their compressed form. The latter are few: one for each
+/// compressing thread and one for the writer, so that nearly all memory is for waiting chunks. The minimum is
+/// a growing chunk, one for each thread, and two that wait.
 fn buffers(memory: u64, workers: usize) -> (usize, usize) {
     let packed = if workers == 0 { 0 } else { workers + 1 };
     let each = room(workers > 0);
@@ -650,8 +651,8 @@ fn buffers(memory: u64, workers: usize) -> (usize, usize) {
     (buffers.max(workers + 3), packed)
 }
 
-/// Memory of a chunk. Of one that is compressed it is no more than it fills: the kernel may give large
-/// pages unasked, which would be taken whole.
+/// Returns the memory of a chunk. For a compressed one it is only as much as it fills: the kernel may use
+/// large pages unasked, which would count in full.
 const fn room(compressed: bool) -> usize {
     if compressed {
         CHUNK + SLACK_COMPRESSED

@@ -1,4 +1,4 @@
-//! The threads behind the queue: those that compress, and the one that writes.
+//! The threads behind the queue: several compress, one writes.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::host::Note;
 /// How often the writer looks for a chunk that has waited too long.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Tells those who wait for the thread when it ends by a panic.
+/// Notifies the threads that wait for this thread if it panics.
 pub(super) struct Alive<'a>(pub(super) &'a Shared);
 
 impl Drop for Alive<'_> {
@@ -35,7 +35,7 @@ impl Drop for Alive<'_> {
     }
 }
 
-/// Puts the calling thread where the settings say.
+/// Binds the calling thread to the processors of the settings.
 pub(super) fn place(shared: &Shared) {
     let cpus = &shared.settings.cpus;
     if !cpus.is_empty()
@@ -62,7 +62,7 @@ pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
         let mut state = shared.state();
         let index = number.checked_sub(state.first);
         let slot = index.and_then(|index| state.items.get_mut(usize::try_from(index).ok()?));
-        // Nothing waits for it any more after a failure.
+        // After a failure nothing waits for it.
         let Some(slot) = slot else { return };
         *slot = Item::Packed(packed);
         let is_first = index == Some(0);
@@ -80,7 +80,7 @@ fn claim(shared: &Shared) -> Option<(u64, Chunk, Vec<u8>)> {
         if state.failed {
             return None;
         }
-        // Memory comes back at the latest when the chunks before have been written.
+        // Memory is returned at the latest when the earlier chunks have been written.
         let next = next_chunk(&mut state);
         if let Some(claimed) = next.and_then(|index| take(&mut state, index)) {
             return Some(claimed);
@@ -106,7 +106,7 @@ fn take(state: &mut State, index: usize) -> Option<(u64, Chunk, Vec<u8>)> {
     }
 }
 
-/// Where the next chunk is that nobody compresses.
+/// Returns the index of the next chunk that nobody compresses.
 fn next_chunk(state: &mut State) -> Option<usize> {
     state.claimed = state.claimed.max(state.first);
     let from = usize::try_from(state.claimed - state.first).ok()?;
@@ -117,7 +117,7 @@ fn next_chunk(state: &mut State) -> Option<usize> {
     index.map(|_| to)
 }
 
-/// Writes what comes until there is no more.
+/// Writes items until the queue is closed.
 pub(super) fn write(shared: &Shared) {
     let mut writer = Writer {
         shared,
@@ -137,7 +137,7 @@ pub(super) fn write(shared: &Shared) {
     }
 }
 
-/// The next item in order, as soon as it is ready.
+/// Takes the next item in order, as soon as it is ready.
 fn next(shared: &Shared) -> Option<Item> {
     let compressed = shared.settings.codec.is_some();
     let mut state = shared.state();
@@ -181,23 +181,23 @@ fn next(shared: &Shared) -> Option<Item> {
 struct Writer<'a> {
     shared: &'a Shared,
     file: Option<OpenFile>,
-    /// Packets of the files that are complete.
+    /// The number of packets in complete files.
     earlier: u64,
     /// Compressed bytes on their way to the file; they begin at a multiple of the alignment.
     staged: Buffer,
-    /// The chunks among them: where each ends in the file, and its packets.
+    /// The chunks among them: the end of each in the file, and its packets.
     staged_chunks: VecDeque<(u64, u64)>,
-    /// The uncompressed chunk that was written last.
+    /// The last uncompressed chunk that was written.
     last: Option<Chunk>,
-    /// Compressed bytes of the file behind its last whole chunk, up to what is staged.
+    /// Compressed bytes of the file after its last whole chunk, up to the staged ones.
     partial: Vec<u8>,
-    /// When everything that was there was last written.
+    /// When everything was last written.
     flushed: Instant,
-    /// Whether something waits for the next chunk, that there may not be for long.
+    /// Whether data waits for the next chunk, which may not come for long.
     withheld: bool,
 }
 
-/// How far `at` lies behind `from`; nothing where it lies before.
+/// Returns the distance of `at` from `from`. `None` if it lies before.
 fn within(at: u64, from: u64) -> Option<usize> {
     usize::try_from(at.checked_sub(from)?).ok()
 }
@@ -205,14 +205,14 @@ fn within(at: u64, from: u64) -> Option<usize> {
 struct OpenFile {
     path: PathBuf,
     disk: Disk,
-    /// Where the staged bytes begin.
+    /// Returns the offset of the staged bytes.
     staged_at: u64,
-    /// Chunks that were written, but for the last bytes of the last one: bytes and packets.
+    /// Chunks that were written except for the last bytes of the last one: bytes and packets.
     intact: u64,
     packets: u64,
     /// The same before the last one.
     before: (u64, u64),
-    /// Where it can be read from, if that is of use to anyone.
+    /// The offset at which reading can start, if anyone needs it.
     chunks: Vec<SeekPoint>,
 }
 
@@ -287,7 +287,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Counts what went straight into the file, with all that was withheld before.
+    /// Counts bytes that went directly into the file, with everything that was withheld before.
     fn straight(&mut self, end: u64, packets: u64) {
         if let Some(file) = &mut self.file {
             file.disk.has_taken(end);
@@ -303,7 +303,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a chunk from where it is.
+    /// Writes a chunk from its buffer.
     fn plain(&mut self, chunk: &Chunk) -> Result<(), Failure> {
         let Some(file) = &mut self.file else {
             return Ok(());
@@ -323,7 +323,7 @@ impl Writer<'_> {
         file.before = (file.intact, file.packets);
         file.packets += chunk.packets;
         file.intact = chunk.base + bytes.len() as u64;
-        // What is left for the next write is kept here too, in case there is none.
+        // The rest for the next write is also kept here, in case there is no next write.
         self.staged.clear();
         let rest = bytes.len() - bytes.len() % ALIGNMENT;
         self.staged.push(&bytes[rest..]);
@@ -335,8 +335,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Finds out what is intact of an uncompressed chunk of which a part was written, or of the one
-    /// before, the last bytes of which were to be written with it.
+    /// Finds the intact part of a partially written uncompressed chunk, or of the previous one, whose last
+    /// bytes were to be written with it.
     fn failed_within(&self, chunk: &Chunk, source: io::Error) -> Failure {
         let mut failure = self.failure(source);
         let Some(file) = &self.file else {
@@ -366,7 +366,7 @@ impl Writer<'_> {
         failure
     }
 
-    /// Finds out how many packets a reader gets of a compressed chunk of which a part was written.
+    /// Finds how many packets of a partially written compressed chunk are readable.
     fn failed_compressed(&self, codec: Codec, source: io::Error) -> Failure {
         let mut failure = self.failure(source);
         let Some(file) = &self.file else {
@@ -378,7 +378,7 @@ impl Writer<'_> {
         let mut part = if failure.intact == 0 {
             Vec::new()
         } else {
-            // With the beginning of the frame before it, a chunk can be read alone.
+            // With the start of the frame before it, a chunk can be read alone.
             codec.begin().to_vec()
         };
         match within(failure.intact, file.staged_at) {
@@ -411,7 +411,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds a compressed chunk to what is staged.
+    /// Adds a compressed chunk to the staged bytes.
     fn packed(&mut self, chunk: &Packed) -> Result<(), Failure> {
         let at = self.file.as_ref().map_or(0, |file| file.staged_at);
         if let Some(file) = self

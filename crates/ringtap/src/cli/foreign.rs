@@ -1,5 +1,5 @@
-//! Options of tcpdump that change nothing here, or that are not here: the former are accepted, the latter
-//! rejected with what to do instead. Help does not list them.
+//! Options of tcpdump that have no effect here are accepted; unsupported options are rejected with an
+//! alternative. Help does not list them.
 
 use clap::Args;
 
@@ -9,16 +9,16 @@ use clap::Args;
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct ForeignArgs {
-    /// AS numbers with a dot: none are printed
+    /// Print AS numbers with a dot (no effect: none are printed)
     #[arg(short = 'b', hide = true)]
     asdot: bool,
-    /// Addresses of other networks as numbers: all are
+    /// Print addresses of other networks as numbers (no effect: all are)
     #[arg(short = 'f', hide = true)]
     foreign_numeric: bool,
-    /// Host names without their domain: no names are printed
+    /// Print host names without their domain (no effect: no names are printed)
     #[arg(short = 'N', hide = true)]
     short_names: bool,
-    /// NFS handles as they are: none are decoded
+    /// Print NFS handles undecoded (no effect: none are decoded)
     #[arg(short = 'u', hide = true)]
     nfs_handles: bool,
     /// IEEE 802.11s headers
@@ -45,7 +45,7 @@ pub(crate) struct ForeignArgs {
 }
 
 impl ForeignArgs {
-    /// The first option that is not here, and what to do instead.
+    /// Returns the first unsupported option, and an alternative to it.
     pub(crate) fn rejected(&self) -> Option<(&'static str, &'static str)> {
         let given = [
             (
@@ -100,7 +100,7 @@ impl ForeignArgs {
     }
 }
 
-/// The option `--version` where `-V` is tcpdump's, a list of files.
+/// The option `--version`. Here `-V` is tcpdump's: a list of files.
 #[derive(Debug, Args)]
 pub(crate) struct VersionArg {
     /// Print version

@@ -17,8 +17,9 @@ pub(crate) struct SendArgs {
     /// Interface to send on: NAME, or BACK-END:NAME
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
-    /// File whose packets are sent (pcap or pcapng; gzip, zstd or lz4 are undone); - is standard
-    /// input; may be given several times, or as a list, -r FILE FILE..., which is sent in the order of time
+    /// File whose packets are sent (pcap or pcapng, also compressed with gzip, zstd or lz4); - is standard
+    /// input. May be given several times, or as a list, -r FILE FILE...; packets are then sent in order of
+    /// time
     #[arg(
         short = 'r',
         long = "read",
@@ -26,13 +27,13 @@ pub(crate) struct SendArgs {
         conflicts_with = "build"
     )]
     pub(crate) read: Vec<PathBuf>,
-    /// Send the files that are named in FILE, one a line, in their order
+    /// Send the files that are listed in FILE, one a line, in this order
     #[arg(short = 'V', value_name = "FILE", conflicts_with = "build")]
     pub(crate) file_list: Option<PathBuf>,
-    /// Whether words behind -r were files, too.
+    /// Whether words after -r were also files.
     #[arg(skip)]
     pub(crate) is_list: bool,
-    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long, conflicts_with = "build")]
     pub(crate) extended: bool,
     #[command(flatten)]
@@ -42,32 +43,31 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "SPEC",
           conflicts_with_all = ["filter", "rewrite", "fix_checksums", "sync", "multiplier"])]
     pub(crate) build: Option<Built>,
-    /// Send only what this filter accepts, as in pcap-filter(7)
+    /// Send only packets that match this filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
-    /// Send the files, or the built packets, so many times; 0 is without end
+    /// Send the files, or the built packets, this many times (0: without end)
     #[arg(short = 'l', long = "loop", value_name = "N", default_value = "1",
           value_parser = values::whole::<u64>("rounds", 0, None))]
     pub(crate) rounds: u64,
-    /// Change packets: FIELD=NEW or FIELD=OLD->NEW with the fields eth, ip, port (also with .src
-    /// and .dst) and vlan; checksums follow; may be given several times
+    /// Change packets: FIELD=NEW or FIELD=OLD->NEW with the fields eth, ip, port (also with .src and .dst)
+    /// and vlan; checksums are updated; may be given several times
     #[arg(long, value_name = "RULE", help_heading = "Packets")]
     pub(crate) rewrite: Vec<Rule>,
-    /// Compute the checksums of IPv4, TCP, UDP, ICMP, ICMPv6 and SCTP anew
+    /// Recompute the checksums of IPv4, TCP, UDP, ICMP, ICMPv6 and SCTP
     #[arg(long, help_heading = "Packets")]
     pub(crate) fix_checksums: bool,
-    /// Have sent packets stamped by the driver (software) or the adapter, and say how well the
-    /// schedule was kept
+    /// Let the driver (software) or the adapter stamp sent packets, and report how well the schedule was kept
     #[arg(long, value_name = "BY")]
     pub(crate) tx_timestamps: Option<Stamper>,
-    /// End at the first packet that the interface does not take, instead of leaving it out
+    /// Stop at the first packet that the interface rejects, instead of leaving it out
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten, next_help_heading = "Rate")]
     pub(crate) rate: RateArgs,
-    /// Wait this long at most between two packets that are sent by their times, such as 500ms, 10s or 5m;
+    /// Wait at most this long between two packets that are sent by their times, such as 500ms, 10s or 5m;
     /// without it, waits of more than a minute are reported and kept
     #[arg(long, value_name = "DUR", value_parser = values::interval, help_heading = "Rate",
           conflicts_with_all = ["pps", "mbps", "topspeed", "build"])]
@@ -80,42 +80,42 @@ pub(crate) struct SendArgs {
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct GenArgs {
-    /// Interface: NAME; to send on also BACK-END:NAME, to receive on also ENGINE:NAME
+    /// Interface: NAME; for sending also BACK-END:NAME, for receiving also ENGINE:NAME
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
-    /// Count what arrives of generated traffic, and how late
+    /// Count generated packets that arrive, and report their delay
     #[arg(long, conflicts_with_all = ["pps", "mbps", "poisson", "burst", "flows", "size", "gso"])]
     pub(crate) receive: bool,
     /// Stop after this time, such as 500ms, 10s or 5m
     #[arg(long, value_name = "DUR", value_parser = values::interval)]
     pub(crate) duration: Option<Duration>,
-    /// Bytes of the frames, without the frame check sequence: one size, sizes in turn (60,590,1514),
-    /// a range (60-1514 or 64-1472:64), or imix
+    /// Frame size in bytes, without the frame check sequence: one size, sizes in turn (60,590,1514), a range
+    /// (60-1514 or 64-1472:64), or imix
     #[arg(long, value_name = "SIZES", default_value = "smallest")]
     pub(crate) size: Sizes,
-    /// So many packets per second; without, as many as the interface takes
+    /// Packets per second; without it, as many as the interface takes
     #[arg(long, value_name = "N", value_parser = values::positive, conflicts_with = "mbps")]
     pub(crate) pps: Option<f64>,
-    /// So many millions of bits of frames per second, in the mean
+    /// Millions of bits of frames per second, on average
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub(crate) mbps: Option<f64>,
-    /// At random times, with the rate as their mean
+    /// Send at random times, with the rate as their average
     #[arg(long, conflicts_with = "burst")]
     pub(crate) poisson: bool,
-    /// What --poisson's times depend on
+    /// Seed of the random times of --poisson
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seed: u64,
-    /// So many packets together each time, with the rate as their mean
+    /// Send this many packets together each time, with the rate as their average
     #[arg(long, value_name = "N", value_parser = values::whole::<u32>("packets", 1, None))]
     pub(crate) burst: Option<u32>,
-    /// Flows that packets belong to in turn, each with its own source address and port
+    /// Number of flows that packets belong to in turn, each with its own source address and port
     #[arg(long, value_name = "N", default_value = "1", value_parser = values::whole::<u32>("flows", 1, Some(65_536)))]
     pub(crate) flows: u32,
-    /// Hand over packets many at a time, as one that the kernel or the adapter cuts: of one size and
-    /// flow, about twice as fast; a virtual interface leaves their checksums undone
+    /// Hand over many packets of one size and flow at once, for the kernel or the adapter to cut: about twice
+    /// as fast. Virtual interfaces leave their checksums incomplete
     #[arg(long)]
     pub(crate) gso: bool,
-    /// IPv6, as with addresses of it
+    /// Send IPv6, as with IPv6 addresses
     #[arg(long, short = '6', help_heading = "Addresses")]
     pub(crate) ipv6: bool,
     /// Source MAC address
@@ -151,14 +151,14 @@ pub(crate) struct GenArgs {
     /// With --receive: whether the host sees the packets too (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: Mode,
-    /// Steal also where the host's own connections hang on the interface
+    /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
-/// What both have.
+/// Options of both commands.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
     /// Stop after this many packets
@@ -167,14 +167,14 @@ pub(crate) struct CommonArgs {
     /// CPUs to run on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
-    /// Send more than 1000 packets per second also where the host's default route is
+    /// Allow more than 1000 packets per second even on the interface of the host's default route
     #[arg(long)]
     pub(crate) yes: bool,
-    /// The summary as one JSON object on standard error
+    /// Print the summary as one JSON object on standard error
     #[arg(long)]
     pub(crate) json_stats: bool,
-    /// Say on standard error how it is done: the back-end or engine and why it was chosen, what is held of
-    /// privileges
+    /// Report on standard error how it is done: the back-end or engine and why it was chosen, and which
+    /// privileges are kept
     #[arg(long, alias = "explain-capture")]
     pub(crate) explain: bool,
     #[command(flatten)]
@@ -200,19 +200,19 @@ impl From<Stamper> for ringtap_send::SendStamps {
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct RateArgs {
-    /// By the packets' times, which is the default
+    /// Send by the packets' times (the default)
     #[arg(long)]
     pub(crate) sync: bool,
-    /// By the packets' times, X times as fast
+    /// Send by the packets' times, X times as fast
     #[arg(long, value_name = "X", value_parser = values::positive)]
     pub(crate) multiplier: Option<f64>,
-    /// So many packets per second
+    /// Packets per second
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub(crate) pps: Option<f64>,
-    /// So many millions of bits of frames per second
+    /// Millions of bits of frames per second
     #[arg(long, value_name = "N", value_parser = values::positive)]
     pub(crate) mbps: Option<f64>,
-    /// As fast as the interface takes them
+    /// Send as fast as the interface takes them
     #[arg(long)]
     pub(crate) topspeed: bool,
 }

@@ -1,11 +1,11 @@
-//! The tables of options in `docs/reference/` are those of the commands.
+//! Tests that the tables of options in `docs/reference/` match the commands.
 
 use clap::CommandFactory as _;
 use ringtap_testkit::pages::check_options;
 
 use super::Cli;
 
-/// Every command has a page, whose options are those of the command. `ringtap-bench` compares its own.
+/// Every command has a page with the command's options. `ringtap-bench` compares its own.
 #[test]
 fn pages_have_the_options_of_the_commands() {
     let mut cli = Cli::command();

@@ -14,31 +14,31 @@ pub(crate) struct ProfileArgs {
     /// it, packets are generated in network namespaces made for that
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: Option<String>,
-    /// The filter, as in pcap-filter(7)
+    /// Filter, as in pcap-filter(7)
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// Profile each engine in turn
     #[arg(long)]
     pub(crate) compare: bool,
-    /// The engine, for generated packets
+    /// Engine, for generated packets
     #[arg(long, value_name = "ENGINE", conflicts_with_all = ["interface", "compare"])]
     pub(crate) engine: Option<Engine>,
-    /// How long the profile of one engine takes, such as 5s
+    /// Duration of the profile of one engine, such as 5s
     #[arg(long, value_name = "DUR", default_value = "5s", value_parser = values::interval)]
     pub(crate) duration: Duration,
-    /// Try the settings that the profile advises, and say what each brings
+    /// Try the settings that the profile recommends, and report the effect of each
     #[arg(long = "try")]
     pub(crate) try_settings: bool,
-    /// With -i, try settings of the interface as well (RPS, GRO), and put them back
+    /// With -i, also try settings of the interface (RPS, GRO), and restore them
     #[arg(long)]
     pub(crate) try_interface: bool,
     /// Samples per second and processor
     #[arg(long, value_name = "HZ", default_value = "4000", value_parser = values::whole::<u32>("samples per second", 100, Some(20_000)))]
     pub(crate) rate: u32,
-    /// Only sample; don't measure the capture's steps one by one
+    /// Only sample; don't measure the steps of the capture one by one
     #[arg(long)]
     pub(crate) no_steps: bool,
-    /// A known load: nanoseconds that the application works on each packet
+    /// Simulate a known load: nanoseconds of work by the application for each packet
     #[arg(long, value_name = "NS", default_value_t = 0, value_parser = values::whole::<u32>("nanoseconds", 0, Some(1_000_000)))]
     pub(crate) work: u32,
     #[command(flatten, next_help_heading = "Output")]
@@ -49,7 +49,7 @@ pub(crate) struct ProfileArgs {
     pub(crate) traffic: TrafficArgs,
 }
 
-/// The engines.
+/// An engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     Packet,
@@ -59,7 +59,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// Its name before the colon of a device.
+    /// Returns its name before the colon of a device.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
@@ -72,7 +72,7 @@ impl Engine {
 
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// One JSON array on standard output, an object for each profile
+    /// Print one JSON array on standard output, with an object for each profile
     #[arg(long)]
     pub(crate) json: bool,
     /// Draw stacked bars into this file
@@ -80,20 +80,20 @@ pub(crate) struct OutputArgs {
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) files: FileArgs,
-    /// Compare with a profile of before: a file that --json has written
+    /// Compare with an earlier profile: a file that --json has written
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CaptureArgs {
-    /// Capture at most this many bytes of each packet (0: the largest, 262144)
+    /// Capture at most this many bytes of each packet (0: the maximum, 262144)
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen, default_value = "0")]
     pub(crate) snaplen: u32,
-    /// Memory of the ring, such as 512K, 64M or 1G
+    /// Size of the ring, such as 512K, 64M or 1G
     #[arg(short = 'B', long, value_name = "SIZE")]
     pub(crate) buffer: Option<Size>,
-    /// Deliver when this much has arrived, or at the time-out
+    /// Deliver when this much has arrived, or at the timeout
     #[arg(long, value_name = "SIZE")]
     pub(crate) min_to_copy: Option<Size>,
     /// Deliver after this many milliseconds at the latest
@@ -102,13 +102,13 @@ pub(crate) struct CaptureArgs {
     /// The clock that stamps packets
     #[arg(short = 'j', long, value_name = "TYPE", default_value = "host")]
     pub(crate) timestamp: Stamp,
-    /// Whether the host's stack sees the packets too (copy) or not (steal)
+    /// Whether the host's stack also sees the packets (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: Mode,
-    /// Steal also where the host's own connections hang on the interface
+    /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
-    /// Which packets: received (in), sent (out), or both
+    /// Direction of the packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
     /// Don't put the interface into promiscuous mode
@@ -132,14 +132,14 @@ pub(crate) enum Stamp {
 
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArgs {
-    /// Bytes of each frame, without the frame check sequence
+    /// Frame size in bytes, without the frame check sequence
     #[arg(long, value_name = "BYTES", default_value = "60", conflicts_with = "interface",
           value_parser = values::whole::<u16>("bytes", 60, Some(1_514)))]
     pub(crate) size: u16,
-    /// Packets per second; without it as many as can be
+    /// Packets per second; without it, as many as possible
     #[arg(long, value_name = "N", conflicts_with = "interface", value_parser = values::positive)]
     pub(crate) pps: Option<f64>,
-    /// Flows that the packets belong to in turn
+    /// Number of flows that the packets belong to in turn
     #[arg(long, value_name = "N", default_value = "1", conflicts_with = "interface",
           value_parser = values::whole::<u32>("flows", 1, Some(65_536)))]
     pub(crate) flows: u32,

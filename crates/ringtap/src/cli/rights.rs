@@ -1,12 +1,12 @@
-//! What a run may do.
+//! The privileges of a run.
 
 use clap::Args;
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RightsArgs {
-    /// As root: become this user once sockets and programs are open, and make output files as that
-    /// user; root stays root, without its capabilities. Without it root becomes the user ringtap, or
-    /// nobody, and a helper process makes the files as root
+    /// As root: become this user once sockets and programs are open, and create output files as that user;
+    /// root stays root, without its capabilities. Without this option, root becomes the user ringtap, or
+    /// nobody, and a helper process creates the files as root
     #[arg(
         short = 'Z',
         long = "relinquish-privileges",
@@ -14,8 +14,7 @@ pub(crate) struct RightsArgs {
         help_heading = "Privileges"
     )]
     pub(crate) user: Option<String>,
-    /// Do without the limits on files and system calls (Landlock, seccomp) that hold while packets are
-    /// handled
+    /// Disable the limits on files and system calls (Landlock, seccomp) that apply while packets are handled
     #[arg(long, help_heading = "Privileges")]
     pub(crate) no_sandbox: bool,
 }

@@ -1,4 +1,4 @@
-//! What can end a run, and with which exit status.
+//! Errors that end a run, and its exit status.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,31 +11,31 @@ use crate::input::InputError;
 use crate::rights::RightsError;
 use crate::setup::SetupError;
 
-/// The end of a run that is not a success.
+/// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlowError {
-    /// An option that has no meaning here.
+    /// An option that has no effect here.
     #[error("{option} is for live captures; it has no meaning with -r")]
     LiveOnly { option: &'static str },
-    /// Records would be written over the packets.
+    /// The output would overwrite the input.
     #[error("{}: is both read and written; writing would destroy it", path.display())]
     SameFile { path: PathBuf },
-    /// A value that cannot be.
+    /// An invalid value.
     #[error(transparent)]
     Meter(#[from] OptionError),
-    /// A source could not be opened or has failed.
+    /// A source could not be opened, or failed.
     #[error("{}", crate::filter::describe(.0))]
     Capture(Error),
     /// An input file could not be opened.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Times that no record of the run has room for.
+    /// Nanoseconds that no output of the run supports.
     #[error("--nano is for IPFIX: NetFlow v5 and v9 have times in milliseconds")]
     NanosInNetflow,
-    /// Two names of one file of records.
+    /// Two names of one output file.
     #[error("{}: is written to already, as {}", path.display(), other.display())]
     WrittenTwice { path: PathBuf, other: PathBuf },
-    /// Records cannot leave, or cannot be collected.
+    /// Records cannot be sent, written or collected.
     #[error(transparent)]
     Output(#[from] OutputError),
     /// Printing failed.
@@ -56,7 +56,7 @@ impl From<Error> for FlowError {
 }
 
 impl FlowError {
-    /// 2 for wrong usage, 1 for all else.
+    /// Returns 2 for wrong usage, 1 for other errors.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::LiveOnly { .. }

@@ -1,8 +1,8 @@
-//! What reads packets' headers for the meters' threads.
+//! Reads packet headers for the threads of the meters.
 //!
-//! Data in: packets, on the thread that reads them. Data out: batches of what was read, to the thread of
-//! the meter that has the flows between these two hosts; they come back to be used again. Channels are
-//! bounded: where a meter can't follow, its feeders wait.
+//! Packets go in, on the thread that reads them. Batches of observations go out, to the thread of the meter
+//! for these two hosts. The batches come back and are used again. Channels are bounded: if a meter is too
+//! slow, its feeders wait.
 
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,9 +11,9 @@ use ringtap_flow::{Batch, Counters, MeterOptions, Packet, Spreader};
 
 use super::error::FlowError;
 
-/// Packets' time after which meters are given what waits for them, in nanoseconds.
+/// The interval, in packets' time and nanoseconds, at which meters get waiting packets.
 const WAIT_NS: u64 = 20_000_000;
-/// The same where packets of other readers wait for it.
+/// The same interval if packets of other readers wait for it.
 const SHORT_WAIT_NS: u64 = 5_000_000;
 
 /// A batch on its way to a meter, with the number of the reader.
@@ -22,27 +22,27 @@ pub(super) struct Sent {
     pub(super) batch: Batch,
 }
 
-/// Where batches go, and come from.
+/// The channels of batches.
 pub(super) struct Routes {
-    /// To each meter.
+    /// One channel to each meter.
     pub(super) meters: Vec<SyncSender<Sent>>,
-    /// Those that were metered.
+    /// The batches that were metered.
     pub(super) back: Receiver<Batch>,
 }
 
-/// The meters' side of the thread that reads packets.
+/// The meters' side of a thread that reads packets.
 pub(crate) struct Feeder {
     spreader: Spreader,
     routes: Routes,
     number: usize,
     readers: usize,
-    /// When meters were given all that waited for them.
+    /// When the meters last got all waiting packets.
     settled_ns: u64,
     counters: Arc<Mutex<Counters>>,
 }
 
 impl Feeder {
-    /// The feeder with that number, one of so many.
+    /// Returns the feeder with this number, one of several.
     pub(super) fn new(
         (number, readers): (usize, usize),
         options: &MeterOptions,
@@ -75,8 +75,8 @@ impl Feeder {
         });
     }
 
-    /// Gives the meters the packets that have waited for long, by the time of packets; returns whether
-    /// there were any.
+    /// Gives the meters the packets that have waited for long, by the time of packets. Returns whether there
+    /// were any.
     pub(crate) fn settle_if_due(&mut self) -> bool {
         let wait_ns = if self.readers > 1 {
             SHORT_WAIT_NS
@@ -90,13 +90,13 @@ impl Feeder {
         is_due
     }
 
-    /// Lets time go on where no packets come.
+    /// Advances the time when no packets come.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.spreader.advance(now_ns);
         self.settle();
     }
 
-    /// Gives meters all that waits, and the time.
+    /// Gives the meters all waiting packets, and the time.
     pub(crate) fn settle(&mut self) {
         self.settled_ns = self.spreader.now_ns();
         let Self {
@@ -112,19 +112,19 @@ impl Feeder {
         *counters.lock().unwrap_or_else(PoisonError::into_inner) = spreader.counters();
     }
 
-    /// The time by the clock of the packets, in nanoseconds since 1970.
+    /// Returns the time by the clock of the packets, in nanoseconds since 1970.
     pub(crate) fn now_ns(&self) -> u64 {
         self.spreader.now_ns()
     }
 }
 
-/// Gives a batch to a meter's thread, for an empty one.
+/// Exchanges a batch for an empty one with a meter's thread.
 fn give(routes: &Routes, meter: usize, batch: &mut Batch, (reader, readers): (usize, usize)) {
     if let Some(to) = routes.meters.get(meter) {
         let empty = routes.back.try_recv();
         let empty = empty.unwrap_or_else(|_| Batch::for_readers(readers));
         let batch = std::mem::replace(batch, empty);
-        // Whoever does not take it has panicked, which the end will tell.
+        // A thread that does not take it has panicked; the end reports that.
         let _ = to.send(Sent { reader, batch });
     }
 }

@@ -1,4 +1,4 @@
-//! Flows of capture files, one file after the other, in the time of their packets.
+//! Meters the flows of capture files, one file after the other, in the time of their packets.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -26,7 +26,7 @@ pub(crate) fn run(
     if let Some(path) = args.source.read.iter().find(written) {
         return Err(FlowError::SameFile { path: path.clone() });
     }
-    // Before the files are looked at.
+    // Before the files are opened.
     let needs = Needs {
         network: !args.records.export.is_empty() || filter.is_some_and(Filter::looks_up_hosts),
         ..Needs::default()
@@ -62,7 +62,7 @@ pub(crate) fn run(
         probe.next_source();
     }
     if result.is_err() && !probe.has_started() {
-        // The filter is not for the input: nothing was done that a summary could tell of.
+        // The filter does not fit the input: nothing was done that a summary could report.
         return result;
     }
     let finished = probe.finish();
@@ -82,7 +82,7 @@ fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Resu
             continue;
         }
         let described = match source.next() {
-            // The filter is one for its interface: outputs may be begun.
+            // The filter fits its interface: outputs may be started.
             Ok(Next::Block(block)) => {
                 probe.start()?;
                 probe.block(&block)?;
@@ -94,7 +94,7 @@ fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Resu
                 break;
             }
             Ok(_) => false,
-            // The stream was cut here, on request.
+            // The stream was cut here, by request.
             Err(_) if requests.stop() => break,
             Err(error) => return Err(error.into()),
         };

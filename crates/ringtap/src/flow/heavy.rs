@@ -1,8 +1,8 @@
-//! Sums by key in a table of a fixed size, which keeps the keys with the greatest sums.
+//! Sums by key in a table of fixed size, which keeps the keys with the greatest sums.
 //!
-//! A key's place is one of a few; when others have all of them, the one with the fewest bytes makes
-//! room, and is counted as left out. So a flood of keys that come once costs no memory, and what has
-//! much traffic stays.
+//! A key has only a few possible places. If other keys have them all, the one with the fewest bytes is
+//! removed and counted as left out. So a flood of unique keys costs no memory, and keys with much traffic
+//! stay.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -10,19 +10,19 @@ use std::hash::BuildHasher as _;
 const SETS: usize = 4096;
 const WAYS: usize = 4;
 
-/// What is summed up for a key.
+/// The sums of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
-    /// Of the bytes, those that the host sent, or that went forward.
+    /// The part of the bytes that the host sent, or that went forward.
     pub(crate) sent: u64,
     pub(crate) flows: u64,
 }
 
-/// A key that can be mixed to a number.
+/// A key that can be hashed.
 pub(crate) trait HeavyKey: Copy + Eq {
-    /// The key's words, mixed one after the other by `mix`.
+    /// Returns a hash of the key's words, which `mix` combines one by one.
     fn mix(&self, state: u64, mix: impl Fn(u64, u64) -> u64) -> u64;
 }
 
@@ -75,7 +75,8 @@ impl<K: HeavyKey> Heavy<K> {
         ways[least.0] = Some((key, more));
     }
 
-    /// The keys with the greatest sums by `measure`, the greatest first; of equal ones who sent more.
+    /// Returns the keys with the greatest sums by `measure`, the greatest first. For equal sums, the one that
+    /// sent more comes first.
     pub(crate) fn top(&self, count: usize, measure: impl Fn(&Sum) -> u64) -> Vec<(K, Sum)> {
         let mut all: Vec<(K, Sum)> = self.entries.iter().flatten().copied().collect();
         all.sort_by_key(|(_, sum)| std::cmp::Reverse((measure(sum), sum.sent)));
@@ -83,12 +84,12 @@ impl<K: HeavyKey> Heavy<K> {
         all
     }
 
-    /// How often a key made room for another, with what was summed up for it.
+    /// Returns how often a key was replaced, and the sums of the replaced keys.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// Begins anew.
+    /// Removes all keys.
     pub(crate) fn clear(&mut self) {
         self.entries.fill(None);
         self.left_out = 0;

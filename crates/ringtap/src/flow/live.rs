@@ -1,4 +1,4 @@
-//! Flows of a live capture.
+//! Meters the flows of a live capture.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use crate::rights::{Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 
-/// Meters the packets of a device until it is told to end.
+/// Meters the packets of a device until the run is ended.
 pub(crate) fn run(
     args: &FlowArgs,
     device: &str,
@@ -26,7 +26,7 @@ pub(crate) fn run(
     let options = plan::capture_options(args);
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
-    // First, so that files are not emptied for a device that cannot be captured on.
+    // First, so that files are not emptied if the device cannot be captured.
     let threads = usize::from(args.meter.threads);
     let options = CaptureOptions {
         wait: (threads > 1).then(|| wait(&options)),
@@ -50,7 +50,7 @@ pub(crate) fn run(
     let mut probe = Probe::new(args, readers.sources.len())?;
     let name = device.split_once(':').map_or(device, |(_, name)| name);
     let known = devices::by_name(name).or_else(|_| devices::by_name(device));
-    // On "any", packets tell their interfaces themselves.
+    // On "any", each packet names its interface.
     probe.on_device(Some(known.map_or(0, |known| known.index)));
     probe.interfaces(readers.first().interfaces());
     let requests = Requests::default();
@@ -59,7 +59,7 @@ pub(crate) fn run(
     wakers.push(awake.clone());
     let watched = requests.watch(wakers);
     watched.map_err(|source| setup("watch for signals", source))?;
-    // Whoever reads it may send a signal now.
+    // Programs that read the output may send a signal from now on.
     if !args.report.explain_capture {
         announce("metering", &description, options.direction);
     }
@@ -94,11 +94,11 @@ pub(crate) fn run(
 /// A live run.
 pub(super) struct FlowRun<'a> {
     pub(super) live: LiveRun<'a>,
-    /// Ends a wait of the thread that looks after the others.
+    /// Ends a wait of the thread that watches the others.
     pub(super) awake: Waker,
 }
 
-/// The reader of a capture that has one, which meters itself.
+/// The only reader of a capture; its thread also meters.
 struct Alone<'a> {
     requests: &'a Requests,
     probe: &'a mut Probe,
@@ -128,7 +128,7 @@ pub(super) fn now() -> Timestamp {
     at(SystemTime::now())
 }
 
-/// A time as packets have it.
+/// Returns the time in the form of packets.
 pub(super) fn at(time: SystemTime) -> Timestamp {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::new(

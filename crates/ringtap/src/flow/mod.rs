@@ -1,7 +1,7 @@
-//! `ringtap flow`: a source, a meter, and where its records go.
+//! `ringtap flow`: a source, a meter, and the outputs of its records.
 //!
-//! Data in: packets of files or of a capture. Data out: records, through [`outlets`]; at the end or
-//! each interval the tables of [`talkers`] on standard output, and counters on standard error.
+//! Packets of files or of a capture go in. Records come out, through [`outlets`]. The tables of [`talkers`]
+//! go to standard output, at the end or at each interval; counters go to standard error.
 
 mod collect;
 mod error;
@@ -59,7 +59,7 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     }
 }
 
-/// The files that the command line names.
+/// Returns the files of the command line.
 fn named_files(args: &FlowArgs) -> NamedFiles {
     NamedFiles {
         inputs: rights::named(&args.source.read),

@@ -1,4 +1,4 @@
-//! Where records go: every output that was asked for.
+//! The outputs of records that were requested.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use crate::cli::{FlowArgs, Protocol, RecordArgs};
 use crate::notice::notice;
 use crate::output::{self, Output};
 
-/// The headers of IPv6 and UDP, which a message shares its datagram with, in bytes.
+/// The length of the IPv6 and UDP headers, which share a datagram with a message, in bytes.
 const HEADERS: u16 = 48;
 
 /// All outputs of a run.
 pub(crate) struct Outlets {
-    /// Who sends and receives most.
+    /// The tables of hosts and flows with most traffic.
     talkers: Option<Talkers>,
     /// Collectors and files.
     pub(crate) outputs: Outputs,
 }
 
-/// Refuses what contradicts itself, before anything is opened.
+/// Rejects contradictory options, before anything is opened.
 ///
 /// # Errors
-/// When `--nano` would be of no effect.
+/// `--nano` has no effect.
 pub(crate) fn check(args: &RecordArgs) -> Result<(), FlowError> {
     let is_ipfix = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ipfix");
     if args.nano && args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix) {
@@ -39,10 +39,10 @@ pub(crate) fn check(args: &RecordArgs) -> Result<(), FlowError> {
 }
 
 impl Outlets {
-    /// Opens what the command line names. Where one of the files cannot be opened, all are as they were.
+    /// Opens the outputs of the command line. If one of the files cannot be opened, all remain as they were.
     pub(crate) fn open(args: &FlowArgs) -> Result<Self, FlowError> {
         let records = &args.records;
-        // Records take the place of tables on standard output.
+        // Records replace the tables on standard output.
         let is_taken = records.write.iter().any(|path| path == Path::new("-"));
         let has_tables = args.report.top > 0 && !is_taken;
         let mut outputs = Outputs::new(options(args), &records.export)?;
@@ -66,7 +66,7 @@ impl Outlets {
         self.outputs.record(record, origin);
     }
 
-    /// Prints the tables of what came since they were printed last.
+    /// Prints the tables of records since they were last printed.
     pub(crate) fn print_tables(&mut self) -> Result<(), FlowError> {
         let Some(talkers) = &mut self.talkers else {
             return Ok(());
@@ -75,7 +75,7 @@ impl Outlets {
         let mut output = io::stdout().lock();
         let written = output.write_all(text.as_bytes());
         match written.and_then(|()| output.flush()) {
-            // Whoever reads has seen enough.
+            // The reader has closed the pipe.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(FlowError::Print(error)),
             _ => Ok(()),
         }
@@ -102,7 +102,7 @@ fn options(args: &FlowArgs) -> OutputOptions {
         nanos: records.nano,
         ..ExportOptions::default()
     };
-    // Collected records were cut by the time-outs of others.
+    // Collected records were cut by the timeouts of their exporters.
     let is_metering = args.collect.is_none();
     let time_out = |time| if is_metering { time } else { Duration::ZERO };
     OutputOptions {
@@ -114,7 +114,7 @@ fn options(args: &FlowArgs) -> OutputOptions {
     }
 }
 
-/// Opens the files in order; `has_tables` tells whether something is printed beside them.
+/// Opens the files in order. `has_tables` means that tables are printed too.
 fn open_files(args: &RecordArgs, has_tables: bool) -> Result<Vec<Output>, FlowError> {
     let mut opened: Vec<Output> = Vec::with_capacity(args.write.len());
     for path in &args.write {

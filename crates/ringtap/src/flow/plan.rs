@@ -1,4 +1,4 @@
-//! From the options to values.
+//! Converts the options to values.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -12,18 +12,18 @@ use super::error::FlowError;
 use crate::cli::{Direction, FlowArgs, Mode, Tunnel};
 use crate::values::{CpuList, Sample};
 
-/// What a header of IPv6 and TCP takes behind a few tags.
+/// The length of an IPv6 and a TCP header after a few tags.
 const SNAPLEN: u32 = 96;
 /// The same inside a tunnel.
 const TUNNEL_SNAPLEN: u32 = 192;
 /// How long packets wait at most.
 const TIMEOUT: Duration = Duration::from_millis(100);
-/// Bytes that are worth a delivery.
+/// The number of bytes at which packets are delivered.
 const MIN_TO_COPY: u32 = 64 << 10;
-/// Memory for packets that wait while many records leave at a time.
+/// The memory for packets that wait while many records end at once.
 const BUFFER: u64 = 64 << 20;
 
-/// The options of the meter. Live packets were sampled before they come to it.
+/// Returns the options of the meter. Live packets are sampled earlier.
 pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
     let meter = &args.meter;
     MeterOptions {
@@ -35,13 +35,13 @@ pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
         measure_tcp: meter.tcp,
         tunnels: tunnels(&meter.tunnels),
         sampling: sampling(args).filter(|_| args.source.interface.is_none()),
-        // The standard library's hashes begin with a number by chance.
+        // The standard library's hashers start with a random number.
         seed: RandomState::new().hash_one(0),
         ..MeterOptions::default()
     }
 }
 
-/// The sampling that was asked for, wherever it is done.
+/// Returns the sampling that was requested, wherever it is done.
 pub(crate) fn sampling(args: &FlowArgs) -> Option<Sampling> {
     let sample = args.meter.sample.filter(|sample| sample.one_in > 1)?;
     Some(Sampling {
@@ -64,7 +64,7 @@ fn tunnels(list: &[Tunnel]) -> Tunnels {
     }
 }
 
-/// The options of a live capture.
+/// Returns the options of a live capture.
 pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
     let capture = &args.capture;
     let snaplen = if args.meter.tunnels.is_empty() {
@@ -84,21 +84,22 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         sample_mode,
         mode: capture.mode.into(),
         force: capture.force,
-        // Sums do not need the order of packets of several processors.
+        // Sums do not need the order of packets from several processors.
         unordered: !needs_order(args),
-        // Nor a time for each packet of those that a driver takes from its queue in one go.
+        // They also do not need a separate time for each packet of a driver's batch.
         precision: Precision::Poll,
         cpus: CpuList::of(capture.cpu.as_ref()),
         ..CaptureOptions::default()
     }
 }
 
-/// Whether it matters which packet was first: for the direction of a flow, for times of a handshake.
+/// Returns whether it matters which packet came first: for the direction of a flow, or the times of a
+/// handshake.
 pub(crate) fn needs_order(args: &FlowArgs) -> bool {
     args.meter.biflow || args.meter.tcp
 }
 
-/// Refuses what has no meaning with files.
+/// Rejects options that have no effect with files.
 pub(crate) fn refuse_live_options(args: &FlowArgs) -> Result<(), FlowError> {
     let capture = &args.capture;
     let given = [

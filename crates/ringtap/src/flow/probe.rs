@@ -1,4 +1,4 @@
-//! A meter and its outputs, fed with blocks of packets, or packet by packet from a mapped file.
+//! A meter and its outputs. It takes blocks of packets, or single packets from a mapped file.
 
 use std::time::{Duration, Instant};
 
@@ -15,31 +15,31 @@ use super::threads::Threads;
 use crate::cli::FlowArgs;
 use crate::notice::raw;
 
-/// What packets of one interface have in common.
+/// The facts that packets of one interface share.
 #[derive(Clone, Copy)]
 struct InputInterface {
     link: LinkType,
     input: u32,
 }
 
-/// A meter or several, what is known of the source's interfaces, and the outputs.
+/// One or several meters, the interfaces of the source, and the outputs.
 pub(crate) struct Probe {
     work: Work,
     places: Vec<InputInterface>,
-    /// The number in the host of the interface that is captured on; 0 where that is not one.
+    /// The host's index of the captured interface. 0 if there is none.
     device: Option<u32>,
-    /// Interfaces of sources before the present one.
+    /// The number of interfaces of earlier sources.
     before: u32,
     reports: Option<(Duration, Instant)>,
     json: bool,
     has_started: bool,
 }
 
-/// Who meters.
+/// The kind of metering.
 enum Work {
-    /// The thread that reads packets.
+    /// On the thread that reads packets.
     Alone(Box<Alone>),
-    /// Threads of their own.
+    /// On separate threads.
     Threads(Box<Threads>),
 }
 
@@ -49,7 +49,7 @@ struct Alone {
 }
 
 impl Probe {
-    /// Fed by so many readers.
+    /// On separate threads that this number of readers feeds.
     pub(crate) fn new(args: &FlowArgs, readers: usize) -> Result<Self, FlowError> {
         let threads = args.meter.threads;
         let report = &args.report;
@@ -74,8 +74,8 @@ impl Probe {
         })
     }
 
-    /// Begins, unless it has, with what privileges the caller has kept: outputs hold nothing any more
-    /// that they held before.
+    /// Starts with the privileges that the caller has kept, unless it has started. The outputs lose their
+    /// former content.
     pub(crate) fn start(&mut self) -> Result<(), FlowError> {
         if self.has_started {
             return Ok(());
@@ -87,23 +87,23 @@ impl Probe {
         }
     }
 
-    /// Whether it has begun.
+    /// Returns whether it has started.
     pub(crate) fn has_started(&self) -> bool {
         self.has_started
     }
 
-    /// The captured device's number in the host; 0 where packets tell it.
+    /// Sets the host's index of the captured device. 0 if each packet contains it.
     pub(crate) fn on_device(&mut self, index: Option<u32>) {
         self.device = index;
     }
 
-    /// Another source begins.
+    /// Starts another source.
     pub(crate) fn next_source(&mut self) {
         self.before += u32::try_from(self.places.len()).unwrap_or(0);
         self.places.clear();
     }
 
-    /// Takes notice of the source's interfaces.
+    /// Registers the source's interfaces.
     pub(crate) fn interfaces(&mut self, interfaces: &[Interface]) {
         let (known, before, device) = (self.places.len(), self.before, self.device);
         let new = interfaces.iter().enumerate().skip(known);
@@ -136,8 +136,8 @@ impl Probe {
         self.report_if_due()
     }
 
-    /// Meters packets of a file that hands them over one by one; false where that is not so, or only
-    /// [`ringtap_capture::Source::next`] tells what comes next.
+    /// Meters the packets of a file that yields them one by one. Returns false if the file does not, or if
+    /// [`ringtap_capture::Source::next`] is needed to find the reason.
     pub(crate) fn drain(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
         let Work::Alone(alone) = &mut self.work else {
             return Ok(false);
@@ -150,7 +150,7 @@ impl Probe {
         self.report_if_due().map(|()| true)
     }
 
-    /// Lets time go on where no packets come.
+    /// Advances the time when no packets come.
     pub(crate) fn advance(&mut self, now: Timestamp) -> Result<(), FlowError> {
         match &mut self.work {
             Work::Alone(alone) => {
@@ -162,7 +162,7 @@ impl Probe {
         self.report_if_due()
     }
 
-    /// What several readers feed, each on a thread of its own; they let go of them before
+    /// Returns the feeders of several readers, each for a separate thread. They must be dropped before
     /// [`Probe::finish`].
     pub(crate) fn take_feeds(&mut self) -> Vec<Feed> {
         let places = &self.places;
@@ -176,7 +176,7 @@ impl Probe {
         }
     }
 
-    /// What is done from time to time while others feed; whether the outputs have failed.
+    /// Does the regular work while other threads feed. Returns whether the outputs have failed.
     pub(crate) fn tend(&mut self, now: Timestamp) -> Result<bool, FlowError> {
         let mut has_failed = false;
         if let Work::Threads(threads) = &mut self.work {
@@ -221,7 +221,7 @@ impl Probe {
         }
     }
 
-    /// Tells what was done.
+    /// Reports the counters.
     pub(crate) fn summarise(&self, summary: Summary) {
         let mut summary = summary;
         let (counters, memory, outputs) = match &self.work {
@@ -240,7 +240,7 @@ impl Probe {
     }
 }
 
-/// A reader's side of a probe that several feed.
+/// A reader's side of a probe that several readers feed.
 pub(crate) struct Feed {
     places: Vec<InputInterface>,
     feeder: Feeder,
@@ -253,21 +253,21 @@ impl Feed {
         self.feeder.settle_if_due();
     }
 
-    /// Lets time go on where no packets come: none will that is from before.
+    /// Advances the time when no packets come. No older packet will come.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         self.feeder.advance(nanos(now));
     }
 }
 
 impl Drop for Feed {
-    /// Gives the meters what has waited for more.
+    /// Gives the meters the packets that have waited.
     fn drop(&mut self) {
         self.feeder.settle();
     }
 }
 
 impl Alone {
-    /// Lets outputs send what has waited, by the clock of the packets.
+    /// Lets outputs send waiting records, by the clock of the packets.
     fn advance_outputs(&mut self) -> Result<(), FlowError> {
         let counters = self.meter.counters();
         let outputs = &mut self.outlets.outputs;
@@ -276,10 +276,10 @@ impl Alone {
     }
 }
 
-/// Has the memory of a meter lie in large pages.
+/// Requests large pages for the memory of a meter.
 pub(crate) fn prepare(meter: &Meter) {
     for addresses in meter.addresses() {
-        // Where the kernel has none, small ones do.
+        // If the kernel has none, small pages work too.
         let _ = memory::prefer_large_pages(addresses);
     }
 }
@@ -304,7 +304,7 @@ impl Visitor for ToFeeder<'_> {
     }
 }
 
-/// A packet as meters take it.
+/// Returns a packet in the form of meters.
 #[inline(always)]
 fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<'p> {
     const UNKNOWN: InputInterface = InputInterface {
@@ -321,7 +321,7 @@ fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<
     }
 }
 
-/// Nanoseconds since 1970; what is before or too long after is at the nearest end.
+/// Returns nanoseconds since 1970. Times outside the range become its nearest end.
 #[inline(always)]
 fn nanos(time: Timestamp) -> u64 {
     const PER_SECOND: u64 = 1_000_000_000;

@@ -1,7 +1,7 @@
-//! A live capture that several threads read: each its own rings of a tap, or its own packet socket.
+//! A live capture with several reading threads. Each has its own rings of a tap, or its own packet socket.
 //!
-//! Each reader has a thread that takes packets where they lie, and gives what it read of their headers
-//! to the meters. The thread that began looks after the tap, if it is one, and after reports and outputs.
+//! Each reader's thread takes packets where they lie, and gives the meters its observations. The first thread
+//! looks after the tap, if there is one, and after reports and outputs.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, SystemTime};
@@ -17,10 +17,10 @@ use crate::live::Receiver;
 use crate::notice::interrupted;
 use crate::setup::setup;
 
-/// How long a reader without packets says nothing, where others wait to know what time it is.
+/// How long a reader without packets is silent, when others wait for its time.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
-/// How long a program may take from a packet's stamp until the packet is in the ring, as a rule: who
-/// finds a ring empty knows of all packets from before.
+/// The usual maximum time from a packet's stamp until the packet is in the ring. A reader that finds its ring
+/// empty has seen all packets from before.
 const LATENESS: Duration = Duration::from_millis(2);
 
 /// How long each of several readers waits for packets.
@@ -51,12 +51,12 @@ impl Receiver for FlowReader {
         Ok(())
     }
 
-    /// The thread that looks after the others reports what befalls a tap.
+    /// The thread that watches the others reports the events of a tap.
     fn interrupted(&mut self, _: &Error) {}
 }
 
 impl FlowRun<'_> {
-    /// Meters the packets of several readers, each on a thread of its own.
+    /// Meters the packets of several readers, each on a separate thread.
     pub(super) fn shared(
         &self,
         readers: &mut Readers,
@@ -64,7 +64,7 @@ impl FlowRun<'_> {
         summary: &dyn Fn(Stats) -> Summary,
     ) -> Result<(), FlowError> {
         let Readers { tap, sources } = readers;
-        // A packet socket has packets that the reader is not told of until a block is full, or old.
+        // A packet socket may have packets that the reader cannot see until a block is full, or old.
         let lateness = match tap {
             Some(_) => LATENESS,
             None => LATENESS + wait(self.live.options),
@@ -79,7 +79,7 @@ impl FlowRun<'_> {
         })
     }
 
-    /// What is done beside reading, for as long as a wait.
+    /// Does the work beside reading, for the length of one wait.
     fn tend(
         &self,
         mut tap: Option<&mut (dyn Source + 'static)>,
@@ -102,7 +102,7 @@ impl FlowRun<'_> {
             }
         }
         if probe.tend(now())? {
-            // What has failed tells it at the end.
+            // A failed output is reported at the end.
             self.live.requests.ask_stop();
         }
         Ok(())

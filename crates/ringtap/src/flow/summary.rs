@@ -1,4 +1,4 @@
-//! What a run counted and lost, as lines for people and as one JSON object for scripts.
+//! The counters and losses of a run, as lines for people and as one JSON object for scripts.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use serde::Serialize;
 use crate::losses::JsonDropped;
 use crate::notice::{counted, counted_as};
 
-/// The figures of one run beside the meter's own.
+/// The counters of one run beside the meter's own.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     /// The engine's name.
     pub(crate) engine: &'static str,
     pub(crate) elapsed: Duration,
-    /// Packets that each thread has read.
+    /// The packets that each thread has read.
     pub(crate) readers: Vec<u64>,
     /// The source's counters.
     pub(crate) stats: Stats,
@@ -67,7 +67,7 @@ struct Flows {
 }
 
 impl Summary {
-    /// The summary as a text that ends a line.
+    /// Returns the summary as a text that ends a line.
     pub(crate) fn text(
         &self,
         counters: &Counters,
@@ -117,7 +117,7 @@ impl Summary {
         }
     }
 
-    /// Packets left out by sampling, in the kernel or here.
+    /// Packets that sampling left out, in the kernel or here.
     fn sampling(&self, counters: &Counters) -> Option<u64> {
         let here = counters.sampled_out;
         let known = self.stats.dropped.sampling.or((here > 0).then_some(0));
@@ -180,7 +180,7 @@ impl Summary {
     }
 }
 
-/// A line for each output, and for each kind of loss that happened.
+/// Adds a line for each output, and for each kind of loss that occurred.
 pub(super) fn output_lines(report: &OutputReport) -> String {
     let mut text = String::new();
     for export in &report.exports {

@@ -1,4 +1,4 @@
-//! Who has most traffic: hosts and flows, by bytes and by packets.
+//! Top talkers: the hosts and flows with most traffic, by bytes and by packets.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ pub(crate) struct Talkers {
     rows: usize,
 }
 
-/// What makes a row of flows: records of the same ends are one, cut by whatever time-out.
+/// The key of a row of flows: records with the same ends are one row, whatever time-out cut them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Conversation {
     source: IpAddr,
@@ -26,7 +26,7 @@ struct Conversation {
 }
 
 impl Talkers {
-    /// Tables of so many rows.
+    /// Returns tables with this number of rows.
     pub(crate) fn new(rows: u16) -> Self {
         Self {
             hosts: Heavy::new(),
@@ -51,7 +51,7 @@ impl Talkers {
         self.flows.add(Conversation::of(key), sum(forward));
     }
 
-    /// The tables as text, and all sums gone.
+    /// Returns the tables as text, and resets all sums.
     pub(crate) fn take(&mut self) -> String {
         let mut text = String::new();
         let by_bytes: fn(&Sum) -> u64 = |sum| sum.bytes;
@@ -127,7 +127,7 @@ impl Conversation {
     }
 }
 
-/// As tcpdump writes ends: the port behind a dot; before it the protocol.
+/// Writes ends as tcpdump does: the port after a dot, the protocol before.
 impl std::fmt::Display for Conversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match self.protocol {

@@ -1,14 +1,14 @@
-//! Several meters, each with a thread of its own.
+//! Several meters, each on a separate thread.
 //!
-//! Data in: packets, on the caller's thread or on several, each of which reads their headers and sorts
-//! them by hosts ([`Feeder`]). Batches of what was read go to the meters' threads, records from those to
-//! one thread that has the outputs: so collectors see one exporter, whose sequence numbers have no gaps.
-//! All channels are bounded: where a thread can't follow, those before it wait, and a live capture
-//! loses packets in its ring, where they are counted.
+//! Packets go in, on the caller's thread or on several. Each thread reads their headers and sorts them by
+//! hosts ([`Feeder`]). Batches of observations go to the meters' threads, and records from there to one
+//! thread with the outputs. So collectors see one exporter, whose sequence numbers have no gaps. All channels
+//! are bounded: if a thread is too slow, those before it wait. A live capture then loses packets in its ring,
+//! where they are counted.
 //!
-//! With several feeders, the packets of a flow may come from any of them. Sums do not depend on their
-//! order; which direction was first and the times of a handshake do: there a meter puts what its feeders
-//! give it in order first ([`Collator`]).
+//! With several feeders, the packets of a flow may come from any of them. Sums do not depend on their order,
+//! but the direction of a flow and the times of a handshake do. For these, a meter first puts the packets of
+//! its feeders in order ([`Collator`]).
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -24,49 +24,49 @@ use super::outlets::Outlets;
 use super::probe::prepare;
 use crate::setup::setup;
 
-/// Batches of each feeder that may wait for a meter, and at least so many of all.
+/// The maximum number of each feeder's batches that wait for a meter, and the minimum for all together.
 const BATCHES_OF_ONE: usize = 2;
 const BATCHES: usize = 8;
-/// Batches that a feeder may get back before it takes them.
+/// The number of batches that may come back before a feeder takes them.
 const SPARE_BATCHES: usize = 256;
-/// Batches of records that may wait for the outputs, and records of each.
+/// The number of record batches that may wait for the outputs, and the number of records in each.
 const RECORD_BATCHES: usize = 64;
 const RECORDS: usize = 256;
 
-/// The meters' threads, and that of the outputs.
+/// The threads of the meters, and that of the outputs.
 pub(crate) struct Threads {
-    /// Those that no other thread has.
+    /// The feeders that no other thread has.
     feeders: Vec<Feeder>,
-    /// What each feeder has counted.
+    /// The counters of each feeder.
     fed: Vec<Arc<Mutex<Counters>>>,
     lanes: Vec<Lane>,
     outputs: Writer,
-    /// The latest time that outputs were told.
+    /// The latest time that the outputs got.
     told_ns: u64,
     memory: usize,
 }
 
-/// A meter's thread, as it is seen from that of the packets.
+/// A meter's thread, as the packet thread sees it.
 struct Lane {
     meter: Worker,
     counters: Arc<Mutex<Counters>>,
 }
 
-/// Threads begin with the first packets: before, the program may still have to give up privileges,
-/// which holds for threads that are not there yet.
+/// The threads start with the first packets. Before that, the program may still give up privileges, which
+/// applies only to threads that do not exist yet.
 enum Worker {
     ToBegin(Box<Work>),
     Begun { thread: JoinHandle<()> },
     Ended,
 }
 
-/// What a meter's thread begins with.
+/// The initial state of a meter's thread.
 struct Work {
     meter: Meter,
     batches: Receiver<Sent>,
-    /// Where batches of each feeder go back to.
+    /// The channels on which each feeder gets its batches back.
     backs: Vec<SyncSender<Batch>>,
-    /// What puts the packets of several feeders in order, where that matters.
+    /// Puts the packets of several feeders in order, if the order matters.
     collator: Option<Collator>,
 }
 
@@ -76,17 +76,17 @@ enum Writer {
         orders: SyncSender<Order>,
         thread: JoinHandle<Done>,
     },
-    /// What is left of the outputs: what they did.
+    /// The final counters of the outputs.
     Ended(OutputReport),
 }
 
-/// What the thread of the outputs is to do.
+/// An order to the outputs' thread.
 enum Order {
     Records {
         lane: usize,
         records: Vec<FlowRecord>,
     },
-    /// Time has gone on to there.
+    /// The time has advanced.
     Advance {
         now_ns: u64,
         flows: u64,
@@ -102,7 +102,7 @@ struct Done {
 }
 
 impl Threads {
-    /// So many meters, which have all flows of the options together, for so many feeders.
+    /// Returns this number of meters, which share the flows of the options, for this number of feeders.
     pub(crate) fn new(
         options: &MeterOptions,
         meters: u16,
@@ -111,7 +111,7 @@ impl Threads {
     ) -> Result<Self, FlowError> {
         let share = MeterOptions {
             flows: options.flows.div_ceil(meters.into()),
-            // Chosen before they come to a meter.
+            // Packets are sampled before they reach a meter.
             sampling: None,
             ..options.clone()
         };
@@ -155,22 +155,22 @@ impl Threads {
         })
     }
 
-    /// The feeders, for threads of their own, which let go of them before [`Threads::finish`].
+    /// Returns the feeders, for separate threads. They must be dropped before [`Threads::finish`].
     pub(crate) fn take_feeders(&mut self) -> Vec<Feeder> {
         std::mem::take(&mut self.feeders)
     }
 
-    /// The only feeder.
+    /// Returns the only feeder.
     pub(crate) fn feeder(&mut self) -> Option<&mut Feeder> {
         self.feeders.first_mut()
     }
 
-    /// Bytes of memory that are reserved for flows.
+    /// Returns the number of bytes that are reserved for flows.
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
 
-    /// Starts the threads, unless they run.
+    /// Starts the threads, unless they are running.
     pub(crate) fn start(&mut self) -> Result<(), FlowError> {
         let Writer::ToBegin(outlets) = &mut self.outputs else {
             return Ok(());
@@ -199,7 +199,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Has the outputs send what has waited, once the only feeder has given its packets to the meters.
+    /// Lets the outputs send waiting records, once the only feeder has given its packets to the meters.
     pub(crate) fn settle_if_due(&mut self) {
         if let Some(feeder) = self.feeder()
             && feeder.settle_if_due()
@@ -209,7 +209,7 @@ impl Threads {
         }
     }
 
-    /// Lets time go on where no packets come.
+    /// Advances the time when no packets come.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         if let Some(feeder) = self.feeder() {
             feeder.advance(now_ns);
@@ -217,13 +217,13 @@ impl Threads {
         self.advance_outputs(now_ns);
     }
 
-    /// Has outputs send what has waited until then.
+    /// Lets the outputs send the records that have waited until this time.
     pub(crate) fn advance_outputs(&mut self, now_ns: u64) {
         let order = self.advance_order(now_ns);
         self.order(order);
     }
 
-    /// The same where it can be told again: not while outputs have too much to do to be told.
+    /// The same, if it can be repeated: it is skipped while the outputs are too busy to take it.
     pub(crate) fn try_advance_outputs(&mut self, now_ns: u64) {
         let order = self.advance_order(now_ns);
         if let Writer::Begun { orders, .. } = &self.outputs {
@@ -241,19 +241,19 @@ impl Threads {
         }
     }
 
-    /// Has the tables printed.
+    /// Lets the outputs print the tables.
     pub(crate) fn print_tables(&self) {
         self.order(Order::PrintTables);
     }
 
-    /// An order that nobody takes any more has failed; what [`Threads::finish`] returns says why.
+    /// If nobody takes an order, the outputs have failed; the result of [`Threads::finish`] has the reason.
     fn order(&self, order: Order) {
         if let Writer::Begun { orders, .. } = &self.outputs {
             let _ = orders.send(order);
         }
     }
 
-    /// What all threads have counted.
+    /// Returns the counters of all threads.
     pub(crate) fn counters(&self) -> Counters {
         let mut sum = Counters::default();
         let lanes = self.lanes.iter().map(|lane| &lane.counters);
@@ -263,7 +263,7 @@ impl Threads {
         sum
     }
 
-    /// The packets that came from each feeder.
+    /// Returns the number of packets from each feeder.
     pub(crate) fn readers(&self) -> Vec<u64> {
         let packets = |fed: &Arc<Mutex<Counters>>| {
             let counters = fed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +272,7 @@ impl Threads {
         self.fed.iter().map(packets).collect()
     }
 
-    /// What the outputs did so far.
+    /// Returns the counters of the outputs so far.
     pub(crate) fn report(&self) -> OutputReport {
         if let Writer::Ended(report) = &self.outputs {
             return report.clone();
@@ -282,12 +282,12 @@ impl Threads {
         answered.recv().unwrap_or_default()
     }
 
-    /// Whether the outputs have failed, so that there is no sense in going on.
+    /// Returns whether the outputs have failed, so that the run should end.
     pub(crate) fn has_failed(&self) -> bool {
         matches!(&self.outputs, Writer::Begun { thread, .. } if thread.is_finished())
     }
 
-    /// Ends all flows, and the threads; prints the last tables.
+    /// Ends all flows and the threads, and prints the last tables.
     pub(crate) fn finish(&mut self) -> Result<(), FlowError> {
         self.start()?;
         let mut now_ns = 0;
@@ -336,7 +336,7 @@ impl Lane {
 }
 
 impl Work {
-    /// The life of a meter's thread: until no feeder is left.
+    /// Runs a meter's thread, until no feeder is left.
     fn run(mut self, carrier: &mut Carrier, counters: &Mutex<Counters>) {
         let publish = |meter: &Meter| {
             *counters.lock().unwrap_or_else(PoisonError::into_inner) = meter.counters();
@@ -363,7 +363,7 @@ impl Work {
         } = self;
         let back = |reader: usize, batch: Batch| {
             if let Some(back) = backs.get(reader) {
-                // Without room it is one too many.
+                // Without room, the batch is dropped.
                 let _ = back.try_send(batch);
             }
         };
@@ -401,7 +401,7 @@ impl Carrier {
         let empty = empty.unwrap_or_else(|_| Vec::with_capacity(RECORDS));
         let records = std::mem::replace(&mut self.records, empty);
         let lane = self.lane;
-        // Where nobody takes them, the outputs have failed.
+        // If nobody takes them, the outputs have failed.
         let _ = self.orders.send(Order::Records { lane, records });
     }
 }
@@ -415,7 +415,7 @@ impl FlowSink for Carrier {
     }
 }
 
-/// The life of the thread of the outputs: until nobody gives orders any more, or one has failed.
+/// Runs the outputs' thread, until nobody gives orders or an output has failed.
 fn write(
     mut outlets: Outlets,
     orders: &Receiver<Order>,

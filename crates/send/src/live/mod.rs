@@ -1,9 +1,9 @@
 //! Back-end `live`: the kernel repeats a frame, and a program varies it (`BPF_PROG_RUN` with
 //! `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18; Documentation/bpf/bpf_prog_run.rst).
 //!
-//! One system call makes thousands of frames, which a program redirects to the driver without a
-//! socket buffer. What it counts was handed to the driver: what the driver has no room for is
-//! dropped there, and told by the driver's own counters only.
+//! One system call makes thousands of frames, which a program redirects to the driver without a socket
+//! buffer. It counts frames that were passed to the driver. Frames for which the driver has no room are
+//! dropped there, and only the driver's own counters show them.
 
 mod program;
 
@@ -24,15 +24,15 @@ use ringtap_sys::tap::WallClock;
 
 use super::{BackEnd, BackEndKind, Refused, Result, SendError, Template};
 
-/// Frames that one system call makes at most: some 10 ms of work.
+/// The maximum number of frames of one system call: some 10 ms of work.
 const CALL: usize = 1 << 16;
-/// Frames that the kernel hands on at once.
+/// The number of frames that the kernel passes on at once.
 const BATCH: u32 = 64;
 /// The longest frame: a page less headroom and tailroom, on 4096-byte pages.
 pub(crate) const LONGEST: usize = 3_400;
 /// An Ethernet header with a tag.
 const HEADER: usize = 18;
-/// Error number of a call that a signal ended.
+/// Error number of a call that a signal interrupted.
 const EINTR: i32 = 4;
 
 /// Frames made in the kernel.
@@ -40,7 +40,7 @@ pub(crate) struct LiveBackEnd {
     device: HookDevice,
     longest: usize,
     kernel: Kernel,
-    /// Redirects a frame as it is.
+    /// Redirects a frame unchanged.
     plain: Loaded,
     generating: Option<Loaded>,
     template: Option<Template>,
@@ -50,23 +50,23 @@ pub(crate) struct LiveBackEnd {
 struct Loaded {
     program: Program,
     maps: Maps,
-    /// The frame's number as the program counts.
+    /// The number of the frame, as the program counts.
     number: u64,
     _anchor: Option<Anchor>,
 }
 
-/// Holds a program attached where no packet comes by: to the loopback device of a network namespace
-/// made for that. The kernel calls attached XDP programs through a dispatcher that it rewrites, and
-/// waits twice for an RCU grace period (tens of milliseconds), for each call of `BPF_PROG_RUN` with a
-/// program that it does not hold already.
+/// Keeps a program attached where no packet comes: to the loopback device of a network namespace made for
+/// that. The kernel calls attached XDP programs through a dispatcher that it rewrites. For each call of
+/// `BPF_PROG_RUN` with a program that is not attached, it waits twice for an RCU grace period (tens of
+/// milliseconds).
 struct Anchor {
-    // Dropped before the namespace that it is in.
+    // Dropped before its namespace.
     _link: Link,
     _namespace: Namespace,
 }
 
 impl Anchor {
-    /// Nothing where that is not permitted (`CAP_SYS_ADMIN`): calls are then slow.
+    /// `None` if that is not permitted (`CAP_SYS_ADMIN`): calls are then slow.
     fn hold(kernel: &Kernel, program: &Program) -> Option<Self> {
         /// Loopback is the first device of every namespace.
         const LOOPBACK: u32 = 1;
@@ -110,7 +110,7 @@ impl LiveBackEnd {
     }
 }
 
-/// Why the kernel or the driver cannot do it.
+/// Returns why the kernel or the driver does not support it.
 pub(crate) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
     let features = Netlink::xdp_features(device.index).map_err(|source| SendError::Interface {
         device: device.name.clone(),
@@ -126,7 +126,7 @@ pub(crate) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
     })
 }
 
-/// The maps, filled; of sizes there are those of the template.
+/// Returns the filled maps; the sizes are those of the template.
 fn maps(kernel: &Kernel, device: &HookDevice, template: Option<&Template>) -> Result<Maps> {
     let failed = |source| SendError::of_bpf(&device.name, source);
     let array = |name, value_size| {
@@ -171,7 +171,7 @@ impl Loaded {
         })
     }
 
-    /// Has the kernel make so many frames; returns how many it made.
+    /// Lets the kernel make this many frames. Returns how many it made.
     fn run(&mut self, frame: &[u8], count: usize) -> std::result::Result<usize, Refused> {
         let count = count.min(CALL);
         let outcome = self.program.run(&ProgramRun {
@@ -191,7 +191,7 @@ impl Loaded {
         }
     }
 
-    /// How many frames the program has seen since the last call.
+    /// Returns how many frames the program has seen since the last call.
     fn made(&mut self) -> std::result::Result<usize, Refused> {
         let mut value = [0; state::BYTES as usize];
         self.maps.state.lookup(0, &mut value).map_err(failed)?;
@@ -218,7 +218,7 @@ impl BackEnd for LiveBackEnd {
         CALL
     }
 
-    /// A system call for each run of frames that are one and the same.
+    /// One system call for each run of identical frames.
     fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
         let Some(first) = frames.first() else {
             return Ok(0);

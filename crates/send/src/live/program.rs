@@ -1,4 +1,4 @@
-//! The programs that run on live frames: redirect, and before that write what differs.
+//! The programs that run on live frames: write the fields that differ, and redirect.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -13,7 +13,7 @@ const DROP: i32 = 1;
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 
-/// Offsets in the state that a program keeps from frame to frame, 8 bytes each.
+/// Offsets in the state that a program keeps between frames, 8 bytes each.
 pub(super) mod state {
     pub(crate) const NUMBER: i16 = 0;
     pub(crate) const SIZE: i16 = 8;
@@ -21,7 +21,7 @@ pub(super) mod state {
     pub(crate) const BYTES: u32 = 24;
 }
 
-/// Bytes that a size takes in the map of sizes, and what they hold.
+/// The bytes of a size in the map of sizes, and their content.
 pub(super) const SIZE_BYTES: usize = 16;
 mod size_entry {
     pub(crate) const SHORTER: i16 = 0;
@@ -39,7 +39,7 @@ pub(super) struct Maps {
     pub(super) device: Map,
 }
 
-/// The map of sizes as bytes.
+/// Returns the map of sizes as bytes.
 pub(super) fn sizes(template: &Template) -> Vec<u8> {
     let longest = template.longest();
     let at = template.layout;
@@ -58,7 +58,7 @@ pub(super) fn sizes(template: &Template) -> Vec<u8> {
     template.sizes.iter().flat_map(entry).collect()
 }
 
-/// Redirects frames as they are, and counts them.
+/// Redirects frames unchanged, and counts them.
 pub(super) fn plain(maps: &Maps) -> Result<Vec<u64>, AssembleError> {
     let mut asm = Assembler::new();
     asm.push(Insn::LoadMapValue {
@@ -73,8 +73,8 @@ pub(super) fn plain(maps: &Maps) -> Result<Vec<u64>, AssembleError> {
     asm.finish()
 }
 
-/// Writes frames of a template, one after the other. The kernel uses the memory of frames again, so
-/// that all of the head is written, whatever a receiver has done to it.
+/// Writes frames of a template, one after the other. The kernel reuses the memory of frames, so all headers
+/// are written, whatever a receiver has done to them.
 ///
 /// R6 is the context, then the first word of the packet; R7 the time; R8 the size's entry; R9 the
 /// state.
@@ -121,7 +121,7 @@ pub(super) fn generating(
     asm.finish()
 }
 
-/// Leaves the entry of the frame's size in R8 and cuts the frame to that size.
+/// Puts the entry of the frame's size into R8 and cuts the frame to that size.
 fn choose_size(
     template: &Template,
     maps: &Maps,
@@ -158,7 +158,7 @@ fn choose_size(
     asm.place(whole);
 }
 
-/// Leaves the time in R7, in network order.
+/// Puts the time into R7, in network order.
 fn write_time(from_tai: u64, asm: &mut Assembler) {
     asm.call(Helper::KtimeGetTaiNs);
     asm.push(Insn::LoadImm64 {
@@ -169,7 +169,7 @@ fn write_time(from_tai: u64, asm: &mut Assembler) {
     asm.from_network(Reg::R7, Size::Dw);
 }
 
-/// All that does not change, up to the number; places of what does are written again later.
+/// Writes everything that does not change, up to the number; the fields that change are overwritten later.
 fn write_head(template: &Template, asm: &mut Assembler) {
     let at = template.layout;
     let mut frame = template.frame[..at.number()].to_vec();
@@ -190,12 +190,12 @@ fn write_head(template: &Template, asm: &mut Assembler) {
     }
 }
 
-/// Bytes of the whole words of 8 in so many.
+/// Returns the bytes of the whole 8-byte words in this many.
 fn words_len(bytes: usize) -> usize {
     bytes & !7
 }
 
-/// Source address and port of the flow; leaves the address in R1 and the port in R5, as they are in
+/// Writes source address and port of the flow; leaves the address in R1 and the port in R5, as they are in
 /// the packet.
 fn write_flow(template: &Template, asm: &mut Assembler) {
     if template.flows == 1 {
@@ -261,14 +261,14 @@ fn write_udp_checksum(template: &Template, asm: &mut Assembler) {
     }
     let checksum = template.layout.udp_checksum();
     write_folded(checksum, asm);
-    // Zero would say that there is none.
+    // Zero would mean no checksum.
     let is_set = asm.label();
     asm.jump_if(Cond::Ne, Width::W64, Reg::R3, 0, is_set);
     asm.store_imm(Size::H, Reg::R6, offset(checksum), 0xffff);
     asm.place(is_set);
 }
 
-/// What does not change of a sum, to R3.
+/// Puts the constant part of a sum into R3.
 fn load_sum(template: &Template, entry: i16, only: u32, asm: &mut Assembler) {
     if template.sizes.len() > 1 {
         asm.load(Size::W, Reg::R3, Reg::R8, entry);

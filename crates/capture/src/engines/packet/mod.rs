@@ -1,24 +1,24 @@
 //! Engine `packet`: the AF_PACKET receive ring (packet(7), TPACKET_V3).
 //!
-//! What it is: the engine for kernels and callers that the others do not suit; it needs CAP_NET_RAW
-//! only, and sees both directions. What it is not: it takes no packet away from the system.
+//! This engine is for kernels and callers that the others do not support. It needs only CAP_NET_RAW, and sees
+//! both directions. It takes no packet away from the system.
 //!
-//! Data in: a device, options, a filter. Data out: blocks of the ring.
+//! A device, options and a filter go in. Blocks of the ring come out.
 //!
 //! # No stray packets
 //!
-//! The socket is made with protocol 0, for which nothing arrives; filter and ring are in place
-//! before it is bound. A filter is replaced without a gap: the kernel changes it between two
-//! packets, and the blocks that may hold packets of the old filter are run through the new one
-//! here, so that old and new packets do not mix and none that matches both is lost.
+//! The socket is created with protocol 0, which receives nothing; filter and ring are set before it is bound.
+//! A filter is replaced without a gap: the kernel changes it between two packets. Blocks that may contain
+//! packets of the old filter pass through the new one here. So old and new packets do not mix, and no packet
+//! that matches both is lost.
 //!
 //! # When packets are handed over
 //!
-//! When a block is full, or has waited for the time-out, 1 ms at least ([`ringtap_sys::packet`] tells
-//! what the kernel adds). In immediate mode the ring is of another version, as libpcap's is: each packet
-//! has a slot of its own, and is handed over as it comes, with a wake-up where the reader sleeps. Such
-//! a ring has room for fewer packets, as a slot holds the largest. `examples/delay.rs` measures it,
-//! beside tcpdump.
+//! A block is delivered when it is full, or after the timeout of at least 1 ms ([`ringtap_sys::packet`]
+//! describes the kernel's addition). In immediate mode the ring has another version, as in libpcap: each
+//! packet has its own slot and is delivered as it comes, with a wake-up if the reader sleeps. Such a ring
+//! holds fewer packets, since a slot has room for the largest. `examples/delay.rs` measures it, beside
+//! tcpdump.
 
 mod open;
 mod program;
@@ -42,7 +42,7 @@ use open::SocketFilter;
 pub(crate) use open::{explain, open};
 use state::State;
 
-/// The kernel counts in 32 bits until it is asked; a block cannot hold 2^24 packets.
+/// The kernel counts in 32 bits between reads; a block cannot hold 2^24 packets.
 const BLOCKS_BETWEEN_COUNTS: u32 = 64;
 
 /// A capture by this engine.
@@ -50,7 +50,7 @@ const BLOCKS_BETWEEN_COUNTS: u32 = 64;
 struct PacketSource {
     ring: Ring,
     waker: Waker,
-    /// Why this engine was chosen, where the device names none.
+    /// Why this engine was chosen, if the device names none.
     choice: Option<String>,
     options: CaptureOptions,
     scope: Scope,
@@ -60,16 +60,16 @@ struct PacketSource {
     filter: ActiveFilter,
     state: State,
     companion: Arc<Aside>,
-    /// The filter as it was asked for.
+    /// The filter as requested.
     wanted: Option<Filter>,
     blocks_until_count: u32,
-    /// Whether the last call handed out a block.
+    /// Whether the last call returned a block.
     has_delivered: bool,
-    /// What the opening has to tell.
+    /// The notes of the opening.
     notes: Vec<crate::describe::Note>,
 }
 
-/// What needs no access to the ring.
+/// The part that needs no access to the ring.
 #[derive(Debug)]
 struct Aside {
     endpoint: Endpoint,
@@ -116,8 +116,7 @@ struct ActiveFilter {
 }
 
 impl ActiveFilter {
-    /// The filter that the next block is to be run through here; `is_kept` where that is the last one
-    /// again.
+    /// Returns the filter for the next block in user space. `is_kept` means that the last block comes again.
     #[inline]
     fn for_next_block(&mut self, is_kept: bool) -> Option<&FilterTable> {
         let is_stale = match self.last_is_stale {
@@ -148,7 +147,7 @@ enum Waited {
 }
 
 impl PacketSource {
-    /// Waits for a block, so long at most.
+    /// Waits for a block, at most this long.
     #[cold]
     fn wait(&mut self, limit: Duration) -> Result<Waited> {
         if self.state == State::Gone {
@@ -185,7 +184,7 @@ impl PacketSource {
         }
     }
 
-    /// Has the kernel run another filter, or other rules.
+    /// Sets another filter in the kernel, or other rules.
     fn attach(&mut self, filter: Option<Filter>, options: CaptureOptions) -> Result<()> {
         let plan = SocketFilter::new(filter.as_ref(), self.link, self.ring.ifindex(), &options)?;
         let plan = plan.attach(&mut self.ring, self.scope, &options)?;
@@ -228,7 +227,7 @@ impl PacketSource {
         }
     }
 
-    /// Has packets begin with that link type, another version of the cooked header; returns whether they do.
+    /// Sets the link type of packets: another version of the cooked header. Returns whether it succeeded.
     fn set_cooked(&mut self, link_type: LinkType) -> bool {
         if link_type == self.link.0 {
             return true;
@@ -273,8 +272,8 @@ impl Source for PacketSource {
     }
 
     fn try_next(&mut self) -> Result<Next<'_>> {
-        // After a block there is no need to ask the kernel at once whether the interface is well: who
-        // polls the descriptor is told, and asks again.
+        // After a block the interface need not be checked at once: poll(2) reports it, and the caller comes
+        // again.
         let asks = !std::mem::replace(&mut self.has_delivered, false);
         if !asks && !self.ring.is_ready() && !self.waker.is_pending() {
             return Ok(Next::TimedOut);

@@ -1,4 +1,4 @@
-//! Opening: every value is settled before the first call that changes anything.
+//! Opens the engine: every value is decided before the first call that changes anything.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,7 +45,7 @@ mod errno {
     pub(super) const ENETDOWN: i32 = 100;
 }
 
-/// Opens a capture, for several readers with a socket for each.
+/// Opens a capture, for several readers with a socket each.
 pub(crate) fn open(
     device: &Device<'_>,
     options: &CaptureOptions,
@@ -76,7 +76,7 @@ pub(crate) fn open(
     Ok(Readers { sources, tap: None })
 }
 
-/// The filter as a packet socket gets it: the instructions that the kernel runs, and what is left to do here.
+/// The filter of a packet socket: the kernel's instructions, and the part that remains in user space.
 pub(super) struct SocketFilter {
     pub(super) table: Option<FilterTable>,
     pub(super) place: FilterPlace,
@@ -128,7 +128,7 @@ impl SocketFilter {
         })
     }
 
-    /// The same filter, run here on whole packets; the kernel accepts all.
+    /// Returns the same filter for user space, on whole packets; the kernel accepts all.
     fn moved_to_user_space(self, reason: UserSpaceReason) -> Self {
         Self {
             table: self.table.map(FilterTable::made_native),
@@ -138,8 +138,8 @@ impl SocketFilter {
         }
     }
 
-    /// Attaches the filter with the capture's own rules; in user space where the kernel takes no
-    /// program of its size.
+    /// Attaches the filter with the capture's own rules; in user space if the kernel rejects programs of its
+    /// size.
     pub(super) fn attach(
         self,
         ring: &mut Ring,
@@ -168,7 +168,7 @@ impl SocketFilter {
     }
 }
 
-/// A capture on the way.
+/// A capture that is being opened.
 struct Opening {
     ring: Ring,
     waker: Waker,
@@ -181,7 +181,7 @@ struct Opening {
     interface: Interface,
     layer: LinkLayer,
     notes: Vec<Note>,
-    /// The filter as it was asked for.
+    /// The filter as requested.
     wanted: Option<Filter>,
 }
 
@@ -232,7 +232,7 @@ impl Opening {
         })
     }
 
-    /// Begins to receive, behind a filter that rejects everything.
+    /// Starts to receive, behind a filter that rejects everything.
     fn bind(&mut self, fanout: Option<Fanout>) -> Result<()> {
         let name = self.target.name();
         let options = ring_options(&name, &self.target, self.layer, &self.options, fanout);
@@ -318,7 +318,7 @@ fn retire_timeout_ms(options: &CaptureOptions) -> u16 {
     }
 }
 
-/// The ring's size, and whether it is larger than was asked for, because packets need as much.
+/// Returns the ring's size, and whether it exceeds the request because packets need more.
 fn geometry(
     options: &CaptureOptions,
     plan: &SocketFilter,
@@ -333,8 +333,7 @@ fn geometry(
             Ring::HEADROOM
         },
     };
-    // The kernel would rather end other processes than refuse; half of what is free is asked for
-    // at most.
+    // The kernel would rather end other processes than fail; at most half of the free memory is requested.
     let fits = |bytes: u64| options.buffer <= bytes / 2;
     let buffer = if memory::free().is_some_and(fits) {
         options.buffer
@@ -353,7 +352,7 @@ fn geometry(
     }
 }
 
-/// Bytes that the system can give without swapping (proc(5), `MemAvailable`).
+/// Returns the memory that the system can provide without swapping (proc(5), `MemAvailable`), in bytes.
 fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
@@ -383,7 +382,7 @@ fn notes(options: &CaptureOptions, target: &Target, ring: &Ring, larger: bool) -
     notes
 }
 
-/// What a refused call means for the one who asked.
+/// Converts a failed call to an error for the caller.
 pub(crate) fn explain(source: ringtap_sys::Error, device: &str) -> Error {
     let device = device.to_owned();
     let adapter = source.call == "ioctl(SIOCSHWTSTAMP)";
@@ -406,7 +405,7 @@ pub(crate) fn explain(source: ringtap_sys::Error, device: &str) -> Error {
     }
 }
 
-/// The longest that a packet waits in the ring: not at all, where each has a slot.
+/// Returns the maximum time that a packet waits in the ring: none if each has a slot.
 fn delivery_bound(options: &CaptureOptions, retire_timeout: Duration) -> Duration {
     if options.immediate {
         return Duration::ZERO;
@@ -419,7 +418,7 @@ fn delivery_bound(options: &CaptureOptions, retire_timeout: Duration) -> Duratio
     JIFFY * u32::try_from(jiffies).unwrap_or(u32::MAX)
 }
 
-/// How the capture works.
+/// Returns how the capture works.
 pub(super) fn describe(source: &PacketSource) -> Description {
     let geometry = source.ring.geometry();
     let any = source.scope == Scope::Any;

@@ -1,5 +1,4 @@
-//! The program that the kernel runs on each packet: what every capture leaves out, then the
-//! filter.
+//! The program that the kernel runs on each packet: the rules of the capture, then the filter.
 
 use ringtap_sys::packet::Instruction;
 
@@ -29,7 +28,7 @@ const OUTGOING: u32 = 4;
 /// Loopback has this index in every network namespace (`LOOPBACK_IFINDEX`).
 const LOOPBACK_INDEX: u32 = 1;
 
-/// Whether the socket can be told to leave out what the host sends.
+/// Returns whether the socket supports leaving out sent packets.
 pub(super) fn can_ignore_outgoing(scope: Scope, direction: Direction) -> bool {
     match direction {
         Direction::In => true,
@@ -43,8 +42,8 @@ pub(super) fn accept(snaplen: u32) -> Vec<Instruction> {
     vec![instruction(RETURN, snaplen)]
 }
 
-/// What is left of a program of which only so much is studied: it is called, or runs to its end, and
-/// accepts nothing.
+/// Returns a program that is studied only up to a stage: it is called, or runs to its end, and accepts
+/// nothing.
 pub(super) fn cut_short(program: Vec<Instruction>, study: Option<Stage>) -> Vec<Instruction> {
     match study {
         None | Some(Stage::Copy) => program,
@@ -59,8 +58,8 @@ pub(super) fn cut_short(program: Vec<Instruction>, study: Option<Stage>) -> Vec<
     }
 }
 
-/// `filter`, after the rules that the options ask for. Loopback's packets are taken once: as they
-/// come in, or as they go out where only that direction is wanted.
+/// Returns `filter` after the rules of the options. Packets on loopback are captured once: as they come in,
+/// or as they go out if only that direction is requested.
 pub(super) fn with_rules(
     scope: Scope,
     options: &CaptureOptions,
@@ -150,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs the program as the kernel would, over a packet of that type on that interface.
+    /// Runs the program as the kernel would, for a packet of that type on that interface.
     fn run(program: &[Instruction], packet_type: u32, ifindex: u32, random: u32) -> u32 {
         let insns = program.iter().map(|i| Insn {
             code: i.code,

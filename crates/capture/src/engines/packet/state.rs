@@ -1,4 +1,4 @@
-//! What becomes of the interface while the capture runs.
+//! The state of the interface while the capture runs.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use ringtap_sys::packet::Ring;
 
 use crate::{Error, Result};
 
-/// Beyond the ring's time-out: how long packets that were captured before the interface went may
-/// take to be handed over, and how long a removal may take after the interface went down.
+/// The time beyond the ring's timeout for delivering packets from before the interface went down, and for a
+/// removal that follows it.
 const GRACE: Duration = Duration::from_millis(50);
-/// How often an interface that is down is looked at, for its removal raises no event.
+/// How often an interface that is down is checked, since its removal raises no event.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// `ENETDOWN` in the kernel's numbering.
 const NETWORK_DOWN: i32 = 100;
@@ -19,19 +19,19 @@ const NETWORK_DOWN: i32 = 100;
 pub(super) enum State {
     /// It is up.
     Up,
-    /// It went down; the ring may still hold packets, and it may yet turn out to be gone.
+    /// It went down. The ring may still hold packets, and the interface may turn out to be removed.
     Failing {
-        /// When that is settled.
+        /// When that is decided.
         until: Instant,
     },
-    /// It is down, which was reported. It may come up again.
+    /// It is down, and this was reported. It may come up again.
     Down,
-    /// It is gone.
+    /// It was removed.
     Gone,
 }
 
 impl State {
-    /// To be called when waiting for the ring reported an error.
+    /// Call it when waiting for the ring returned an error.
     pub(super) fn failed(&mut self, ring: &Ring, retire_timeout: Duration) -> Result<()> {
         if ring.take_error()? == Some(NETWORK_DOWN) && *self != Self::Gone {
             *self = Self::Failing {
@@ -41,7 +41,7 @@ impl State {
         Ok(())
     }
 
-    /// To be called when packets arrived.
+    /// Call it when packets arrived.
     #[inline]
     pub(super) fn delivered(&mut self) {
         if *self == Self::Down {
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// How long a wait may last.
+    /// Returns how long a wait may last.
     pub(super) fn bound(self, timeout: Duration) -> Duration {
         match self {
             Self::Up => timeout,
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// To be called when a wait ended without packets: reports what is settled by now.
+    /// Reports what is decided by now. Call it when a wait ended without packets.
     pub(super) fn settle(&mut self, ring: &Ring) -> Result<()> {
         let device = || ring.device().to_owned();
         match *self {

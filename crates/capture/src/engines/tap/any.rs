@@ -1,12 +1,11 @@
 //! All interfaces at once: `tcx:any`.
 //!
-//! One set of rings, and at each interface the same programs, one for each form of records and side
-//! of the hook. They are loaded at the opening, also for forms that no interface has yet, so that an
-//! interface that comes later is attached to without a privilege to load. Which interface a record is
-//! of, the program looks up in a map that is written before it is attached; in the cooked form, the
-//! record's own header tells.
+//! There is one set of rings. Each interface has the same programs, one for each form of records and
+//! direction. They are loaded at the opening, also for forms without an interface yet, so that later
+//! interfaces need no privilege to load. The program looks up the interface of a record in a map that is
+//! written before it is attached. In the cooked form, the record's own header names it.
 //!
-//! Not covered are interfaces whose packets show no dependable header; a note names them.
+//! Interfaces without a reliable header are not covered; a note names them.
 
 use std::time::Instant;
 
@@ -36,23 +35,23 @@ use crate::hook::{
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
 use crate::{Error, Filter, Interface, LinkType, Result};
 
-/// What the device is called.
+/// The device's name.
 const DEVICE: &str = "any";
-/// The most interfaces of one capture; later ones are told not to be covered.
+/// The maximum number of interfaces of one capture. Later ones are reported as not covered.
 const INTERFACES_MAX: u32 = 4096;
 /// Bytes of an Ethernet header.
 const ETHERNET: u32 = 14;
-/// Hardware types that programs are loaded for in any case: `ARPHRD_ETHER`, `ARPHRD_LOOPBACK`,
-/// `ARPHRD_NONE` (tunnels).
+/// Hardware types whose programs are always loaded: `ARPHRD_ETHER`, `ARPHRD_LOOPBACK`, `ARPHRD_NONE`
+/// (tunnels).
 const USUAL: [u16; 3] = [1, link::LOOPBACK, 0xfffe];
 
-/// What a capture on all interfaces needs beside its rings.
+/// The state of a capture on all interfaces, beside its rings.
 pub(super) struct Any {
-    /// What interfaces are called in records, by the kernel's number; nothing in the cooked form.
+    /// The numbers of interfaces in records, by the kernel's number. `None` in the cooked form.
     names: Option<Map>,
     /// The programs by form and place.
     pub(super) loaded: Vec<Loaded>,
-    /// The kernel's numbers of the interfaces that were looked at.
+    /// The kernel's numbers of the interfaces that were examined.
     known: Vec<u32>,
     /// The kernel's number of each of the capture's own interfaces; none in the cooked form.
     indices: Vec<u32>,
@@ -77,7 +76,7 @@ impl Any {
     }
 }
 
-/// The form of an interface's records; nothing where its packets show no dependable header.
+/// Returns the form of an interface's records. `None` if its packets have no reliable header.
 pub(super) fn form_of(hardware_type: u16, is_cooked: bool) -> Option<Form> {
     let (link_type, layer) = link_of(hardware_type);
     let header = match layer {
@@ -93,7 +92,7 @@ pub(super) fn form_of(hardware_type: u16, is_cooked: bool) -> Option<Form> {
     Some(Form { link_type, cooked })
 }
 
-/// Checks what can be refused before anything is made.
+/// Checks everything that can be rejected before anything is created.
 fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan> {
     if options.mode == Mode::Steal {
         return Err(OptionError::StealsFromAny.into());
@@ -110,7 +109,7 @@ fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan>
     Ok(FilterPlan::new(filter, options))
 }
 
-/// The one interface of a cooked capture. Others get theirs when programs are put there.
+/// Returns the only interface of a cooked capture. Others are added when programs are attached.
 fn first_interfaces(options: &CaptureOptions, filter: Option<&Filter>) -> Vec<Interface> {
     let cooked = options.cooked.then(|| {
         let mut interface = Target::Any.description(LinkType::LINUX_SLL2, options.snaplen);
@@ -221,7 +220,7 @@ fn interface_error(source: ringtap_sys::netlink::Error) -> Error {
     }
 }
 
-/// The longest packet that any of the interfaces can bring.
+/// Returns the longest packet of any of the interfaces.
 fn room_for(links: &[Link]) -> u32 {
     let one = |link: &Link| Target::One(Box::new(link.clone())).largest_packet();
     let most = links.iter().map(one).max().unwrap_or_default();
@@ -234,7 +233,7 @@ fn make_names(kernel: &Kernel) -> bpf::Result<Map> {
 }
 
 impl TapSource {
-    /// What programs are told of the present rings.
+    /// Returns what programs need to know of the present rings.
     pub(super) fn maps(&self, set: &RingSet) -> Maps {
         use std::os::fd::{AsFd, AsRawFd};
         let names = self.any.as_ref().and_then(Any::names);
@@ -244,7 +243,7 @@ impl TapSource {
         }
     }
 
-    /// Attaches to interfaces that have come, and lets go of those that are gone.
+    /// Attaches to new interfaces, and drops those that were removed.
     ///
     /// # Errors
     /// The kernel does not list the interfaces.
@@ -269,7 +268,7 @@ impl TapSource {
             };
             known.push(link.index);
             match self.attach_to(link) {
-                // It went while it was attached to.
+                // It was removed while the program was attached.
                 Ok(()) | Err(Error::NoSuchDevice { .. } | Error::Hook(HookError::Gone { .. })) => {}
                 // Without the first of all, the reason is everyone's.
                 Err(error @ Error::Hook(_)) if self.attached.hooks.is_empty() => return Err(error),
@@ -319,7 +318,7 @@ impl TapSource {
         Ok(())
     }
 
-    /// Adds an interface to the capture's own, and tells programs what it is called.
+    /// Adds an interface to the capture, and stores its number for programs.
     fn name_interface(&mut self, link: &Link, form: Form) -> Result<()> {
         self.plan.add(form.link_type, link.index)?;
         let target = Target::One(Box::new(link.clone()));
@@ -339,7 +338,7 @@ impl TapSource {
         named.map_err(|source| HookError::of_bpf(DEVICE, source).into())
     }
 
-    /// The program for a form and a place, loaded once.
+    /// Returns the program for a form and a place, loaded once.
     fn program(&mut self, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
         let loaded = self.any.iter().flat_map(|any| &any.loaded);
         let mut same = loaded.filter(|loaded| loaded.form == form && loaded.place == place);
@@ -348,7 +347,7 @@ impl TapSource {
         }
         self.plan = self.plan.for_place(place);
         let program = match self.load(form, place) {
-            // Before Linux 6.1 programs cannot read atomic time.
+            // Before Linux 6.1 programs cannot read TAI.
             Err(error) if self.kernel_clock == KernelClock::Tai => {
                 self.kernel_clock = KernelClock::Monotonic;
                 set_clock(&self.control, &self.clock, self.kernel_clock);
@@ -382,7 +381,7 @@ impl TapSource {
         programs.load(form, place, self.kernel_clock)
     }
 
-    /// Loads what interfaces of the usual kinds will need that are not there yet.
+    /// Loads the missing programs for the usual kinds of interfaces.
     fn load_usual(&mut self) -> Result<()> {
         let mut places: Vec<HookPoint> = Vec::new();
         for hook in &self.attached.hooks {
@@ -400,7 +399,7 @@ impl TapSource {
         let is_cooked = self.options.cooked;
         for form in USUAL.iter().filter_map(|&kind| form_of(kind, is_cooked)) {
             if !is_cooked && self.plan.prepare(form.link_type).is_err() {
-                // Interfaces of that kind will be told not to be covered.
+                // Interfaces of that kind are reported as not covered.
                 continue;
             }
             for &place in &places {

@@ -1,6 +1,6 @@
-//! What others do at the hooks of a capture: programs that come later and are put before its own, and
-//! programs of its own that are taken away or replaced. Without a privilege it is seen that packets do
-//! not come any more ([`crate::hook::Sight`]); who takes them, the kernel tells to `CAP_NET_ADMIN`.
+//! Watches other programs at the hooks of a capture: programs that are placed before its own, and its own
+//! programs that are removed or replaced. Without a privilege it only notices that packets no longer come
+//! ([`crate::hook::Sight`]). The kernel shows the other programs only with `CAP_NET_ADMIN`.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use super::TapSource;
 use crate::hook::{Change, HookPoint, News, Sight, Standing, Thieves};
 use crate::{Error, Result};
 
-/// How often the kernel is asked.
+/// How often the kernel is queried.
 pub(super) const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Received and sent packets.
 const HOOKS: usize = 2;
 
-/// What is known of the programs before the capture's.
+/// The known programs before the capture's.
 #[derive(Debug)]
 pub(super) struct ChainWatch {
     asked: Instant,
     /// Those that were reported, by hook.
     reported: [usize; HOOKS],
-    /// The kernel does not tell: the right to ask was given up.
+    /// The kernel does not show them: the privilege was given up.
     refused: bool,
-    /// When it was asked whether the capture's own are still there.
+    /// When the capture's own programs were last checked.
     looked: Instant,
 }
 
@@ -44,7 +44,7 @@ impl TapSource {
         self.options.watch_chain && self.any.is_none() && hooks.any(|hook| at_tcx(hook.place()))
     }
 
-    /// Reports programs that were put before the capture's since it was asked last.
+    /// Reports programs that were placed before the capture's since the last check.
     pub(super) fn look_at_chain(&mut self) -> Result<()> {
         if self.chain.refused || self.chain.asked.elapsed() < ASK_EVERY || !self.watches_chain() {
             return Ok(());
@@ -54,7 +54,7 @@ impl TapSource {
         for (hook, reported) in hooks.zip(&mut self.chain.reported) {
             let others = match hook.standing() {
                 Ok(Standing::Behind { others }) => others,
-                // Interfaces that are gone are told elsewhere.
+                // Removed interfaces are reported elsewhere.
                 Ok(Standing::First | Standing::Gone) => 0,
                 Err(error) => {
                     self.chain.refused = Error::from(error).is_permission_denied();
@@ -72,7 +72,7 @@ impl TapSource {
         Ok(())
     }
 
-    /// Reports that received packets do not reach the program any more, or do again.
+    /// Reports that received packets no longer reach the program, or do again.
     pub(super) fn look_at_sight(&mut self) -> Result<()> {
         let Some(sight) = self.sight.as_mut().filter(|sight| sight.is_due()) else {
             return Ok(());
@@ -98,7 +98,7 @@ impl TapSource {
         }
     }
 
-    /// Reports another capture that takes packets away before this one, and the end of it.
+    /// Reports another capture that takes packets before this one, and its end.
     pub(super) fn look_at_thieves(&mut self) -> Result<()> {
         let Some(news) = self.thieves.as_mut().and_then(Thieves::look) else {
             return Ok(());
@@ -111,15 +111,15 @@ impl TapSource {
         Err(news.into_error(hook.device().name.clone()))
     }
 
-    /// Received packets that did not reach the program; `None` where nobody knows how many.
+    /// Returns the received packets that did not reach the program. `None` if the number is unknown.
     pub(super) fn missed(&mut self) -> Option<u64> {
         let is_known = !self.thieves.as_ref().is_some_and(Thieves::hide_some);
         let sight = self.sight.as_mut().filter(|_| is_known);
         sight.map(Sight::missed)
     }
 
-    /// Reports a program that somebody has taken away from its hook, or replaced. The end of the capture
-    /// is told after what it has captured.
+    /// Reports a program that was removed from its hook, or replaced. The end of the capture is reported
+    /// after its packets.
     pub(super) fn look_at_programs(&mut self) -> Result<()> {
         if self.chain.looked.elapsed() < ASK_EVERY {
             return Ok(());
@@ -138,7 +138,7 @@ impl TapSource {
             source,
         })?;
         if links.iter().all(|link| link.index != index) {
-            // An interface that is gone is told elsewhere.
+            // A removed interface is reported elsewhere.
             self.changed = true;
             self.chain.looked = Instant::now();
             return Ok(());
@@ -149,7 +149,7 @@ impl TapSource {
             hook: hook.place().to_string(),
             goes_on,
         };
-        // The last one stays, so that it is told each time.
+        // The last one stays, so that it is reported each time.
         if goes_on {
             self.attached.hooks.remove(at);
             self.chain.reported.copy_within(1.., 0);

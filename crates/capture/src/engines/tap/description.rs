@@ -12,7 +12,7 @@ use crate::hook::{self, Hook, HookPoint};
 use crate::options::{Direction, Mode};
 use crate::{Description, LinkType};
 
-/// How the capture works.
+/// Returns how the capture works.
 pub(super) fn describe(source: &TapSource) -> Description {
     let rings = source.reader.current();
     let hooks = &source.attached.hooks;
@@ -97,7 +97,7 @@ fn vlan_tags(source: &TapSource, at_xdp: bool, first: Option<&LinkType>) -> &'st
     }
 }
 
-/// Packets that do not pass the hooks.
+/// Returns the packets that do not pass the hooks.
 fn unseen(source: &TapSource, at_xdp: bool) -> Vec<&'static str> {
     if at_xdp {
         return vec!["packets that the host sends"];

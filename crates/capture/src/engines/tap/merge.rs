@@ -1,39 +1,38 @@
-//! Records of several rings, put into one order in time.
+//! Merges the records of several rings in order of time.
 //!
-//! Rings are in order each. What is final is decided by positions, never by a clock: a *goal* is
-//! taken of every ring, then, with no program at work on any, a *bound*. Whatever is published
-//! behind the bounds was stamped after every record below the goals (see [`ringtap_sys::tap`]).
-//! Therefore the records up to the bounds are merged by their stamps until every ring has reached
-//! its goal. A step of the wall clock disorders the records at both of its sides by as much as it is
-//! wide; it holds nothing up and loses nothing.
+//! Each ring is in order. Positions, never a clock, decide which records are final. A *goal* is taken for
+//! every ring; then, with no program at work on any ring, a *bound*. Every record that is published after the
+//! bounds has a later stamp than the records below the goals (see [`ringtap_sys::tap`]). So the records up to
+//! the bounds are merged by their stamps until every ring has reached its goal. A step of the wall clock
+//! disorders the records on both sides by its size; it delays and loses nothing.
 
 use ringtap_sys::tap::{Position, Ring, Stretch};
 
-/// Bytes of merged records that are handed out at once.
+/// The number of bytes of merged records that are returned at once.
 const BATCH: usize = 256 << 10;
-/// The same with the record that fills a batch, which is whole: 262,144 bytes of a packet at most, and
-/// what a record has beside them.
+/// The same plus the last record of a batch, which is complete: at most 262,144 bytes of a packet, and the
+/// rest of its record.
 const MOST: usize = 2 * BATCH + 256;
 
 /// Bytes of an enhanced packet block up to the captured length, and the least that it has.
 const HEAD: usize = 24;
 const SHORTEST: usize = 32;
 
-/// What a merge gave.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Merged {
     pub(super) packets: usize,
     pub(super) captured: u64,
 }
 
-/// Merges; keeps its memory from one time to the next.
+/// Merges records, and keeps its memory for the next time.
 #[derive(Debug)]
 pub(super) struct Merger {
     records: Vec<u8>,
     lanes: Vec<Lane>,
 }
 
-/// What a merge needs to know of a record.
+/// The facts about a record that a merge needs.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     stamp: u64,
@@ -42,23 +41,23 @@ struct Head {
     caplen: u32,
 }
 
-/// One ring's part in a merge.
+/// The part of one ring in a merge.
 #[derive(Debug)]
 struct Lane {
     ring: usize,
     stretch: Stretch,
-    /// Where the ring must get to, in bytes from the stretch's start.
+    /// The goal in the ring, in bytes from the stretch's start.
     goal: u64,
     /// Bytes, packets and captured bytes that were merged.
     done: Position,
     /// The next record.
     next: Option<Head>,
-    /// Whether more records follow the stretch, in another place.
+    /// Whether more records follow after the stretch, at another place.
     is_cut: bool,
 }
 
 impl Merger {
-    /// For so many rings; one needs no merging.
+    /// Returns a merger for this number of rings. One ring needs no merging.
     pub(super) fn new(rings: usize) -> Self {
         let merges = rings > 1;
         Self {
@@ -72,8 +71,8 @@ impl Merger {
         &self.records
     }
 
-    /// The ring whose next records are older than all others', and the end of these, where they are many:
-    /// nothing need be copied then. A burst that fills one ring and goes on in another has many.
+    /// Returns the ring whose next records are older than all others', and their end, if they are many: then
+    /// nothing needs to be copied. This is common in a burst that fills one ring and continues in another.
     pub(super) fn in_place(
         &mut self,
         rings: &[Ring],
@@ -87,7 +86,7 @@ impl Merger {
         (bytes.len() >= BATCH).then(|| (lane.ring, lane.end()))
     }
 
-    /// Looks where each ring begins.
+    /// Finds where each ring starts.
     fn survey(&mut self, rings: &[Ring], goals: &[Position], bounds: &[Position]) {
         self.lanes.clear();
         let limits = goals.iter().zip(bounds).enumerate();
@@ -97,9 +96,8 @@ impl Merger {
             }));
     }
 
-    /// Puts records in order, from the rings' tails towards the bounds, and gives their room back.
-    /// Ends when every ring has reached its goal, a batch is full, or a ring's records go on in
-    /// another place.
+    /// Sorts records from the rings' tails towards the bounds, and returns their memory. Ends when every ring
+    /// has reached its goal, a batch is full, or a ring's records continue at another place.
     pub(super) fn merge(
         &mut self,
         rings: &mut [Ring],
@@ -130,7 +128,7 @@ impl Merger {
     }
 }
 
-/// The lane whose record comes next, and the stamp at which another one's turn is.
+/// Returns the lane whose record comes next, and the stamp at which it is another one's turn.
 fn earliest(lanes: &[Lane]) -> Option<(usize, u64)> {
     let mut first: Option<(usize, u64)> = None;
     let mut until = u64::MAX;
@@ -162,8 +160,8 @@ impl Lane {
         })
     }
 
-    /// Goes past the records that come before `until`, at least one, and about `room` bytes at most; not
-    /// past the goal at once: records behind it are final only where another ring's goal is not reached.
+    /// Passes the records before `until`, at least one and about `room` bytes at most. It stops at the goal:
+    /// records after it are final only while another ring's goal is not reached.
     fn pass<'a>(&mut self, ring: &'a Ring, until: u64, room: usize) -> &'a [u8] {
         let bytes = ring.bytes(&self.stretch);
         let start = usize::try_from(self.done.bytes).unwrap_or_default();
@@ -189,8 +187,8 @@ impl Lane {
         bytes.get(start..end).unwrap_or_default()
     }
 
-    /// Up to where records were merged. Where they end before they should, which a program that
-    /// keeps the protocol does not bring about, it is the end of them all, so that the reader goes on.
+    /// Returns the end of the merged records. If they end too early, which a correct program does not cause,
+    /// it is the end of them all, so that the reader continues.
     fn end(&self) -> Position {
         let (start, end) = (self.stretch.start(), self.stretch.end());
         let merged = start.bytes + self.done.bytes;
@@ -205,7 +203,7 @@ impl Lane {
     }
 }
 
-/// The record at the start of `records`, if it is there as a whole.
+/// Returns the record at the start of `records`, if it is complete.
 #[inline(always)]
 fn look(records: &[u8]) -> Option<Head> {
     let head: &[u8; HEAD] = records.first_chunk()?;

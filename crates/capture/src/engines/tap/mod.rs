@@ -1,27 +1,24 @@
-//! Engines `tcx` and `xdp`: the tap, a program of ringtap's own in the kernel that leaves packets in
-//! mapped rings.
+//! Engines `tcx` and `xdp`: the tap, a program of ringtap in the kernel that puts packets into mapped rings.
 //!
-//! What it is: filter, sampling, stamping and copying in the kernel, at a hook of the interface; a
-//! reader that hands records out where they lie. What it is not: it needs `CAP_BPF`,
-//! `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.12 (at XDP 5.18).
+//! The program filters, samples, stamps and copies in the kernel, at a hook of the interface. A reader
+//! returns records in place. The tap needs `CAP_BPF`, `CAP_NET_ADMIN` and `CAP_PERFMON`, and Linux 5.12 (at
+//! XDP 5.18).
 //!
-//! Data in: a device, options, a filter. Data out: blocks of records, each a pcapng enhanced packet
-//! block, so that a capture file takes a whole block as it is.
+//! A device, options and a filter go in. Blocks of records come out, each record a pcapng enhanced packet
+//! block, so that a capture file can store whole blocks unchanged.
 //!
 //! # When packets are handed over
 //!
-//! When [`CaptureOptions::min_to_copy`] bytes of records are there, over all rings together, or at
-//! the time-out; in immediate mode at once. A reader that finds enough when it comes back makes no
-//! system call. Else it naps while packets come fast, so that the program never has to ring; where
-//! they do not, it asks for the doorbell and sleeps ([`ringtap_sys::tap`] argues that no wake-up is
-//! lost).
+//! A delivery happens when the rings together hold [`CaptureOptions::min_to_copy`] bytes of records, or at
+//! the timeout; immediately in immediate mode. If a reader finds enough records, it makes no system call.
+//! Otherwise it naps while packets come fast, so that the program need not ring. If they come slowly, it
+//! requests the doorbell and sleeps ([`ringtap_sys::tap`] argues that no wake-up is lost).
 //!
 //! # No stray packets
 //!
-//! Rings are in place before the program is attached. A filter is replaced together with its program,
-//! in one step; after an RCU grace period the rings' heads mark where packets of the old filter end,
-//! and those are run through the new one here. New rings come with new programs; the old ones are
-//! read to their end before.
+//! Rings are set up before the program is attached. A filter is replaced together with its program, in one
+//! step. After an RCU grace period the rings' heads mark the end of the old filter's packets, which then pass
+//! through the new filter here. New rings come with new programs; the old ones are read to their end first.
 
 mod any;
 mod chain;
@@ -69,10 +66,10 @@ pub(crate) use reader::TapRecords;
 use shared::Share;
 use wait::{State, WaitHistory, Waited};
 
-/// A descriptor that is readable for several reasons.
+/// A descriptor that becomes readable for several reasons.
 struct Polled {
     group: PollGroup,
-    /// Makes it so for packets for which the doorbell does not ring any more.
+    /// Makes it readable for packets that do not ring the doorbell.
     more: Waker,
 }
 
@@ -83,7 +80,7 @@ impl Polled {
         Ok(Self { group, more })
     }
 
-    /// Whether there are packets for which the doorbell does not ring.
+    /// Returns whether there are packets that do not ring the doorbell.
     fn has_more(&self, has_more: bool) {
         match (has_more, self.more.is_pending()) {
             (true, false) => self.more.wake(),
@@ -98,7 +95,7 @@ impl Polled {
 /// A capture by this engine.
 struct TapSource {
     engine: &'static str,
-    /// Why this engine was chosen, where the device names none.
+    /// Why this engine was chosen, if the device names none.
     choice: Option<String>,
     device: String,
     bound: Bound,
@@ -109,52 +106,52 @@ struct TapSource {
     clock: Clock,
     kernel_clock: KernelClock,
     attached: Attached,
-    /// What stands before the programs, where that is watched.
+    /// The programs before its own, if they are watched.
     chain: ChainWatch,
-    /// What ends the stamps of polls, where they have one each.
+    /// The program that ends the stamps of polls, if each poll has one stamp.
     polls: Option<Polls>,
     waker: Waker,
     options: CaptureOptions,
-    /// Bytes that the largest packet needs.
+    /// The number of bytes for the largest packet.
     room: u32,
     interfaces: Vec<Interface>,
-    /// How many of the interfaces the user of the source was told of.
+    /// The number of interfaces that the user of the source knows.
     announced: usize,
-    /// What it takes to capture on all interfaces.
+    /// The state of a capture on all interfaces.
     any: Option<Any>,
     table: InterfaceTable,
     /// The filter, and where it runs.
     plan: FilterPlan,
     history: WaitHistory,
-    /// Those that read the rings in the place of this source.
+    /// The readers that read the rings instead of this source.
     shares: Vec<Share>,
     netlink: Netlink,
     watch: LinkWatch,
-    /// Whether an interface has changed that was not looked at since.
+    /// Whether an interface has changed and was not examined yet.
     changed: bool,
-    /// What somebody waits for by [`Polling::fd`]: the doorbell, and changes of interfaces and clock.
+    /// The descriptors behind [`Polling::fd`]: the doorbell, and changes of interfaces and clock.
     polled: Option<Polled>,
     state: State,
-    /// When a reader that does not sleep asked whether interfaces have changed.
+    /// When a reader that does not sleep last checked the interfaces for changes.
     looked: Instant,
     losses: Option<InterfaceLosses>,
-    /// Whether received packets reach the program; nothing where they are not captured.
+    /// Whether received packets reach the program. `None` if they are not captured.
     sight: Option<Sight>,
-    /// Other captures that take packets away before this one.
+    /// Other captures that take packets before this one.
     thieves: Option<Thieves>,
-    /// Those that this one takes packets away from; told until its own programs are gone.
+    /// The captures from which this one takes packets. They are notified when its programs are gone.
     _announced: Announced,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
-    /// The network namespace of the interface, where there is one interface.
+    /// The network namespace of the interface, if there is only one.
     home: Option<Namespace>,
-    /// What has the adapter stamp packets, where its stamps are wanted.
+    /// Makes the adapter stamp packets, if its stamps are requested.
     receive_stamps: Option<ReceiveStamps>,
     notes: Vec<Note>,
 }
 
 impl TapSource {
-    /// Keeps stamps on the wall clock, after it was set.
+    /// Keeps stamps on the wall clock after it was set.
     fn follow_clock(&self) -> Result<()> {
         if self.clock.take_change()? {
             open::set_clock(&self.control, &self.clock, self.kernel_clock);
@@ -162,8 +159,8 @@ impl TapSource {
         Ok(())
     }
 
-    /// Has the doorbell rung for the next packet, where somebody polls for it; whether one has come
-    /// until then. The descriptor is then readable, else it is not.
+    /// Requests the doorbell for the next packet, if somebody polls for it. Returns whether one has come in
+    /// the meantime. The descriptor is then readable, else not.
     fn comes_while_armed(&self) -> bool {
         let Some(polled) = &self.polled else {
             return false;
@@ -189,7 +186,7 @@ impl TapSource {
         }
     }
 
-    /// An interface that its user was not told of yet.
+    /// Returns an interface that the user does not know yet.
     #[inline]
     fn next_interface(&mut self) -> Option<Item<'static>> {
         if self.announced == self.interfaces.len() {
@@ -199,12 +196,12 @@ impl TapSource {
         u32::try_from(self.announced - 1).ok().map(Item::Interface)
     }
 
-    /// Bytes that are worth a delivery.
+    /// Returns the number of bytes at which packets are delivered.
     fn wanted(&self) -> u64 {
         if self.options.immediate {
             1
         } else {
-            // Half a ring at most, lest it become full before.
+            // At most half a ring, so that it does not become full before.
             let most = self.reader.current().geometry().size() / 2;
             u64::from(self.options.min_to_copy).clamp(1, most)
         }
@@ -219,12 +216,12 @@ impl TapSource {
             _ => FilterPlan::new(filter, options),
         };
         if let Some(any) = &self.any {
-            // Interfaces that are gone stay the capture's: their packets may wait in the rings.
+            // Removed interfaces stay in the capture: their packets may wait in the rings.
             for (interface, &index) in self.interfaces.iter().zip(any.indices()) {
                 plan.add(interface.link_type, index)?;
             }
             for loaded in &any.loaded {
-                // A filter that is none for interfaces that may come: they will not be covered.
+                // The filter does not support later interfaces: they will not be covered.
                 let _ = plan.prepare(loaded.form.link_type);
             }
         }
@@ -246,7 +243,7 @@ impl TapSource {
         }
     }
 
-    /// Has programs made for the present rings take the place of those that run.
+    /// Replaces the running programs with programs for the present rings.
     fn replace_programs(
         &mut self,
         plan: &FilterPlan,
@@ -263,7 +260,7 @@ impl TapSource {
             geometry,
             maps,
         };
-        // It is there before the programs that need it, and stays until they are gone.
+        // It exists before the programs that need it, and until they are gone.
         let polls = match (&self.polls, self.attached.hooks.first()) {
             (Some(_), Some(hook)) => Polls::watch(&self.kernel, hook.device(), &maps),
             _ => None,
@@ -299,7 +296,7 @@ impl TapSource {
         if let Some(any) = &mut self.any {
             any.loaded = loaded;
         }
-        // A kernel that refuses has its programs run for microseconds more; that is waited for.
+        // If the kernel fails, its programs run for some microseconds more; that is waited for.
         if wait_for_all_cpus().is_err() {
             std::thread::sleep(wait::GRACE_WITHOUT_BARRIER);
         }
@@ -384,7 +381,7 @@ impl Source for TapSource {
         if !self.reader.is_delivering() {
             self.reader.leave_old_rings();
             let is_empty = !self.reader.has_old_rings() && self.reader.available() == 0;
-            // What makes the descriptor readable is to be looked at, lest it stay so.
+            // The cause of the readable descriptor must be handled, or it would stay readable.
             let looks = if is_empty && self.polled.is_some() {
                 Duration::ZERO
             } else {
@@ -403,7 +400,7 @@ impl Source for TapSource {
             }
             self.begin_delivery();
             if !self.reader.is_delivering() {
-                // Old rings that are written still: there will be something at once.
+                // Old rings that are still being written: something will come soon.
                 self.comes_while_armed();
                 return Ok(Next::TimedOut);
             }
@@ -469,8 +466,8 @@ impl Source for TapSource {
 }
 
 impl Polling for TapSource {
-    /// The doorbell and the rest; whoever waits for it is rung for the first packet that comes once
-    /// [`Source::try_next`] had none.
+    /// The doorbell and the rest. It rings for the first packet that comes after [`Source::try_next`] had
+    /// none.
     fn fd(&mut self) -> Result<RawFd> {
         let polled = match self.polled.take() {
             Some(polled) => polled,

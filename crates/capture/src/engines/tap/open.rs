@@ -1,4 +1,4 @@
-//! Opening a tap: rings first, then the programs, so that no packet finds a half-made capture.
+//! Opens a tap: rings first, then the programs, so that no packet meets an incomplete capture.
 
 use std::time::Instant;
 
@@ -58,7 +58,7 @@ pub(crate) fn open_xdp(
     open(("xdp", HookChoice::Xdp), device, options, filter, count)
 }
 
-/// Opens a tap where packets can be stolen best.
+/// Opens a tap at the best hook for stealing.
 pub(crate) fn open_stealing(
     device: &Device<'_>,
     options: &CaptureOptions,
@@ -130,7 +130,7 @@ fn open_one(
     opening.attach(choice, options, filter)
 }
 
-/// The device with what programs at that hook take.
+/// Returns the device with the facts that programs at that hook need.
 fn for_hook(device: HookDevice, choice: HookChoice) -> Result<HookDevice> {
     let device = device.remembering_home();
     if choice.may_be_xdp() {
@@ -140,7 +140,7 @@ fn for_hook(device: HookDevice, choice: HookChoice) -> Result<HookDevice> {
     }
 }
 
-/// The adapter's clock, where packets are to be stamped by it.
+/// Returns the adapter's clock, if it stamps packets.
 struct AdapterClock {
     reader: StampReader,
     switched_on: Option<ReceiveStamps>,
@@ -148,8 +148,8 @@ struct AdapterClock {
 }
 
 impl AdapterClock {
-    /// Has the adapter stamp packets. What it stamps unasked will do where the driver tells XDP stamps,
-    /// and takes no requests.
+    /// Makes the adapter stamp packets. If the driver does not support requests but passes stamps to XDP,
+    /// those are used.
     fn ask(device: &Device<'_>, found: &HookDevice, choice: HookChoice) -> Result<Self> {
         let started = device.host().stamper.start(&found.name, found.index);
         let reader = StampReader::find(found.index, started.is_ok());
@@ -177,7 +177,7 @@ impl AdapterClock {
     }
 }
 
-/// Unknown devices are told by the text that the user gave.
+/// Unknown devices are reported with the user's text.
 fn named(error: Error, device: &Device<'_>) -> Error {
     match error {
         Error::NoSuchDevice { .. } => Error::NoSuchDevice {
@@ -187,7 +187,7 @@ fn named(error: Error, device: &Device<'_>) -> Error {
     }
 }
 
-/// A tap on the way.
+/// A tap that is being opened.
 struct Opening {
     engine: &'static str,
     choice: Option<String>,
@@ -214,7 +214,7 @@ impl Opening {
         filter: Option<&Filter>,
     ) -> Result<Self> {
         if let Some(filter) = filter {
-            // A filter that is none is told before anything is made.
+            // An invalid filter is reported before anything is created.
             filter.compile(hook_device.link_type, options.snaplen)?;
         }
         let interface_error = |source| Error::Interface {
@@ -291,7 +291,7 @@ impl Opening {
         let mut interface = self.target.description(link_type, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
         let interfaces = vec![interface];
-        // What has happened so far is mostly our own doing, such as promiscuous mode.
+        // Most events so far are our own, such as promiscuous mode.
         let _ = self.watch.take();
         let mut netlink = self.netlink;
         let is_still_up = is_up(&mut netlink, &self.device);
@@ -348,7 +348,7 @@ impl Opening {
         })
     }
 
-    /// Puts programs at the hooks, with the best clock that they can read.
+    /// Attaches programs to the hooks, with the best clock that they can read.
     fn install(
         &self,
         choice: HookChoice,
@@ -381,7 +381,7 @@ impl Opening {
             };
             let form = Form::own(self.device.link_type);
             match programs.load(form, place, clock) {
-                // Before Linux 6.1 programs cannot read atomic time.
+                // Before Linux 6.1 programs cannot read TAI.
                 Err(error) if is_atomic(clock) => {
                     let loaded = programs.load(form, place, KernelClock::Monotonic);
                     let program = loaded.map_err(|_| error)?;
@@ -414,14 +414,14 @@ impl Opening {
             },
             mode: options.mode,
             force: options.force,
-            // A user who asks for XDP gets it; a note says that tags are not seen.
+            // A user who requests XDP gets it; a note reports that tags are not seen.
             reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
             stamps: self.adapter_clock.as_ref().map(|clock| clock.reader),
         }
     }
 }
 
-/// Programs at their hooks.
+/// Programs attached to their hooks.
 struct Installed {
     attached: Attached,
     /// The clock that stamps packets.
@@ -429,19 +429,19 @@ struct Installed {
     polls: Option<Polls>,
 }
 
-/// Whether the interface that was found is there and up.
+/// Returns whether the interface exists and is up.
 fn is_up(netlink: &mut Netlink, device: &HookDevice) -> bool {
     let link = netlink.link(&device.name);
     link.is_ok_and(|link| link.index == device.index && link.flags & UP != 0)
 }
 
-/// Whether other programs may take packets before ours. Nothing runs before XDP.
+/// Returns whether other programs may take packets earlier. Nothing runs before XDP.
 fn may_be_robbed(attached: &Attached) -> bool {
     let mut places = attached.hooks.iter().map(Hook::place);
     places.any(|place| place.is_ingress() && !place.is_xdp())
 }
 
-/// The engine's name by the hook that was taken.
+/// Returns the engine's name for the hook.
 fn engine_of(attached: &Attached, asked: &'static str) -> &'static str {
     match attached.hooks.first().map(Hook::place) {
         Some(place) if place.is_xdp() => "xdp",
@@ -457,7 +457,7 @@ pub(super) fn is_atomic(clock: KernelClock) -> bool {
 
 pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
     match options.precision {
-        // Packets without the adapter's stamp are few, or not of one poll.
+        // Packets without the adapter's stamp are few, or not from one poll.
         Precision::Poll if options.timestamp == TimestampSource::Adapter => KernelClock::Tai,
         Precision::Fine => KernelClock::Tai,
         Precision::Poll => KernelClock::TaiByPoll,
@@ -466,7 +466,7 @@ pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
     }
 }
 
-/// Tells programs how far their clock is from the wall clock.
+/// Passes the difference of their clock from the wall clock to programs.
 pub(super) fn set_clock(control: &Control, clock: &Clock, which: KernelClock) {
     match which {
         KernelClock::Tai | KernelClock::TaiByPoll => control.set_clock_offset(clock.from_tai()),

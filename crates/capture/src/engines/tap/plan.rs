@@ -1,4 +1,4 @@
-//! What programs are made of: the form of records, the device, the options.
+//! The input of programs: the form of records, the device, the options.
 
 use ringtap_sys::bpf::{self, Kernel, ProgramKind};
 use ringtap_sys::netns::Namespace;
@@ -12,12 +12,12 @@ use crate::filter::at_hook;
 use crate::hook::{HookDevice, HookPoint, StampReader, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 
-/// What records of an interface are like.
+/// The form of an interface's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
-    /// What the interface's packets begin with.
+    /// The link type of the interface's packets.
     pub(super) link_type: LinkType,
-    /// What they get instead.
+    /// The link type that replaces it.
     pub(super) cooked: Option<Cooked>,
 }
 
@@ -31,14 +31,14 @@ impl Form {
     }
 }
 
-/// The device, as far as programs depend on it.
+/// The properties of the device that programs depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// The kernel's number of it; 0 for all interfaces.
     pub(super) index: u32,
-    /// What puts VLAN tags back at XDP.
+    /// Restores VLAN tags at XDP.
     pub(super) tags: Option<TagRestorer>,
-    /// What tells the adapter's stamps, where those are wanted.
+    /// Reads the adapter's stamps, if they are requested.
     pub(super) stamps: Option<StampReader>,
     /// Whether it is loopback.
     pub(super) loopback: bool,
@@ -63,11 +63,11 @@ impl Bound {
     }
 }
 
-/// What programs are made of.
+/// The input of programs.
 pub(super) struct Programs<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) device: Bound,
-    /// The network namespace of the device, where it is remembered.
+    /// The network namespace of the device, if it is stored.
     pub(super) home: Option<&'a Namespace>,
     pub(super) plan: &'a FilterPlan,
     pub(super) options: &'a CaptureOptions,
@@ -89,7 +89,7 @@ impl Programs<'_> {
         let mut tap = Tap {
             place,
             filter: filter.as_ref(),
-            // A filter that runs here may look at what is not kept.
+            // A filter in user space may read bytes beyond the snaplen.
             snaplen: if everything {
                 MAX_SNAPLEN
             } else {
@@ -111,7 +111,7 @@ impl Programs<'_> {
             stage: self.options.study.unwrap_or(Stage::Copy),
         };
         self.load_tap(&tap).or_else(|error| {
-            // A kernel that finds the program too long gets one that knows its own processor's ring only.
+            // A kernel that finds the program too long gets one that knows only its own processor's ring.
             if !tap.borrows() {
                 return Err(error);
             }

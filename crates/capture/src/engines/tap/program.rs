@@ -1,11 +1,10 @@
 //! The program that runs in the kernel for each packet: filter, sample, stamp, copy, publish.
 //!
-//! It keeps the producer's side of the protocol that [`ringtap_sys::tap`] describes. Every record
-//! is a complete pcapng enhanced packet block (draft-ietf-opsawg-pcapng, section 4.3) in the
-//! machine's byte order.
+//! It implements the producer's side of the protocol in [`ringtap_sys::tap`]. Every record is a complete
+//! pcapng enhanced packet block (draft-ietf-opsawg-pcapng, section 4.3) in the machine's byte order.
 //!
-//! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that live longer
-//! than a call stand on the stack below the filter's part.
+//! Registers: R6 context, R7 this CPU's state, R8 the ring, R9 the record. Values that must survive a call
+//! are on the stack, below the filter's part.
 
 mod adapter;
 mod borrow;
@@ -27,7 +26,7 @@ use crate::hook::{HookPoint, StampReader, TagRestorer};
 use crate::options::{SampleMode, Stage};
 use crate::source::ProgramPart;
 
-/// The maps that the program works with, by their fds.
+/// The maps of the program, by their fds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Maps {
     /// Per-CPU state, see [`state`].
@@ -35,8 +34,7 @@ pub(super) struct Maps {
     pub(super) rings: Rings,
     pub(super) control: i32,
     pub(super) doorbell: i32,
-    /// What interfaces are called in records, by the kernel's number of them; with one interface
-    /// there is none.
+    /// The numbers of interfaces in records, by the kernel's number. With one interface there is no map.
     pub(super) interfaces: Option<i32>,
     /// How many numbers there are for processors with a ring.
     pub(super) processors: u32,
@@ -52,8 +50,8 @@ pub(super) enum Rings {
 }
 
 impl Rings {
-    /// The address of the ring of the processor whose number is in the slot KEY to R0; goes to `none` where
-    /// there is none. R1 to R5 are lost, and the slot may be.
+    /// Puts the address of the ring of the processor in slot KEY into R0; goes to `none` if there is none. R1
+    /// to R5 are lost, and the slot may be.
     fn look_up(self, none: Label, asm: &mut Assembler) {
         let (Self::Values(fd) | Self::Maps(fd)) = self;
         asm.push(Insn::LoadMap { dst: Reg::R1, fd });
@@ -68,7 +66,7 @@ impl Rings {
     }
 }
 
-/// How packets of all interfaces get one form: the header LINUX_SLL2 in the place of their own.
+/// How packets of all interfaces get one form: the header LINUX_SLL2 instead of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cooked {
     /// Bytes of the interface's own header: 14 or none.
@@ -77,23 +75,23 @@ pub(super) struct Cooked {
     pub(super) hardware_type: u16,
 }
 
-/// What a program is to do.
+/// The settings of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Tap<'a> {
-    /// Where the program runs. At XDP, packets of several buffers are taken whole.
+    /// The hook. At XDP, packets in several buffers are captured completely.
     pub(super) place: HookPoint,
     pub(super) filter: Option<&'a Program>,
-    /// The most that is to be kept of a packet.
+    /// The snapshot length.
     pub(super) snaplen: u32,
-    /// The most that the ring's slack holds.
+    /// The maximum length that the ring's slack holds.
     pub(super) room: u32,
     pub(super) sample: Option<(u32, SampleMode)>,
     pub(super) clock: KernelClock,
-    /// What tells the adapter's stamps, where those are wanted; the clock then is for packets without.
+    /// Reads the adapter's stamps, if they are requested; the clock is then for packets without.
     pub(super) stamps: Option<StampReader>,
-    /// What puts VLAN tags back at XDP.
+    /// Restores VLAN tags at XDP.
     pub(super) tags: Option<TagRestorer>,
-    /// The form that packets get, if not their own; at tcx only.
+    /// The form of packets, if not their own; at tcx only.
     pub(super) cooked: Option<Cooked>,
     /// Whether the packet ends here.
     pub(super) steal: bool,
@@ -101,11 +99,11 @@ pub(super) struct Tap<'a> {
     pub(super) maps: Maps,
     /// Whether a processor whose ring is full writes to other processors' rings.
     pub(super) borrow: bool,
-    /// How far it goes with each packet.
+    /// The last step for each packet.
     pub(super) stage: Stage,
 }
 
-/// Why there is no program.
+/// The reason why there is no program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EmitError {
     #[error(transparent)]
@@ -116,7 +114,7 @@ pub(super) enum EmitError {
 
 pub(super) use poll::code_at_end_of_poll;
 
-/// Bytes of a record for `caplen` bytes of a packet, with all options that it may have.
+/// Returns the bytes of a record for `caplen` bytes of a packet, with all possible options.
 pub(super) const fn largest_record(caplen: u32) -> u32 {
     caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
 }
@@ -131,7 +129,7 @@ pub(super) mod state {
     pub(super) const HEAD: i16 = 0;
     /// Packets lost since the last record.
     pub(super) const PENDING: i16 = 8;
-    /// Packets to be left out before the next that is kept.
+    /// Packets to skip before the next one that is kept.
     pub(super) const SAMPLE: i16 = 16;
     /// Records so far.
     pub(super) const COUNT: i16 = 24;
@@ -141,13 +139,13 @@ pub(super) mod state {
     pub(super) const STAMP: i16 = 40;
     pub(super) const TICK: i16 = 48;
     pub(super) const POLL: i16 = 56;
-    /// The processor at whose ring the search for room begins.
+    /// The processor whose ring is tried first for room.
     pub(super) const LENDER: i16 = 64;
-    /// Bytes of each part, a power of two: no two processors write to one cache line, nor to its neighbour,
-    /// which processors fetch beside it.
+    /// The bytes of each part, a power of two: no two processors write to one cache line or its neighbour,
+    /// which processors fetch together.
     pub(super) const EACH: u32 = 256;
 
-    /// Bytes of it all for so many numbers of processors.
+    /// Returns all bytes for this number of processors.
     pub(in super::super) fn bytes(processors: u32) -> u32 {
         (processors + 1) * EACH
     }
@@ -164,7 +162,7 @@ mod slot {
     pub(super) const PADDED: i16 = -STACK_BYTES - 48;
     pub(super) const TOTAL: i16 = -STACK_BYTES - 56;
     pub(super) const HEAD: i16 = -STACK_BYTES - 64;
-    /// Where the VLAN tag is kept that is put back: two slots.
+    /// The VLAN tag that is restored: two slots.
     pub(super) const TAG: i16 = -STACK_BYTES - 80;
 }
 
@@ -187,30 +185,30 @@ mod xdp {
     pub(super) const DATA_END: i16 = 4;
 }
 
-/// The most that `bpf_xdp_load_bytes` copies.
+/// The maximum that `bpf_xdp_load_bytes` copies.
 const XDP_COPY_MAX: u32 = 0xffff;
 /// `BPF_RB_FORCE_WAKEUP`.
 const FORCE_WAKEUP: i32 = 2;
 /// Bytes put into the doorbell's buffer for one ring.
 const RING_BYTES: i32 = 8;
 
-/// Where the program goes on from its several outcomes.
+/// The labels at which the program continues after its outcomes.
 #[derive(Clone, Copy)]
 struct Ends {
     sampled: Label,
     /// This ring has no room.
     full: Label,
-    /// None that was asked has.
+    /// No ring that was tried has room.
     nowhere: Label,
     unreadable: Label,
-    /// Another program works on the ring; and where to go on once it is taken.
+    /// Another program works on the ring; and where to continue once it is taken.
     held: Label,
     taken: Label,
     contended: Label,
     no_ring: Label,
-    /// The packet belongs to the tap, whatever became of its record.
+    /// The packet matches, whatever happened to its record.
     done: Label,
-    /// The packet is none of the tap's.
+    /// The packet does not match.
     pass: Label,
 }
 
@@ -264,7 +262,7 @@ impl Tap<'_> {
         Ok(asm.finish_marked()?)
     }
 
-    /// The program of a measurement, which ends before it captures anything.
+    /// Returns the program of a measurement, which ends before it captures anything.
     fn stop_early(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
         if self.stage >= Stage::Filter {
             self.filter(asm, ends)?;
@@ -281,8 +279,8 @@ impl Tap<'_> {
         Ok(())
     }
 
-    /// Leaves a sign that received packets come to the program. Mostly there is one since the reader looked
-    /// last, so that this is a load of a line that the clock's offset is in, too.
+    /// Leaves a sign that received packets reach the program. Usually the sign is already set since the
+    /// reader's last look, so this is only a load from a cache line that also has the clock's offset.
     fn note_received(&self, asm: &mut Assembler) {
         if !self.place.is_ingress() {
             return;
@@ -304,12 +302,12 @@ impl Tap<'_> {
         }
     }
 
-    /// What puts VLAN tags back here.
+    /// Returns the code that restores VLAN tags here.
     fn tags(&self) -> Option<TagRestorer> {
         self.tags.filter(|_| self.place.is_xdp())
     }
 
-    /// Leaves the bytes to keep in the slot LIMIT.
+    /// Puts the number of bytes to keep into slot LIMIT.
     fn filter(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
         asm.mark(ProgramPart::Filter.name());
         if let Some(filter) = self.filter {
@@ -354,8 +352,8 @@ impl Tap<'_> {
         }
     }
 
-    /// The address of a processor's state to `dst`, `number` holding its number, which is lost. Goes to `none`
-    /// where there is none for it.
+    /// Puts the address of a processor's state into `dst`. `number` holds the processor's number, and is
+    /// lost. Goes to `none` if there is no state.
     fn load_state(&self, dst: Reg, number: Reg, none: Label, asm: &mut Assembler) {
         let processors = self.maps.processors.cast_signed();
         asm.mov32(number, number);
@@ -414,7 +412,7 @@ impl Tap<'_> {
         asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R0);
     }
 
-    /// The wall clock to R0.
+    /// Puts the wall clock into R0.
     fn read_clock(&self, helper: Helper, asm: &mut Assembler) {
         asm.call(helper);
         self.load_control(Reg::R1, asm);
@@ -431,7 +429,7 @@ impl Tap<'_> {
         });
     }
 
-    /// Length, captured length, and whether the ring has room; the record's address to R9.
+    /// Computes length and captured length, and whether the ring has room; puts the record's address into R9.
     fn measure(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
         if self.place.is_xdp() {
@@ -456,8 +454,8 @@ impl Tap<'_> {
         asm.mov64(Reg::R1, Reg::R0);
         asm.place(kept);
         self.clamp(asm);
-        // Helpers copy one byte at least. Verifiers before Linux 6.8 learn that from an order, not from a
-        // test for zero.
+        // Helpers copy at least one byte. Verifiers before Linux 6.8 learn that from a comparison by order,
+        // not from a test for zero.
         asm.jump_if(Cond::Lt, Width::W64, Reg::R1, 1, ends.unreadable);
         asm.store(Size::Dw, Reg::R10, slot::CAPLEN, Reg::R1);
         asm.add64(Reg::R1, 3);
@@ -466,7 +464,7 @@ impl Tap<'_> {
         self.fit(asm, ends);
     }
 
-    /// Finds room for a record whose data have the padded length in R1; the record's address to R9.
+    /// Finds room for a record whose padded length is in R1; puts the record's address into R9.
     fn fit(&self, asm: &mut Assembler, ends: Ends) {
         let lossless = asm.label();
         asm.add64(Reg::R1, record::FIXED.cast_signed());
@@ -478,7 +476,7 @@ impl Tap<'_> {
         self.make_room(asm, ends.full);
     }
 
-    /// Keeps R1, the captured length, within what can be copied and what the ring was made for.
+    /// Limits R1, the captured length, to what can be copied and what the ring was made for.
     fn clamp(&self, asm: &mut Assembler) {
         let most = if self.place.is_xdp() {
             self.room.min(XDP_COPY_MAX)
@@ -493,8 +491,8 @@ impl Tap<'_> {
         asm.place(fits);
     }
 
-    /// The address of a record to R9, and the head behind it to the slot HEAD, where the ring has room for the
-    /// record; else goes to `full`. R1 holds its length; R0 and R2 are left as they are.
+    /// Puts the address of a record into R9 and the head after it into slot HEAD, if the ring has room;
+    /// else goes to `full`. R1 holds its length; R0 and R2 are unchanged.
     fn make_room(&self, asm: &mut Assembler, full: Label) {
         let size = self.geometry.size();
         asm.load(Size::Dw, Reg::R3, Reg::R7, state::HEAD);
@@ -555,7 +553,7 @@ impl Tap<'_> {
     }
 
     fn ring_the_bell(&self, asm: &mut Assembler, ends: Ends) {
-        // Still part of publishing: what waited for its exchange is seen a few instructions behind it.
+        // This still belongs to publishing: the cost of its exchange shows a few instructions later.
         self.load_control(Reg::R1, asm);
         asm.load(Size::Dw, Reg::R2, Reg::R1, offset(layout::WAITING));
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, ends.done);
@@ -580,11 +578,11 @@ impl Tap<'_> {
         asm.jump(ends.done);
     }
 
-    /// Counts what did not become a record, and decides on the packet.
+    /// Counts packets that did not become a record, and decides on the packet.
     fn finish(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
         self.count_losses(asm, ends);
-        // The verifier refuses code that nothing leads to.
+        // The verifier rejects unreachable code.
         if self.sample.is_some_and(|(one_in, _)| one_in > 1) {
             asm.place(ends.sampled);
             add(Reg::R8, offset(layout::SAMPLED), 1, asm);
@@ -619,7 +617,7 @@ impl Tap<'_> {
         asm.exit();
     }
 
-    /// Counts a record that there was no room for, or whose bytes could not be read.
+    /// Counts a record without room, or whose bytes could not be read.
     fn count_losses(&self, asm: &mut Assembler, ends: Ends) {
         let lost = asm.label();
         asm.place(ends.nowhere);
@@ -633,15 +631,15 @@ impl Tap<'_> {
         asm.jump(ends.done);
     }
 
-    /// Gives the ring back. The exchange of `published` before it orders it after the record. A ring
-    /// that is taken for a poll is given back at the poll's end.
+    /// Releases the ring. The exchange of `published` before orders it after the record. A ring that is taken
+    /// for a poll is released at the poll's end.
     fn release(&self, asm: &mut Assembler) {
         if !self.stamps_by_poll() {
             asm.store_imm(Size::Dw, Reg::R8, offset(layout::BUSY), 0);
         }
     }
 
-    /// Gives the ring back where nothing orders what was counted before it.
+    /// Releases the ring if nothing orders it after earlier counts.
     fn give_back(&self, asm: &mut Assembler) {
         if !self.stamps_by_poll() {
             give_back(Reg::R8, asm);
@@ -649,10 +647,10 @@ impl Tap<'_> {
     }
 }
 
-/// Whether processors see a store only after those before it.
+/// Returns whether processors see a store only after the earlier ones.
 const STORES_ARE_ORDERED: bool = cfg!(any(target_arch = "x86_64", target_arch = "s390x"));
 
-/// Stores 0 to `busy` of the ring at `ring`, after all that was stored before; R1 is lost.
+/// Stores 0 to `busy` of the ring at `ring`, after all earlier stores; R1 is lost.
 fn give_back(ring: Reg, asm: &mut Assembler) {
     let busy = offset(layout::BUSY);
     if STORES_ARE_ORDERED {

@@ -1,4 +1,4 @@
-//! Reading the rings: what is handed out next, and from where.
+//! Reads the rings: chooses the next records, and their ring.
 
 use std::hint;
 use std::time::{Duration, Instant};
@@ -12,31 +12,31 @@ use super::rings::{RingSet, sum};
 use crate::Block;
 use crate::filter::FilterTable;
 
-/// How long an order in time may wait for a program that is at work: one that is held up for longer
-/// (its virtual processor sleeps) has its record handed out late.
+/// How long an order in time waits for a running program. If one is delayed for longer (its virtual processor
+/// sleeps), its record is delivered late.
 pub(super) const LATENESS: Duration = Duration::from_millis(1);
-/// Looks at a busy flag before the clock is read.
+/// The number of looks at a busy flag before the clock is read.
 const LOOKS: u32 = 64;
 
-/// The rings, and how far the present delivery goes.
+/// The rings, and the extent of the present delivery.
 #[derive(Debug)]
 pub(super) struct Reader {
     /// The oldest first; all but the last are no longer written.
     sets: Vec<RingSet>,
-    /// How far the rings of the first set are to be handed out.
+    /// How far the rings of the first set are delivered.
     goals: Vec<Position>,
-    /// How far they may be, so that nothing in between is stamped earlier.
+    /// How far they may be delivered, so that nothing in between has an earlier stamp.
     bounds: Vec<Position>,
     ordered: bool,
     merger: Merger,
-    /// The ring to begin with where order does not matter.
+    /// The first ring if order does not matter.
     turn: usize,
     pub(super) max_caplen: u32,
-    /// What programs counted with rings that are gone.
+    /// The counts of programs in rings that no longer exist.
     retired: Counters,
 }
 
-/// What lies where the next block comes from.
+/// The records from which the next block comes.
 enum From {
     Ring { index: usize, limit: Position },
     Merge,
@@ -45,7 +45,7 @@ enum From {
 impl Reader {
     pub(super) fn new(set: RingSet, ordered: bool, max_caplen: u32) -> Self {
         let rings = set.rings.len();
-        // Memory is taken now, not while packets wait.
+        // Memory is allocated now, not while packets wait.
         Self {
             sets: vec![set],
             goals: Vec::with_capacity(rings),
@@ -59,42 +59,43 @@ impl Reader {
         }
     }
 
-    /// The rings that are written now.
+    /// Returns the rings that are being written.
     pub(super) fn current(&self) -> &RingSet {
         &self.sets[self.sets.len() - 1]
     }
 
-    /// What programs counted on all processors.
+    /// Returns the counts of programs on all processors.
     pub(super) fn counters(&self) -> Counters {
         let sets = self.sets.iter().map(RingSet::counters);
         sets.fold(self.retired, sum)
     }
 
-    /// Rings that take the place of the present ones, which are read to their end before. To be
-    /// called when no program writes the old ones any more.
+    /// Replaces the present rings, which are read to their end first. Call it when no program writes the old
+    /// ones any more.
     pub(super) fn succeed(&mut self, set: RingSet) {
         self.sets.push(set);
     }
 
-    /// Bytes that wait to be handed out.
+    /// Returns the bytes that wait for delivery.
     #[inline]
     pub(super) fn available(&self) -> u64 {
         self.sets.iter().map(RingSet::available).sum()
     }
 
-    /// Bytes of records that the present rings were given so far.
+    /// Returns the bytes of records that the present rings got so far.
     pub(super) fn written(&self) -> u64 {
         self.current().written()
     }
 
-    /// Whether a delivery is not complete.
+    /// Returns whether a delivery is not complete.
     #[inline]
     pub(super) fn is_delivering(&self) -> bool {
         let mut rings = self.sets[0].rings.iter().zip(&self.goals);
         rings.any(|(ring, goal)| ring.tail().bytes < goal.bytes)
     }
 
-    /// Gives the rings to so many others; nothing where there is one, or old ones are to be read.
+    /// Gives the rings to this number of readers. `None` if there is one ring, or old ones must still be
+    /// read.
     pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<RingSet>> {
         match &mut self.sets[..] {
             [set] if set.rings.len() > 1 && readers > 1 => set.give_away(readers),
@@ -102,7 +103,7 @@ impl Reader {
         }
     }
 
-    /// Lets go of rings that are no longer written and were read to their end.
+    /// Drops rings that are no longer written and were read to their end.
     #[inline]
     pub(super) fn leave_old_rings(&mut self) {
         while self.sets.len() > 1 && self.sets[0].is_quiet() {
@@ -112,12 +113,12 @@ impl Reader {
         }
     }
 
-    /// Whether there are rings that are no longer written.
+    /// Returns whether there are rings that are no longer written.
     pub(super) fn has_old_rings(&self) -> bool {
         self.sets.len() > 1
     }
 
-    /// Records what is there as what is to be delivered.
+    /// Starts a delivery of everything that is there now.
     pub(super) fn begin_delivery(&mut self) {
         let rings = &self.sets[0].rings;
         self.goals.clear();
@@ -131,15 +132,15 @@ impl Reader {
         }
     }
 
-    /// The packets that are in the rings now were chosen by an older filter.
+    /// Marks the packets that are now in the rings as selected by an older filter.
     pub(super) fn mark_stale(&mut self) {
         for set in &mut self.sets {
             set.mark_stale();
         }
     }
 
-    /// The next block of the delivery; nothing once it is complete. `filter` applies to packets of an
-    /// older filter, or to all where it is to be applied `always`.
+    /// Returns the next block of the delivery. `None` once it is complete. `filter` applies to packets of an
+    /// older filter, or to all with `always`.
     pub(super) fn next_block<'a>(
         &'a mut self,
         table: &'a InterfaceTable,
@@ -189,7 +190,7 @@ impl Reader {
         }
     }
 
-    /// Where the next records of the delivery are.
+    /// Finds the next records of the delivery.
     fn choose(&mut self) -> Option<From> {
         let Self {
             goals,
@@ -222,8 +223,8 @@ impl Reader {
     }
 }
 
-/// Waits until every program has published what it works on, and every poll has ended that may stamp
-/// records with an earlier time, or the bound on lateness has passed.
+/// Waits until every program has published its record, and every poll has ended that may stamp records with
+/// an earlier time, or the limit on lateness has passed.
 fn wait_until_idle(rings: &[Ring]) {
     let mut deadline = None;
     for ring in rings {
@@ -244,7 +245,7 @@ fn wait_until_idle(rings: &[Ring]) {
     }
 }
 
-/// Records of one ring, in place.
+/// Returns records of one ring, in place.
 #[derive(Debug)]
 pub(crate) struct TapRecords<'a> {
     taken: Taken<'a>,

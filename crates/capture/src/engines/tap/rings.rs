@@ -1,4 +1,4 @@
-//! The rings of a capture: one for each processor, with what programs need to find them.
+//! The rings of a capture: one for each processor, with the maps in which programs find them.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring, Ri
 use super::program::{Maps, Rings, state};
 use crate::engines::Processors;
 
-/// `ENOMEM` and `E2BIG`, as the kernel refuses memory.
+/// `ENOMEM` and `E2BIG`, with which the kernel reports missing memory.
 const NO_MEMORY: [i32; 2] = [12, 7];
 
-/// Bytes of all rings up to which they are one map: kernels before 5.19 have helpers that count an array's
-/// bytes by 32 bits.
+/// The total size of rings, in bytes, up to which they are one map: kernels before 5.19 have helpers that
+/// count an array's bytes in 32 bits.
 const ONE_MAP_MAX: u64 = 1 << 31;
 
-/// What [`Ring::busy`] is while a record is being written. A poll's number says nothing of rings whose
+/// The value of [`Ring::busy`] while a record is being written. A poll's number is meaningless in rings whose
 /// programs are gone.
 const WRITING: u64 = 1;
 
@@ -25,31 +25,31 @@ const WRITING: u64 = 1;
 #[derive(Debug)]
 pub(super) struct RingSet {
     pub(super) rings: Vec<Ring>,
-    /// Rings that others read.
+    /// Rings that other readers read.
     away: Vec<RingWatch>,
     geometry: Geometry,
-    /// Who tells which processors there are.
+    /// Returns the existing processors.
     online: Processors,
-    /// The highest processor's number that has a ring, and one.
+    /// The highest number of a processor with a ring, plus one.
     processors: u32,
-    /// What programs find the rings by; none where others keep it.
+    /// The maps in which programs find the rings. `None` if others keep them.
     finders: Option<Finders>,
-    /// Up to where rings may hold packets of an older filter.
+    /// The end of packets of an older filter in each ring.
     stale: Vec<Position>,
 }
 
 #[derive(Debug)]
 struct Finders {
-    /// Rings by processor: they are its values, or it holds their maps.
+    /// The map of rings by processor: they are its values, or it holds their maps.
     by_cpu: Arc<Map>,
     holds_maps: bool,
-    /// What processors keep for themselves.
+    /// The private state of processors.
     state: Map,
 }
 
 impl RingSet {
-    /// Makes rings that have `buffer` bytes together, or less where the system has not as much; for
-    /// records of at most `largest_record` bytes.
+    /// Makes rings with `buffer` bytes together, or less if the system has less memory, for records of at
+    /// most `largest_record` bytes.
     pub(super) fn create(
         kernel: &Kernel,
         online: Processors,
@@ -72,7 +72,7 @@ impl RingSet {
         }
     }
 
-    /// Rings by that measure again.
+    /// Makes rings with the same sizes again.
     pub(super) fn again(
         &self,
         kernel: &Kernel,
@@ -90,7 +90,7 @@ impl RingSet {
     ) -> bpf::Result<Self> {
         let processors = number(cpus.iter().max().map_or(1, |highest| highest + 1));
         let nodes: Option<Vec<u32>> = cpus.iter().map(|&cpu| numa_node(cpu)).collect();
-        // With a single node there is no choice, and kernels without NUMA refuse one.
+        // With a single node there is no choice, and kernels without NUMA reject one.
         let nodes = nodes.filter(|nodes| nodes.iter().any(|node| *node != nodes[0]));
         let has_gaps = cpus.iter().enumerate().any(|(index, &cpu)| index != cpu);
         let bytes = u64::from(geometry.value_size()) * cpus.len() as u64;
@@ -129,7 +129,7 @@ impl RingSet {
         })
     }
 
-    /// Gives the rings to `readers`, each of which gets some of them, if there are as many.
+    /// Gives the rings to `readers`, each of which gets some of them, if there are enough.
     pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<Self>> {
         let watches: bpf::Result<Vec<_>> = self.rings.iter().map(Ring::watch).collect();
         self.away = watches?;
@@ -150,16 +150,16 @@ impl RingSet {
         Ok(parts)
     }
 
-    /// Whether records wait in one of the rings that the reader of that number got, of `readers`.
+    /// Returns whether records wait in a ring of the reader with this number, of `readers`.
     pub(super) fn waits_for(&self, reader: usize, readers: usize) -> bool {
         let mut rings = self.away.iter().skip(reader).step_by(readers.max(1));
         rings.any(|ring| ring.waiting() > 0)
     }
 
-    /// What programs need to know.
+    /// Returns the facts that programs need.
     pub(super) fn maps(&self, control: &Control, doorbell: &Doorbell) -> Maps {
         let fd = |map: &Map| map.as_fd().as_raw_fd();
-        // No program is loaded for rings of which others keep the maps.
+        // No program is loaded for rings whose maps others keep.
         let (state, rings) = match &self.finders {
             Some(found) if found.holds_maps => (fd(&found.state), Rings::Maps(fd(&found.by_cpu))),
             Some(found) => (fd(&found.state), Rings::Values(fd(&found.by_cpu))),
@@ -179,26 +179,25 @@ impl RingSet {
         self.geometry
     }
 
-    /// The packets that are in the rings now were chosen by an older filter.
+    /// Marks the packets that are now in the rings as selected by an older filter.
     pub(super) fn mark_stale(&mut self) {
         self.stale.clear();
         self.stale.extend(self.rings.iter().map(Ring::head));
     }
 
-    /// Where the packets of an older filter end that are next in a ring; nothing where there are
-    /// none.
+    /// Returns the end of the older filter's packets that are next in a ring. `None` if there are none.
     #[inline]
     pub(super) fn stale_until(&self, index: usize) -> Option<Position> {
         let until = *self.stale.get(index)?;
         (self.rings.get(index)?.tail().bytes < until.bytes).then_some(until)
     }
 
-    /// Bytes of all rings together.
+    /// Returns the size of all rings together, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.geometry().size() * (self.rings.len() + self.away.len()) as u64
     }
 
-    /// Bytes that wait to be read.
+    /// Returns the bytes that wait to be read.
     #[inline]
     pub(super) fn available(&self) -> u64 {
         let waiting = |ring: &Ring| ring.head().bytes - ring.tail().bytes;
@@ -206,28 +205,28 @@ impl RingSet {
         own + self.away.iter().map(RingWatch::waiting).sum::<u64>()
     }
 
-    /// Bytes of records that were written so far.
+    /// Returns the bytes of records that were written so far.
     pub(super) fn written(&self) -> u64 {
         let own = self.rings.iter().map(|ring| ring.head().bytes);
         own.chain(self.away.iter().map(|ring| ring.head().bytes))
             .sum()
     }
 
-    /// Whether no record waits and none is being written.
+    /// Returns whether no record waits and none is being written.
     pub(super) fn is_quiet(&self) -> bool {
         self.rings
             .iter()
             .all(|ring| ring.busy() != WRITING && ring.is_empty())
     }
 
-    /// What programs counted on all processors.
+    /// Returns the counts of programs on all processors.
     pub(super) fn counters(&self) -> Counters {
         let own = self.rings.iter().map(Ring::counters);
         let all = own.chain(self.away.iter().map(RingWatch::counters));
         all.fold(Counters::default(), sum)
     }
 
-    /// Packets on processors that have no ring, because they came online later.
+    /// Returns the packets on processors without a ring, because they came online later.
     pub(super) fn without_ring(&self) -> bpf::Result<u64> {
         let Some(Finders { state: map, .. }) = &self.finders else {
             return Ok(0);
@@ -240,8 +239,8 @@ impl RingSet {
     }
 }
 
-/// Rings on several nodes, or of processors whose numbers have gaps: each is a map of its own, and a further
-/// map holds these, by processor. It takes the kernel milliseconds to put them there.
+/// Makes rings on several nodes, or of processors whose numbers have gaps. Each is a separate map, and a
+/// further map holds these, by processor. The kernel needs milliseconds to insert them.
 fn maps_by_cpu(
     kernel: &Kernel,
     geometry: Geometry,
@@ -271,7 +270,7 @@ fn maps_by_cpu(
     Ok((rings, Arc::new(by_cpu)))
 }
 
-/// Two counts together.
+/// Adds two counts.
 pub(super) fn sum(a: Counters, b: Counters) -> Counters {
     Counters {
         stored: a.stored + b.stored,
@@ -284,7 +283,7 @@ pub(super) fn sum(a: Counters, b: Counters) -> Counters {
     }
 }
 
-/// A processor's number as maps have it; there are at most 8192.
+/// Returns a processor's number in the form of maps; there are at most 8192.
 fn number(cpu: usize) -> u32 {
     u32::try_from(cpu).unwrap_or(u32::MAX)
 }

@@ -1,14 +1,13 @@
-//! A tap that several threads read, each some of the rings.
+//! A tap with several reading threads, each of which reads some of the rings.
 //!
-//! What it is: readers that take their rings' records in place, and the source that the rings came
-//! from, which goes on to hold the programs, waits for all rings together, and wakes the readers. So
-//! programs have one doorbell to ring, and packets that come fast wake nobody: the source naps for a
-//! while, as a single reader does, and each reader takes what has gathered in its rings. What it is
-//! not: readers do not ask for the doorbell, nor do they know of the interface.
+//! Readers take their rings' records in place. The source of the rings still holds the programs, waits for
+//! all rings together, and wakes the readers. So programs have one doorbell to ring, and fast packets wake
+//! nobody: the source naps for a while, as a single reader does, and each reader takes the packets that have
+//! gathered in its rings. Readers do not request the doorbell, and do not know of the interface.
 //!
-//! No wake-up is lost: a reader that has read its rings to their heads waits for an eventfd, which stays
-//! readable until it has been read; the source looks at the rings after each of its own waits, none of
-//! which is longer than the time-out, and wakes whoever has records to read.
+//! No wake-up is lost. A reader that has read its rings to their heads waits for an eventfd, which stays
+//! readable until it is read. The source checks the rings after each of its own waits, none of which exceeds
+//! the timeout, and wakes each reader that has records.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -25,10 +24,10 @@ use crate::filter::FilterTable;
 use crate::hook::HookError;
 use crate::{Description, Dropped, Error, Filter, Next, Result, Source, Stats};
 
-/// How long readers have for what they were woken for before it is looked again.
+/// The time that readers have for their packets before the rings are checked again.
 const REST: Duration = Duration::from_micros(500);
 
-/// A reader, as it is seen from the source.
+/// A reader, as the source sees it.
 pub(super) struct Share {
     bell: Waker,
 }
@@ -40,7 +39,7 @@ impl TapSource {
         readers: usize,
         wait: Duration,
     ) -> Result<Vec<Box<dyn Source>>> {
-        // Interfaces that come later would have to be told to readers.
+        // Readers would have to learn of later interfaces.
         if self.any.is_some() || !self.shares.is_empty() {
             return Ok(Vec::new());
         }
@@ -71,19 +70,19 @@ impl TapSource {
         Ok(sources)
     }
 
-    /// Waits for packets and wakes those who are to read them.
+    /// Waits for packets and wakes their readers.
     pub(super) fn tend(&mut self) -> Result<Next<'_>> {
         if self.wait()? == Waited::Woken {
             return Ok(Next::Woken);
         }
         if self.wake_readers() {
-            // What they have not read in this time would else have it looked at the rings on and on.
+            // Without this pause, unread packets would make it check the rings without end.
             poll::wait([Interest::read(self.waker.as_fd())], Some(REST))?;
         }
         Ok(Next::TimedOut)
     }
 
-    /// Wakes those who have packets to read; whether there are any.
+    /// Wakes the readers that have packets. Returns whether there are any.
     pub(super) fn wake_readers(&self) -> bool {
         let (set, count) = (self.reader.current(), self.shares.len());
         let mut woken = false;
@@ -96,7 +95,7 @@ impl TapSource {
         woken
     }
 
-    /// What readers would have to be told of.
+    /// Returns the changes that readers would have to learn.
     pub(super) fn refuse_while_shared(&self, what: &'static str) -> Result<()> {
         match self.shares.is_empty() {
             true => Ok(()),
@@ -110,20 +109,20 @@ struct SharedReader {
     reader: Reader,
     interfaces: Vec<Interface>,
     table: InterfaceTable,
-    /// Where the kernel cannot run it.
+    /// If the kernel cannot run it.
     filter: Option<FilterTable>,
-    /// Ends a wait for who uses the source.
+    /// Ends a wait for the user of the source.
     waker: Waker,
-    /// Rung when there is something in the rings.
+    /// It rings when there are records in the rings.
     bell: Waker,
     wait: Duration,
     description: Arc<Description>,
-    /// Whether it is counted which packets have the host's stamps.
+    /// Whether packets with the host's stamps are counted.
     knows_stamps: bool,
 }
 
 impl SharedReader {
-    /// Waits for the bell; whether there is something to read then.
+    /// Waits for the bell. Returns whether there is something to read.
     #[cold]
     fn sleep(&mut self, limit: Duration) -> Result<Waited> {
         let deadline = Instant::now() + limit;
@@ -184,7 +183,7 @@ impl Source for SharedReader {
         self.next_within(Duration::ZERO)
     }
 
-    /// Those of its rings; what the interface and other processors lost, the source knows that they are of.
+    /// Returns the counters of its rings. The source reports losses of the interface and of other processors.
     fn stats(&mut self) -> Result<Stats> {
         let counters = self.reader.counters();
         Ok(Stats {

@@ -1,4 +1,4 @@
-//! The smallest program of a tap, loaded and dropped to see whether this kernel takes it.
+//! The smallest program of a tap, which is loaded and dropped to test whether this kernel accepts it.
 
 use ringtap_sys::bpf::{self, Kernel, XdpMode};
 use ringtap_sys::tap::{Control, Doorbell};
@@ -15,7 +15,7 @@ use crate::options::CaptureOptions;
 /// The longest packet that the program is made for, in bytes.
 const ROOM: u32 = 2048;
 
-/// Loads the program of the tap at tcx, which is that of clsact, too.
+/// Loads the tap's program for tcx, which is also that for clsact.
 pub(crate) fn tcx(kernel: &Kernel) -> bpf::Result<()> {
     load(kernel, HookPoint::Tcx(Side::Ingress))
 }

@@ -1,4 +1,4 @@
-//! Waiting for packets: spin, nap, sleep.
+//! Waits for packets: spin, nap, sleep.
 
 use std::hint;
 use std::os::fd::AsFd;
@@ -10,25 +10,25 @@ use super::TapSource;
 use crate::engines::pace::Pace;
 use crate::{Error, Result};
 
-/// How long to look for packets at most before a nap or a sleep, where looking has paid off before.
+/// The maximum time to look for packets before a nap or a sleep, if looking has paid off before.
 const SPIN_MAX: Duration = Duration::from_micros(50);
 const SPIN_MIN: Duration = Duration::from_micros(1);
-/// The shortest nap: sleeping for less costs more than the packets that it saves looking for.
+/// The shortest nap: a shorter sleep costs more than looking for the packets.
 const NAP_MIN: Duration = Duration::from_micros(200);
-/// Deliveries that a nap gathers, where packets keep coming as they did.
+/// The number of deliveries that a nap gathers at the present rate.
 const NAP_DELIVERIES: u32 = 16;
-/// Which part of the time-out a nap may take at most.
+/// The maximum part of the timeout for a nap.
 const NAP_SHARE: u32 = 16;
-/// Where a delivery gathers in less time than this, the reader naps without a doorbell, so that
-/// programs need not count for it.
+/// If a delivery gathers in less time than this, the reader naps without a doorbell, so that programs need
+/// not count for it.
 const FAST: Duration = Duration::from_micros(100);
-/// Which part of a ring may fill up while the reader naps.
+/// The part of a ring that may fill up while the reader naps.
 const RING_SHARE: u64 = 4;
-/// How often a reader that never sleeps asks whether interfaces have changed.
+/// How often a reader that never sleeps checks the interfaces for changes.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Looks at the rings before the clock is read.
+/// The number of looks at the rings before the clock is read.
 const LOOKS: u32 = 32;
-/// How long programs may still run where the kernel has no barrier.
+/// How long programs may still run if the kernel has no barrier.
 pub(super) const GRACE_WITHOUT_BARRIER: Duration = Duration::from_millis(50);
 /// `IFF_UP` (netdevice(7)).
 const UP: u32 = 1;
@@ -41,11 +41,11 @@ pub(super) enum Waited {
     Woken,
 }
 
-/// What the last waits have taught.
+/// The experience of the last waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitHistory {
     spin: Duration,
-    /// There is another processor for programs while the reader looks.
+    /// Whether programs have another processor while the reader looks.
     may_spin: bool,
     /// Nothing came during the last time-out.
     idle: bool,
@@ -63,8 +63,8 @@ impl WaitHistory {
         }
     }
 
-    /// How long to nap at the beginning of a wait for `wanted` bytes, `written` having been written
-    /// so far into rings of `ring` bytes.
+    /// Returns the length of the first nap of a wait for `wanted` bytes, when `written` bytes were written so
+    /// far into rings of `ring` bytes.
     fn nap(
         &mut self,
         now: Instant,
@@ -78,19 +78,19 @@ impl WaitHistory {
     }
 }
 
-/// What a wait begins with.
+/// The start of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nap {
-    /// Packets come seldom: none.
+    /// No nap: packets are rare.
     None,
     /// Sleep, whatever comes.
     Blind(Duration),
-    /// Sleep until so many bytes are there, or for so long.
+    /// Sleep until this many bytes are there, or for this time.
     Armed(Duration, u64),
 }
 
-/// The nap for packets that come as fast as they did: `gathered` bytes in the time `passed`. It lasts
-/// for several deliveries, but no longer than a part of the time-out, and than the rings have room.
+/// Returns the nap for packets at the present rate: `gathered` bytes in the time `passed`. It lasts for
+/// several deliveries, limited by a part of the timeout and by the room in the rings.
 fn nap(passed: Duration, gathered: u64, wanted: u64, ring: u64, timeout: Duration) -> Nap {
     let nanos = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
     let time_for = |bytes: u64| {
@@ -114,12 +114,12 @@ fn nap(passed: Duration, gathered: u64, wanted: u64, ring: u64, timeout: Duratio
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Up,
-    /// It is down, which was reported. It may come up again.
+    /// It is down, and this was reported. It may come up again.
     Down,
 }
 
 impl TapSource {
-    /// Waits until a delivery's worth is there, for the time-out at most.
+    /// Waits until enough for a delivery is there, at most for the timeout.
     #[cold]
     pub(super) fn wait(&mut self) -> Result<Waited> {
         if self.any.is_some() {
@@ -132,7 +132,7 @@ impl TapSource {
         let mut begun = Instant::now();
         let wanted = self.wanted();
         if let Some(limit) = self.idle_wait() {
-            // The time-out begins with the first packet.
+            // The timeout starts with the first packet.
             let waited = self.sleep(1, begun + limit)?;
             if waited != Waited::Ready {
                 return Ok(waited);
@@ -164,14 +164,14 @@ impl TapSource {
         Ok(waited)
     }
 
-    /// How long to wait for a packet where none came during the last time-out, and its user need not
-    /// be told of each.
+    /// Returns how long to wait for a packet if none came during the last timeout, and the user need not know
+    /// of each.
     fn idle_wait(&self) -> Option<Duration> {
         let idle = self.history.idle && self.reader.available() == 0;
         self.options.wait.filter(|_| idle)
     }
 
-    /// Lets packets gather, where they come fast. Whatever comes, it is no longer than a nap.
+    /// Lets packets gather if they come fast, for at most one nap.
     fn nap(&mut self, now: Instant, wanted: u64) -> Result<Waited> {
         let ring = self.reader.current().geometry().size();
         let (written, timeout) = (self.reader.written(), self.options.timeout);
@@ -195,7 +195,7 @@ impl TapSource {
         }
     }
 
-    /// Looks at the rings without sleeping.
+    /// Checks the rings without sleeping.
     fn spin(&self, wanted: u64, duration: Duration) -> bool {
         let end = Instant::now() + duration;
         while Instant::now() < end && !self.waker.is_pending() {
@@ -209,7 +209,7 @@ impl TapSource {
         false
     }
 
-    /// Asks for the doorbell and sleeps.
+    /// Requests the doorbell and sleeps.
     fn sleep(&mut self, wanted: u64, deadline: Instant) -> Result<Waited> {
         loop {
             self.look_at_links()?;
@@ -248,8 +248,7 @@ impl TapSource {
         }
     }
 
-    /// Asks whether clock and interfaces have changed, and looks at them: for a reader that does not
-    /// sleep, no more often than `every`.
+    /// Checks clock and interfaces for changes; for a reader that does not sleep, at most once per `every`.
     pub(super) fn look_at_rest(&mut self, every: Duration) -> Result<()> {
         if self.looked.elapsed() < every {
             return Ok(());
@@ -260,8 +259,8 @@ impl TapSource {
         self.look_at_links()
     }
 
-    /// Looks at interfaces where any of them has changed. With one, what it has sent is handed out
-    /// before its end is told.
+    /// Examines the interfaces if any has changed. With one interface, its packets are delivered before its
+    /// end is reported.
     fn look_at_links(&mut self) -> Result<()> {
         if !self.changed {
             return Ok(());
@@ -275,12 +274,12 @@ impl TapSource {
         }
         self.changed = false;
         let looked = self.look_at_interface();
-        // An interface that is gone is told of each time.
+        // A removed interface is reported each time.
         self.changed = matches!(looked, Err(Error::InterfaceGone { .. }));
         looked
     }
 
-    /// Reports an interface that is gone or down.
+    /// Reports an interface that was removed or is down.
     fn look_at_interface(&mut self) -> Result<()> {
         let links = self.netlink.links().map_err(|source| Error::Interface {
             device: self.device.clone(),
@@ -310,7 +309,7 @@ mod tests {
     const DELIVERY: u64 = 16 << 10;
     const RING: u64 = 8 << 20;
 
-    /// The nap where so many bytes came in a millisecond.
+    /// Returns the nap if this many bytes came in a millisecond.
     fn at(per_milli: u64, ring: u64, timeout: Duration) -> Nap {
         nap(10 * MILLI, 10 * per_milli, DELIVERY, ring, timeout)
     }
@@ -323,7 +322,7 @@ mod tests {
             Nap::None
         );
         assert_eq!(nap(MILLI, 0, DELIVERY, RING, 100 * MILLI), Nap::None);
-        // A time-out that is short leaves no time to gather.
+        // A short timeout leaves no time to gather.
         assert_eq!(at(20_000, RING, MILLI), Nap::None);
     }
 

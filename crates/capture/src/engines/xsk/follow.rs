@@ -1,5 +1,5 @@
-//! What becomes of the interfaces while a capture runs: members of a bond that come and go, interfaces
-//! that go down or away.
+//! Follows the interfaces while a capture runs: members of a bond that come and go, interfaces that go down
+//! or are removed.
 
 use ringtap_sys::netlink::Link;
 
@@ -9,19 +9,19 @@ use crate::{Error, Result};
 
 /// `IFF_UP` (netdevice(7)).
 const UP: u32 = 1;
-/// Where the programs are.
+/// The places of the programs.
 const HOOK: &str = "XDP";
 
-/// Whether all is done that changes of interfaces ask for.
+/// Whether all changes of interfaces are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Followed {
     All,
-    /// Packets are to be handed out first.
+    /// Packets must be delivered first.
     Later,
 }
 
 impl SocketSource {
-    /// Follows the changes of interfaces, up to the first that is told of.
+    /// Follows the changes of interfaces, up to the first that is reported.
     pub(super) fn follow(&mut self, links: &[Link]) -> Result<Followed> {
         let is_gone = links.iter().all(|link| link.index != self.device.index);
         match (is_gone, self.ready()) {
@@ -42,7 +42,7 @@ impl SocketSource {
         self.follow_joining(links)
     }
 
-    /// Members that have left the bond: their packets are the host's again.
+    /// Handles members that have left the bond: their packets go to the host again.
     fn follow_leaving(&mut self, links: &[Link]) -> Result<()> {
         let master = self.device.index;
         let is_member = |index: u32| members_of(links, master).any(|link| link.index == index);
@@ -60,7 +60,7 @@ impl SocketSource {
         }
     }
 
-    /// Interfaces that have gone down, each told once.
+    /// Reports interfaces that have gone down, once each.
     fn follow_states(&mut self, links: &[Link]) -> Result<()> {
         let members = self.members.iter().filter(|member| !member.has_left);
         let members: Vec<u32> = members.map(|member| member.device.index).collect();
@@ -82,7 +82,7 @@ impl SocketSource {
         Ok(())
     }
 
-    /// Interfaces that have become members: opened like the others, where that can be done.
+    /// Opens interfaces that have become members, if possible.
     fn follow_joining(&mut self, links: &[Link]) -> Result<Followed> {
         let mut followed = Followed::All;
         for link in members_of(links, self.device.index) {
@@ -121,7 +121,7 @@ impl SocketSource {
         }
     }
 
-    /// Lets go of members that have left, where all that they brought was handed out.
+    /// Drops members that have left, once all their packets were delivered.
     pub(super) fn let_go(&mut self) -> Result<()> {
         while let Some(at) = self.members.iter().position(|member| member.has_left) {
             let mut member = self.members.swap_remove(at);
@@ -131,7 +131,7 @@ impl SocketSource {
         Ok(())
     }
 
-    /// Programs that are no longer where they were put, or have another in their place.
+    /// Reports programs that were removed or replaced.
     pub(super) fn look_at_programs(&mut self) -> Result<()> {
         let mut members = self.members.iter_mut().filter(|member| !member.has_left);
         let Some(member) = members.find_map(|member| (!member.is_attached()).then_some(member))

@@ -1,9 +1,9 @@
-//! The devices whose queues a capture reads: the one that it was opened on, or the members of a bond or
-//! team, for whose packets the kernel has no queues of the bond's own.
+//! The devices whose queues a capture reads: the opened one, or the members of a bond or team, which has no
+//! queues of its own in the kernel.
 //!
-//! Each has its sockets, its memory and its program. A member that leaves the bond is given back to the
-//! host at once, and what it has brought is still handed out; one that joins is opened like the others,
-//! where the process still has the rights.
+//! Each has its sockets, its memory and its program. A member that leaves the bond is returned to the host at
+//! once, and its packets are still delivered. A new member is opened like the others, if the process still
+//! has the privileges.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::filter::at_hook;
 use crate::hook::{self, Announced, Attached, Hook, HookDevice, HookError, HookPoint, Wanted};
 use crate::{Error, Result};
 
-/// The most queues and the most frames of a queue.
+/// The maximum number of queues, and of frames of a queue.
 const MOST_QUEUES: u32 = 1 << 10;
 const MOST_FRAMES: u64 = 1 << 18;
 const LEAST_FRAMES: u64 = 64;
-/// Bytes that a frame needs beside the packet: what the kernel keeps free, and Ethernet's header
-/// with two tags.
+/// The bytes that a frame needs beside the packet: the kernel's headroom, and an Ethernet header with two
+/// tags.
 const BESIDE_MTU: u32 = 256 + 22;
 
-/// What a capture has lost, in packets.
+/// The losses of a capture, in packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Losses {
     /// No free frame, no room in the ring, or too long.
     pub(super) ring: u64,
-    /// Before the host saw them; nothing where an interface does not tell.
+    /// Before the host saw them. `None` if an interface does not report it.
     pub(super) interface: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Losses {
 pub(super) struct Member {
     // Dropped in this order: the program first, so that nothing comes to sockets that are half gone.
     pub(super) attached: Attached,
-    /// The captures that its program takes packets away from.
+    /// The captures from which its program takes packets.
     pub(super) announced: Announced,
     pub(super) sockets: Map,
     /// By queue.
@@ -49,28 +49,28 @@ pub(super) struct Member {
     pub(super) device: HookDevice,
     pub(super) mtu: u32,
     losses: Option<InterfaceLosses>,
-    /// It is a member no more; what it has brought is still to be handed out.
+    /// Whether it has left; its packets must still be delivered.
     pub(super) has_left: bool,
 }
 
-/// How members are opened, at the begin and later.
+/// How members are opened, at the start and later.
 pub(super) struct Opener {
     pub(super) kernel: Kernel,
     pub(super) wanted: Wanted,
-    /// Bytes of memory for each queue.
+    /// The memory for each queue, in bytes.
     pub(super) share: u64,
     pub(super) busy_poll: Option<Duration>,
-    /// Whether the kernel is told the parts of the program.
+    /// Whether the kernel gets the parts of the program.
     pub(super) marked: bool,
-    /// The clock by which programs stamp packets.
+    /// The clock of the programs' stamps.
     pub(super) clock: KernelClock,
-    /// Whether the frames by which a bond is run go on to the host.
+    /// Whether the control frames of a bond go on to the host.
     pub(super) spares_control: bool,
 }
 
 impl Opener {
-    /// Opens the sockets of a device in the calling thread's network namespace, then has its packets
-    /// sent there. Where it fails, nothing is left.
+    /// Opens the sockets of a device in the calling thread's network namespace, then redirects its packets to
+    /// them. If it fails, nothing remains.
     pub(super) fn open(&self, link: &Link, plan: &FilterPlan) -> Result<Member> {
         let name = link.name.to_string();
         let device = HookDevice::find(&name)?
@@ -100,7 +100,7 @@ impl Opener {
         })
     }
 
-    /// A socket for each queue that the device has, all with one memory.
+    /// Opens a socket for each queue of the device, all with one memory.
     fn receivers(&self, device: &HookDevice, link: &Link) -> Result<Vec<Receiver>> {
         let needed = link.mtu.saturating_add(BESIDE_MTU);
         let frame_size = if needed <= 2048 { 2048 } else { 4096 };
@@ -143,7 +143,7 @@ impl Opener {
             self.clock,
             sockets,
         );
-        // The plan has tried the filter; 32-bit jumps are there since 6.6, and most do without.
+        // The plan has tested the filter; 32-bit jumps exist since 6.6, and most filters do without.
         let mut asm = written.unwrap_or_default();
         let code = asm.finish_marked().or_else(|_| {
             asm.allow_long_jumps(true);
@@ -161,18 +161,18 @@ impl Opener {
 }
 
 impl Member {
-    /// Whether the program is where it was put.
+    /// Returns whether the program is still attached.
     pub(super) fn is_attached(&mut self) -> bool {
         self.attached.hooks.iter_mut().all(Hook::is_attached)
     }
 
-    /// Gives the device's packets back to the host.
+    /// Returns the device's packets to the host.
     pub(super) fn leave(&mut self) {
         self.attached = Attached::default();
         self.has_left = true;
     }
 
-    /// How many packets wait to be read.
+    /// Returns how many packets wait to be read.
     pub(super) fn waiting(&self) -> u64 {
         let waiting = self.receivers.iter().map(Receiver::available);
         waiting.map(u64::from).sum()
@@ -198,18 +198,18 @@ impl Member {
         self.attached.hooks.iter().all(native)
     }
 
-    /// The longest packet that its frames hold, in bytes.
+    /// Returns the longest packet that its frames hold, in bytes.
     pub(super) fn longest_packet(&self) -> u32 {
         self.receivers.first().map_or(0, Receiver::longest_packet)
     }
 }
 
-/// The members of a bond or team, in the order of their numbers.
+/// Returns the members of a bond or team, in the order of their numbers.
 pub(super) fn members_of(links: &[Link], master: u32) -> impl Iterator<Item = &Link> {
     links.iter().filter(move |link| link.master == Some(master))
 }
 
-/// The receive queues that the adapter uses; the stack may know more.
+/// Returns the receive queues that the adapter uses; the stack may know more.
 pub(super) fn used_queues(link: &Link) -> Result<u32> {
     let known = link.rx_queues.unwrap_or(1).clamp(1, MOST_QUEUES);
     let channels = Ethtool::open()?.channels(&link.name).ok().flatten();
@@ -219,7 +219,7 @@ pub(super) fn used_queues(link: &Link) -> Result<u32> {
         .map_or(known, |used| used.min(known)))
 }
 
-/// Asks for polling of the driver; a kernel that has no such thing does without.
+/// Requests polling of the driver; a kernel without it continues without.
 fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
     const ENOPROTOOPT: i32 = 92;
     match receiver.set_busy_poll(duration) {
@@ -228,11 +228,11 @@ fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
     }
 }
 
-/// Loads the smallest program and drops it, to see whether this kernel takes it.
+/// Loads the smallest program and drops it, to test whether this kernel accepts it.
 pub(crate) fn trial(kernel: &Kernel) -> bpf::Result<()> {
     let sockets = empty_map(kernel, 1)?;
     let clock = super::open::clock_of(kernel);
-    // Without a filter nothing can be wrong about it.
+    // An empty filter has no errors.
     let asm = program::write(None, None, false, clock, &sockets).unwrap_or_default();
     let code = asm.finish().unwrap_or_default();
     let kind = ProgramKind::Xdp { frags: false };

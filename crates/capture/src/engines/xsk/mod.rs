@@ -1,14 +1,13 @@
 //! Engine `xsk`: AF_XDP sockets, one for each receive queue of a device.
 //!
-//! What it is: packets that an XDP program has chosen with the filter and stamped, read in place from
-//! memory that driver and application share. They end here: the host does not see them, so that the
-//! engine needs the same consent as a tap that steals. What it is not: it sees nothing that the host
-//! sends, and does not put the packets of several queues into one order.
+//! An XDP program filters and stamps packets, which are read in place from memory that driver and application
+//! share. They end here: the host does not see them, so the engine needs the same consent as a stealing tap.
+//! It sees no sent packets, and does not sort the packets of several queues.
 //!
 //! A bond or team has no queues of its own: the capture is one over the queues of all its members.
 //!
-//! The stamp lies in front of the packet, where the program has put it (`bpf_xdp_adjust_meta`). A
-//! driver that has no room there leaves it out; packets then have the time at which they were read.
+//! The program puts the stamp before the packet (`bpf_xdp_adjust_meta`). A driver without room there leaves
+//! it out; packets then have the time at which they were read.
 
 mod follow;
 mod members;
@@ -38,11 +37,11 @@ pub(crate) use open::open;
 pub(crate) use records::{SocketPackets, SocketRecords};
 use wait::Naps;
 
-/// Packets of a block at most: enough to make the work around them small, few enough to give their
-/// frames back soon.
+/// The maximum number of packets in a block: enough to make overhead small, few enough to return their frames
+/// soon.
 const BATCH: u32 = 256;
 
-/// A queue of a member, by their places in the source's lists.
+/// A queue of a member, by their positions in the source's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Queue {
     member: usize,
@@ -51,9 +50,9 @@ struct Queue {
 
 /// A capture by this engine.
 struct SocketSource {
-    /// What the capture was opened on.
+    /// The device that was opened.
     device: HookDevice,
-    /// Whether it is a bond or the like, whose members are captured on.
+    /// Whether it is a bond or similar, whose members are captured.
     is_aggregate: bool,
     /// The device itself, or its members.
     members: Vec<Member>,
@@ -62,29 +61,29 @@ struct SocketSource {
     refused: Vec<u32>,
     /// Interfaces that are down, by their numbers.
     down: Vec<u32>,
-    /// What members lost that are gone.
+    /// The losses of removed members.
     past: Losses,
-    /// The queue that is asked first.
+    /// The queue that is checked first.
     turn: Queue,
     naps: Naps,
     plan: FilterPlan,
     /// Whether packets may come that the present filter has not seen in the kernel.
     has_changed: bool,
     clock: Clock,
-    /// From the program's clock to the wall clock, in nanoseconds.
+    /// The difference from the program's clock to the wall clock, in nanoseconds.
     offset: u64,
     interfaces: [Interface; 1],
     options: CaptureOptions,
     waker: Waker,
     polled: ReadSet,
     delivered: u64,
-    /// Of the network namespace that the device is in.
+    /// The network namespace of the device.
     netlink: Netlink,
     watch: LinkWatch,
-    /// Interfaces may have changed since they were looked at.
+    /// Whether interfaces may have changed since the last check.
     changed: bool,
     looked: Instant,
-    /// Blocks since the clock was read.
+    /// The number of blocks since the clock was read.
     blocks: u32,
     _promiscuous: Option<Promiscuous>,
     notes: Vec<Note>,
@@ -111,7 +110,7 @@ impl SocketSource {
             ..queue
         };
         let (filter, always) = self.plan.in_user_space();
-        // Where the program runs it, some packets may have come by an older one.
+        // If the program runs the filter, some packets may have passed an older one.
         let filter = filter.filter(|_| always || self.has_changed);
         let batch = self.members[queue.member].receivers[queue.queue].batch(BATCH);
         self.delivered += batch.len() as u64;
@@ -120,7 +119,7 @@ impl SocketSource {
         Ok(Next::Block(Block::from_socket(records, filter)))
     }
 
-    /// What was lost by all members together, those that are gone among them.
+    /// Returns the losses of all members together, including removed ones.
     fn losses(&mut self) -> Result<Losses> {
         let mut sum = self.past;
         for member in &mut self.members {

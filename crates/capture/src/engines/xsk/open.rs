@@ -1,4 +1,4 @@
-//! Opening: sockets first, then the program that sends packets to them.
+//! Opens the engine: sockets first, then the program that redirects packets to them.
 
 use std::time::{Duration, Instant};
 
@@ -107,13 +107,13 @@ fn wanted(options: &CaptureOptions) -> Wanted {
         mode: Mode::Steal,
         direction: Direction::In,
         force: options.force,
-        // Who asks for this engine gets it, and is told what it does not see.
+        // A user who requests this engine gets it, and a note reports what it does not see.
         reads_tags_at_xdp: true,
         stamps: None,
     }
 }
 
-/// All members, or none: where one cannot be opened, those that were are dropped.
+/// All members, or none: if one cannot be opened, the others are dropped.
 fn open_members(
     opener: &Opener,
     links: &[Link],
@@ -134,14 +134,14 @@ fn open_members(
     members.collect()
 }
 
-/// Whether packets come by the queues of the device's members. The kernel takes XDP programs for a bond,
-/// and drops what they redirect to its sockets.
+/// Returns whether packets come through the queues of the device's members. The kernel accepts XDP programs
+/// for a bond, and drops the packets that they redirect to its sockets.
 fn is_aggregate(device: &HookDevice, host: &Host) -> bool {
     let kind = device.kind.as_deref();
     kind.is_some_and(|kind| host.aggregates.contains(&kind))
 }
 
-/// The interfaces by whose queues packets come.
+/// Returns the interfaces through whose queues packets come.
 fn links_of(
     netlink: &mut Netlink,
     device: &HookDevice,
@@ -154,7 +154,7 @@ fn links_of(
     Ok(members_of(&links, device.index).cloned().collect())
 }
 
-/// How members are opened, with the memory divided among the queues of these.
+/// Returns how members are opened, with the memory divided among their queues.
 fn opener(
     host: &Host,
     wanted: Wanted,
@@ -177,7 +177,7 @@ fn opener(
     })
 }
 
-/// The clock that programs of this kernel can read.
+/// Returns the clock that programs of this kernel can read.
 pub(super) fn clock_of(kernel: &Kernel) -> KernelClock {
     match Feature::TaiClock.check(kernel) {
         Ok(()) => KernelClock::Tai,
@@ -185,7 +185,7 @@ pub(super) fn clock_of(kernel: &Kernel) -> KernelClock {
     }
 }
 
-/// From the programs' clock to the wall clock, in nanoseconds.
+/// Returns the difference from the programs' clock to the wall clock, in nanoseconds.
 pub(super) fn offset_of(which: KernelClock, clock: &Clock) -> u64 {
     match which {
         KernelClock::Monotonic => clock.from_monotonic(),
@@ -193,13 +193,13 @@ pub(super) fn offset_of(which: KernelClock, clock: &Clock) -> u64 {
     }
 }
 
-/// The frames of the queue that has the fewest.
+/// Returns the frames of the smallest queue.
 fn fewest_frames(members: &[Member]) -> u32 {
     let receivers = members.iter().flat_map(|member| &member.receivers);
     receivers.map(Receiver::frames).min().unwrap_or_default()
 }
 
-/// Options that this engine cannot follow.
+/// Rejects options that this engine does not support.
 fn check(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
     if device.name == "any" {
         return Err(OptionError::AnyAtTap { engine: ENGINE }.into());
@@ -246,7 +246,7 @@ fn notes(members: &[Member], hazards: &[StealHazard], is_aggregate: bool) -> Vec
     notes
 }
 
-/// What hangs on the device, and on its members alone.
+/// Returns the host's uses of the device, and of its members.
 fn all_hazards(members: &[Member], of_device: &[StealHazard]) -> impl Iterator<Item = String> {
     let of_members = members.iter().flat_map(|member| {
         let own = member.attached.hazards.iter().filter(|hazard| {
@@ -258,7 +258,7 @@ fn all_hazards(members: &[Member], of_device: &[StealHazard]) -> impl Iterator<I
     of_device.iter().map(ToString::to_string).chain(of_members)
 }
 
-/// How the capture works.
+/// Returns how the capture works.
 pub(super) fn describe(source: &SocketSource) -> Description {
     let members = || source.members.iter().filter(|member| !member.has_left);
     let receivers = || members().flat_map(|member| &member.receivers);

@@ -11,9 +11,9 @@ use crate::describe::KernelClock;
 use crate::hook::TagRestorer;
 use crate::source::ProgramPart;
 
-/// Bytes in front of a packet: the mark and the time.
+/// The bytes before a packet: the mark and the time.
 pub(super) const METADATA_BYTES: usize = 16;
-/// What tells a stamp from what was there before.
+/// Distinguishes a stamp from older data.
 pub(super) const MARK: u64 = 0x7269_6e67_7461_7031;
 
 /// Offsets in `struct xdp_md`.
@@ -27,11 +27,11 @@ const ETHERNET: i32 = 14;
 const ETHERTYPE: i16 = 12;
 /// The type of the "slow protocols", LACP among them (IEEE 802.3, annex 57A).
 const SLOW_PROTOCOLS: u16 = 0x8809;
-/// Where a tag is kept that is put back, below the filter's stack.
+/// The stack slot of a restored tag, below the filter's stack.
 const TAG: i16 = -STACK_BYTES - 16;
 
-/// Writes the program; packets that the filter rejects go on to the host, and so do, where
-/// `spares_control` says so, the frames by which a bond is run.
+/// Writes the program. Packets that the filter rejects go on to the host; with `spares_control`, so do the
+/// control frames of a bond.
 pub(super) fn write(
     filter: Option<&Program>,
     tags: Option<TagRestorer>,
@@ -66,7 +66,7 @@ pub(super) fn write(
         dst: Reg::R1,
         fd: sockets.as_fd().as_raw_fd(),
     });
-    // What is returned for a queue without a socket.
+    // The verdict for a queue without a socket.
     asm.mov32(Reg::R3, XDP_PASS);
     asm.call(Helper::RedirectMap);
     asm.exit();
@@ -79,8 +79,8 @@ pub(super) fn write(
     Ok(asm)
 }
 
-/// Lets frames of the slow protocols go on before anything else is done with them: a bond whose members
-/// hear no LACP takes them for dead.
+/// Lets frames of the slow protocols pass before anything else: a bond whose members hear no LACP marks them
+/// as down.
 fn write_control_passes(asm: &mut Assembler) {
     let go_on = asm.label();
     asm.load(Size::W, Reg::R2, Reg::R6, DATA);
@@ -96,7 +96,7 @@ fn write_control_passes(asm: &mut Assembler) {
     asm.place(go_on);
 }
 
-/// Puts mark and time in front of the packet, where the driver has room for them.
+/// Puts mark and time before the packet, if the driver has room for them.
 fn write_stamp(clock: KernelClock, asm: &mut Assembler) {
     let without = asm.label();
     asm.mov64(Reg::R1, Reg::R6);

@@ -1,4 +1,4 @@
-//! Packets of a socket as everyone sees packets.
+//! Converts packets of a socket to the common form.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,15 +7,15 @@ use ringtap_sys::xsk::Batch;
 
 use super::program::{MARK, METADATA_BYTES};
 
-/// A batch of a socket, with what its packets' stamps are made of.
+/// A batch of a socket, with the values for its packets' stamps.
 #[derive(Debug)]
 pub(crate) struct SocketRecords<'a> {
     batch: Batch<'a>,
-    /// From the program's clock to the wall clock, in nanoseconds.
+    /// The difference from the program's clock to the wall clock, in nanoseconds.
     offset: u64,
-    /// When the batch was taken, for packets without a stamp; by the wall clock, in nanoseconds.
+    /// When the batch was read, for packets without a stamp; by the wall clock, in nanoseconds.
     taken: i64,
-    /// Bytes that are kept of a packet.
+    /// The snapshot length.
     snaplen: usize,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct SocketPackets<'a> {
 }
 
 impl<'a> SocketRecords<'a> {
-    /// `whole` where a filter that runs here is to see all of a packet, and cuts it then.
+    /// `whole` means that a filter in user space must see the whole packet, and cuts it then.
     pub(super) fn new(batch: Batch<'a>, offset: u64, snaplen: u32, whole: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let taken = now.unwrap_or_default().as_nanos();
@@ -76,7 +76,7 @@ impl<'a> Iterator for SocketPackets<'a> {
     }
 }
 
-/// What the program has put in front of the packet: its mark, then the time.
+/// Returns the data before the packet: the program's mark, then the time.
 #[inline]
 fn stamp(headroom: &[u8]) -> Option<u64> {
     let metadata = headroom.last_chunk::<METADATA_BYTES>()?;

@@ -1,4 +1,4 @@
-//! Waiting for packets: nap, poll, and look at the interfaces now and then.
+//! Waits for packets: nap, poll, and check the interfaces now and then.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -13,33 +13,33 @@ use crate::engines::pace::Pace;
 use crate::options::CaptureOptions;
 use crate::{Error, Result};
 
-/// How often an idle capture looks whether its programs are still there.
+/// How often an idle capture checks whether its programs are still attached.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often one that never sleeps asks whether interfaces have changed, and after how many blocks it
-/// reads the clock for that.
+/// How often a reader that never sleeps checks the interfaces for changes, and after how many blocks it reads
+/// the clock for that.
 const LOOK_BUSY: Duration = Duration::from_millis(10);
 const BLOCKS_BETWEEN: u32 = 64;
-/// Naps within which packets gather where they come fast. A nap is so short that a sender of
-/// `FASTEST` packets per second does not fill half of the frames meanwhile.
+/// Naps in which packets gather if they come fast. A nap is so short that a sender of `FASTEST` packets per
+/// second does not fill half of the frames.
 const NAP_MIN: Duration = Duration::from_micros(50);
 const NAP_MAX: Duration = Duration::from_millis(1);
 const FASTEST: u32 = 10_000_000;
-/// Which part of the time-out a nap may take at most.
+/// The maximum part of the timeout for a nap.
 const NAP_SHARE: u32 = 16;
-/// Packets that make a nap worth it: otherwise the sockets wake the reader.
+/// The number of packets that makes a nap worthwhile; with fewer, the sockets wake the reader.
 const WORTH: u32 = 32;
 
-/// The naps of a reader. A socket of AF_XDP wakes its reader whenever the driver has polled its queue,
-/// which is for a few packets each time; a reader that naps takes many at once.
+/// The naps of a reader. An AF_XDP socket wakes its reader after each poll of its queue by the driver, which
+/// brings only a few packets; a reader that naps takes many at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Naps {
     nap: Option<Duration>,
-    /// In packets delivered.
+    /// Counted in delivered packets.
     pace: Pace,
 }
 
 impl Naps {
-    /// For queues of so many frames each.
+    /// Returns the state for queues of this number of frames each.
     pub(super) fn new(frames: u32, options: &CaptureOptions) -> Self {
         let until_half = Duration::from_secs(1) * (frames / 2) / FASTEST;
         let nap = until_half.min(NAP_MAX).min(options.timeout / NAP_SHARE);
@@ -50,13 +50,13 @@ impl Naps {
         }
     }
 
-    /// The nap that a wait begins with, where packets come as fast as since the last one.
+    /// Returns the first nap of a wait, at the rate since the last one.
     fn next(&mut self, now: Instant, delivered: u64) -> Option<Duration> {
         let (passed, came) = self.pace.step(now, delivered);
         self.after(passed, came)
     }
 
-    /// The nap where `came` packets came in the time `passed`.
+    /// Returns the nap if `came` packets came in the time `passed`.
     fn after(&self, passed: Duration, came: u64) -> Option<Duration> {
         let nap = self.nap?;
         let is_worth = u128::from(came) * nap.as_nanos() >= passed.as_nanos() * u128::from(WORTH);
@@ -65,7 +65,7 @@ impl Naps {
 }
 
 impl SocketSource {
-    /// The next queue that has packets.
+    /// Returns the next queue that has packets.
     pub(super) fn ready(&self) -> Option<Queue> {
         let all = || {
             let members = self.members.iter().enumerate();
@@ -81,7 +81,7 @@ impl SocketSource {
         found.map(|(queue, _)| queue)
     }
 
-    /// Looks at interfaces and clock where it is time to, for a reader that finds packets each time.
+    /// Checks interfaces and clock when it is time, for a reader that always finds packets.
     pub(super) fn look_now_and_then(&mut self) -> Result<()> {
         self.blocks += 1;
         if self.blocks < BLOCKS_BETWEEN {
@@ -94,7 +94,7 @@ impl SocketSource {
         self.look()
     }
 
-    /// Waits for packets; nothing where the time is over or the waker was used.
+    /// Waits for packets. `None` if the time is over or the waker was used.
     pub(super) fn wait(&mut self, limit: Duration) -> Result<Option<Queue>> {
         let mut now = Instant::now();
         let deadline = now + limit;
@@ -126,7 +126,7 @@ impl SocketSource {
         }
     }
 
-    /// Sleeps until something comes by any of the descriptors, and looks what it is where it is no packet.
+    /// Sleeps until one of the descriptors is readable, and handles it if it is not a packet.
     fn sleep(&mut self, left: Duration) -> Result<()> {
         let receivers = self.members.iter().flat_map(|member| &member.receivers);
         let others = [self.waker.as_fd(), self.clock.as_fd(), self.watch.as_fd()];
@@ -139,7 +139,7 @@ impl SocketSource {
         self.look_at_programs()
     }
 
-    /// Drivers that wait for it are told that there are frames.
+    /// Tells drivers that wait for it that there are frames.
     fn offer_frames(&mut self) {
         for member in &mut self.members {
             for receiver in &mut member.receivers {
@@ -148,7 +148,7 @@ impl SocketSource {
         }
     }
 
-    /// Has the driver looked after its queues without sleeping, for so long; true where packets came.
+    /// Lets the driver poll its queues without sleeping, for this time. Returns true if packets came.
     fn poll_driver(&self, duration: Duration) -> bool {
         let end = Instant::now() + duration;
         loop {
@@ -164,7 +164,7 @@ impl SocketSource {
         }
     }
 
-    /// Looks at clock and interfaces, and tells one thing that has changed.
+    /// Checks clock and interfaces, and reports one change.
     fn look(&mut self) -> Result<()> {
         self.looked = Instant::now();
         if self.clock.take_change()? {
@@ -179,7 +179,7 @@ impl SocketSource {
             source,
         })?;
         let followed = self.follow(&links);
-        // There may be more to tell, and a device that is gone is told of each time.
+        // There may be more to report, and a removed device is reported each time.
         self.changed = !matches!(followed, Ok(Followed::All));
         followed.map(|_| ())
     }
@@ -195,7 +195,7 @@ mod tests {
         Naps::new(frames, &CaptureOptions::default())
     }
 
-    /// The nap where so many packets came in ten milliseconds.
+    /// Returns the nap if this many packets came in ten milliseconds.
     fn after(packets: u64) -> Option<Duration> {
         naps(8192).after(10 * MILLI, packets)
     }

@@ -1,4 +1,4 @@
-//! What is encoded here is decoded again; what is hostile is counted.
+//! Checks that encoded records decode again, and that hostile messages are counted.
 
 use std::num::NonZeroU32;
 
@@ -18,7 +18,7 @@ fn exporter() -> SocketAddr {
     ([192, 0, 2, 9], 2055).into()
 }
 
-/// The messages of an encoder to its end.
+/// Returns all messages of an encoder.
 fn encode(options: ExportOptions, records: &[FlowRecord]) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let mut encoder = Encoder::new(options).unwrap();
@@ -105,7 +105,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A record as the metering gives it, of the last day before the epoch.
+    /// A record as the meter emits it, of the last day before the epoch.
     fn record()(key in key())(
         forward in traffic(key.protocol, EPOCH - 86_400 * SECOND..EPOCH - SECOND),
         reverse in proptest::option::of(traffic(key.protocol, EPOCH - 86_400 * SECOND..EPOCH - SECOND)),
@@ -200,7 +200,7 @@ proptest! {
         prop_assert_eq!(counters.missed_v5_flows, 0);
     }
 
-    /// Any bytes, and bytes that begin as messages do.
+    /// Random bytes, and random bytes after the start of a message.
     #[test]
     fn hostile_datagrams_do_no_harm(
         version in prop_oneof![Just(5u16), Just(9), Just(10), any::<u16>()],
@@ -215,7 +215,7 @@ proptest! {
         }
     }
 
-    /// Good messages with a few bytes changed, cut, or in another order.
+    /// Valid messages with a few bytes changed, cut, or reordered.
     #[test]
     fn damaged_messages_do_no_harm(
         version in prop_oneof![Just(Version::V5), Just(Version::V9), Just(Version::Ipfix)],
@@ -284,7 +284,7 @@ fn what_is_missing_is_counted() {
         };
         let mut messages = encode(options, &records);
         let whole = decode(&messages).0.len();
-        // Of IPFIX and v9 the templates come first, and options.
+        // In IPFIX and v9, templates and options come first.
         let missing = if version == Version::V5 { 2 } else { 4 };
         messages.remove(missing);
         let (decoded, counters) = decode(&messages);
@@ -327,7 +327,7 @@ fn malformed_datagrams_are_counted() {
     }
 }
 
-/// A message of IPFIX that was sent `sent` seconds after the epoch, of these sets.
+/// Returns an IPFIX message of these sets, sent `sent` seconds after the epoch.
 fn ipfix(sent: u64, sets: &[(u16, &[u8])]) -> Vec<u8> {
     let mut message = vec![0, 10, 0, 0];
     let seconds = u32::try_from(EPOCH / SECOND + sent).unwrap();
@@ -343,7 +343,7 @@ fn ipfix(sent: u64, sets: &[(u16, &[u8])]) -> Vec<u8> {
     message
 }
 
-/// As softflowd sends IPFIX: times of uptime, and when that began in a record of options.
+/// IPFIX as softflowd sends it: times of uptime, with the start of uptime in an options record.
 #[test]
 fn ipfix_tells_in_an_option_when_uptime_began() {
     let option_template = [
@@ -355,8 +355,8 @@ fn ipfix_tells_in_an_option_when_uptime_began() {
         0, 8, 0, 4, 0, 12, 0, 4, 0, 22, 0, 4, 0, 21, 0, 4,
     ];
     const DAY_MS: u64 = 86_400_000;
-    // When uptime began, and a flow's first and last time in it, in milliseconds; and how many rounds
-    // of 32 bits have passed.
+    // The start of uptime, and a flow's first and last time in it, in milliseconds; and how many times 32
+    // bits have wrapped.
     for (days, first, last, rounds) in [
         (1, DAY_MS - 5000, DAY_MS - 4000, 0),
         (50, 50 * DAY_MS - (1 << 32) - 9, 50 * DAY_MS - (1 << 32), 1),
@@ -386,8 +386,8 @@ fn ipfix_tells_in_an_option_when_uptime_began() {
     }
 }
 
-/// Uptime has 32 bits: of an exporter that has run for longer than 49 days, a flow may have begun before
-/// it came back to 0.
+/// Uptime has 32 bits: if an exporter has run for more than 49 days, a flow may have begun before the uptime
+/// wrapped to 0.
 #[test]
 fn uptime_that_came_back_to_0_is_understood() {
     let seconds = u32::try_from(EPOCH / SECOND).unwrap();
@@ -414,7 +414,7 @@ fn uptime_that_came_back_to_0_is_understood() {
     }
 }
 
-/// The library takes 1,024 records of a set unless it is told otherwise, and says nothing of the rest.
+/// The library takes 1,024 records of a set unless the limit is set, and does not report the rest.
 #[test]
 fn all_records_of_a_large_datagram_are_taken() {
     // The source's and the destination's address.
@@ -426,7 +426,8 @@ fn all_records_of_a_large_datagram_are_taken() {
     assert_eq!((counters.records, counters.malformed), (8_000, 0));
 }
 
-/// Domains of 4,096 templates each took 800 MB, and templates of 10,000 fields a thousand times as much.
+/// Without limits, domains of 4,096 templates each took 800 MB, and templates of 10,000 fields a thousand
+/// times as much.
 #[test]
 fn templates_that_somebody_makes_up_are_bounded() {
     let mut decoder = Decoder::default();

@@ -12,7 +12,7 @@ fn from(exporter: SocketAddr, domain: u32) -> Stream {
     }
 }
 
-/// The so manieth of many exporters, each in a network of its own.
+/// Returns one of many exporters, each in a network of its own.
 fn other(number: u32) -> Stream {
     let [_, a, b, c] = number.to_be_bytes();
     from(([10 + a, b, c, 1], 2055).into(), 0)
@@ -22,7 +22,7 @@ fn start() -> Instant {
     Instant::now()
 }
 
-/// A datagram with so many templates of so many fields.
+/// Returns a datagram with this number of templates and fields.
 fn send(exporters: &mut Exporters, stream: Stream, now: Instant, templates: u16, fields: usize) {
     exporters.datagram(stream, now);
     let templates = (0..templates).map(|id| ((false, 256 + id), fields));
@@ -31,7 +31,7 @@ fn send(exporters: &mut Exporters, stream: Stream, now: Instant, templates: u16,
     assert!(exporters.peers.len() <= PEERS);
 }
 
-/// An exporter that is established: it has sent records for a while.
+/// Makes an exporter established: it has sent records for a while.
 fn establish(exporters: &mut Exporters, stream: Stream, now: Instant) {
     send(exporters, stream, now, 4, 30);
     exporters.record(stream);
@@ -142,7 +142,7 @@ fn patient_floods_leave_established_exporters_and_places_for_newcomers() {
     let (mut exporters, now) = (Exporters::default(), start());
     let good = from(([198, 51, 100, 7], 2055).into(), 3);
     establish(&mut exporters, good, now);
-    // Each as an honest exporter would, and as large as may be.
+    // Each as an honest exporter would, at the maximum size.
     for number in 0..3_900 {
         send(&mut exporters, other(number), now, 4, 30);
         exporters.record(other(number));

@@ -1,6 +1,5 @@
-//! `ringtap flow --collect`: records of other exporters instead of packets, to the same outputs as
-//! those that are metered here. The socket and the decoder are [`Collector`]'s; here are the loop, the
-//! reports and the end.
+//! `ringtap flow --collect`: records of other exporters go to the same outputs as metered ones. [`Collector`]
+//! has the socket and the decoder. This module has the loop, the reports and the end.
 
 mod summary;
 
@@ -17,14 +16,14 @@ use crate::rights::{Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 
-/// How often signals and the clock are looked at while nothing comes.
+/// The interval at which signals and the clock are checked while nothing comes.
 const TICK: Duration = Duration::from_millis(200);
-/// Exporters that a report lists at most.
+/// The maximum number of exporters in a report.
 const LISTED: usize = 100;
-/// How long datagrams are taken after the end was asked for, where exporters go on.
+/// How long datagrams are still taken after the end was requested, since exporters continue to send.
 const REST: Duration = Duration::from_secs(1);
 
-/// Collects until it is told to end.
+/// Collects until the run is ended.
 pub(crate) fn run(
     args: &FlowArgs,
     address: &ListenAddress,
@@ -81,7 +80,7 @@ impl Collection {
                 }
             }
         }
-        // What came before the end was asked for is taken too.
+        // Datagrams that came before the end was requested are taken too.
         let outlets = &mut self.outlets;
         self.collector.drain(REST, &mut |record, origin| {
             outlets.take(record, Some(origin));
@@ -89,7 +88,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Tells what came and what was lost so far.
+    /// Reports what came and what was lost so far.
     fn summarise(&self) {
         let summary = Summary {
             seconds: self.started.elapsed().as_secs_f64(),

@@ -1,4 +1,4 @@
-//! What was collected and lost, as lines for people and as one JSON object for scripts.
+//! The counters and losses of a collector, as lines for people and as one JSON object for scripts.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::super::summary::output_lines;
 use crate::notice::counted_as;
 
-/// Exporters that people are shown; those of which something was forgotten come first.
+/// The number of exporters that are shown to people. Those with forgotten entries come first.
 const SHOWN: usize = 10;
 
-/// The figures of a run.
+/// The counters of a run.
 #[derive(Serialize)]
 pub(super) struct Summary {
     pub(super) seconds: f64,
@@ -22,7 +22,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// The summary as a text that ends a line.
+    /// Returns the summary as a text that ends a line.
     pub(super) fn text(&self, json: bool) -> String {
         if json {
             return serde_json::to_string(self).unwrap_or_default() + "\n";
@@ -104,7 +104,7 @@ impl Summary {
     }
 }
 
-/// What came of an exporter, and what was forgotten of it.
+/// Returns the received and forgotten entries of an exporter.
 fn line(exporter: &ExporterReport) -> String {
     let counters = &exporter.counters;
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! The adapter's stamps, and the host's where it has none.
+//! The adapter's stamps, or the host's if there are none.
 
 use ringtap_filter::ebpf::Assembler;
 
@@ -8,7 +8,7 @@ use crate::options::Stage;
 use ringtap_sys::tap::layout;
 
 impl Tap<'_> {
-    /// Leaves the stamp in the slot TIME.
+    /// Puts the stamp into slot TIME.
     pub(super) fn stamp_by_adapter(&self, stamps: StampReader, asm: &mut Assembler) {
         let (by_host, done) = (asm.label(), asm.label());
         stamps.write_read(self.place, slot::TIME, by_host, asm);

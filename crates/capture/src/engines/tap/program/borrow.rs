@@ -1,10 +1,10 @@
-//! Room in other processors' rings, for packets that find their own processor's full.
+//! Borrows room in other processors' rings, for packets whose own processor's ring is full.
 //!
-//! A ring has one writer at a time, which its busy flag sees to: whoever borrows it takes the flag, and
-//! nobody waits for a ring that is not its own. So a burst that comes to one processor has the whole
-//! buffer, and a processor whose ring never becomes full does what it would do without.
+//! A ring has one writer at a time, which its busy flag ensures: a borrower takes the flag, and nobody waits
+//! for another's ring. So a burst on one processor has the whole buffer. A processor whose ring never becomes
+//! full behaves as without borrowing.
 //!
-//! The clock is read anew once the flag is taken, since stamps of a ring are in order by that.
+//! The clock is read again once the flag is taken, since that keeps the stamps of a ring in order.
 
 use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Label, Reg, Size, Width};
 use ringtap_sys::tap::layout;
@@ -15,24 +15,24 @@ use crate::describe::KernelClock;
 use crate::options::Stage;
 use crate::source::ProgramPart;
 
-/// How many rings a packet asks for room.
+/// The number of rings that a packet tries.
 const TRIES: u32 = 8;
-/// How often a packet looks whether its own ring is free again, and how often it reads the clock before
-/// each look, just to let some 100 ns pass: all together some microseconds, where another processor needs a
-/// fraction of one to write a record. They are few since the verifier follows each.
+/// How often a packet checks whether its own ring is free again, and how often it reads the clock before each
+/// check, just to let some 100 ns pass. Together this takes some microseconds; another processor needs a
+/// fraction of one to write a record. The numbers are small since the verifier follows each.
 const LOOKS: i32 = 16;
 const READINGS: usize = 4;
-/// Where the search keeps a processor's number: a slot of the stack that is written anew behind it.
+/// The slot in which the search keeps a processor's number. It is rewritten afterwards.
 const LENDER: i16 = slot::HEAD;
 
 impl Tap<'_> {
-    /// Whether there are other rings, and the program may use them.
+    /// Returns whether there are other rings that the program may use.
     pub(in super::super) fn borrows(&self) -> bool {
         self.borrow && self.maps.processors > 1 && self.stage == Stage::Copy
     }
 
-    /// Waits for this processor's ring, on which another one works, and takes it. The tick that a poll's
-    /// stamp is of becomes none, so that the next packet asks for the clock, too.
+    /// Waits for this processor's ring, on which another one works, and takes it. The tick of a poll's stamp
+    /// is cleared, so that the next packet also reads the clock.
     pub(super) fn wait_for_ring(&self, asm: &mut Assembler, ends: Ends) {
         let (again, busy) = (asm.label(), offset(layout::BUSY));
         asm.mark(ProgramPart::Tap.name());
@@ -57,7 +57,7 @@ impl Tap<'_> {
         asm.jump(ends.taken);
     }
 
-    /// Writes the record to another processor's ring, where one has room.
+    /// Writes the record to another processor's ring, if one has room.
     pub(super) fn borrow(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
         asm.place(ends.full);
@@ -76,7 +76,7 @@ impl Tap<'_> {
             },
             ..self.clone()
         };
-        // The adapter's stamp stays what it is.
+        // The adapter's stamp stays unchanged.
         if self.stamps.is_none() {
             alone.stamp(asm, there);
         }
@@ -89,8 +89,8 @@ impl Tap<'_> {
         alone.count_losses(asm, there);
     }
 
-    /// Takes another ring that has room, and gives this processor's back: R7 and R8 become that one's.
-    /// A search begins where the last has found one.
+    /// Takes another ring that has room, and releases this processor's: R7 and R8 become those of the other.
+    /// A search starts with the ring of the last success.
     fn take_another(&self, asm: &mut Assembler, ends: Ends) {
         let found = asm.label();
         let tries = self.maps.processors.min(TRIES);
@@ -101,14 +101,14 @@ impl Tap<'_> {
         asm.place(found);
         asm.load(Size::Dw, Reg::R1, Reg::R10, LENDER);
         asm.store(Size::Dw, Reg::R7, state::LENDER, Reg::R1);
-        // The record tells what was lost before it, wherever it goes.
+        // The record contains the number of packets lost before it, wherever it goes.
         asm.load(Size::Dw, Reg::R1, Reg::R7, state::PENDING);
         asm.load(Size::Dw, Reg::R2, Reg::R5, state::PENDING);
         asm.add64(Reg::R2, Reg::R1);
         asm.store(Size::Dw, Reg::R5, state::PENDING, Reg::R2);
         asm.store_imm(Size::Dw, Reg::R7, state::PENDING, 0);
         if self.stamps_by_poll() {
-            // Should this ring have room again within the poll, its stamp is too old by then.
+            // If this ring has room again within the poll, its stamp is too old by then.
             asm.store_imm(Size::Dw, Reg::R7, state::TICK, 0);
         } else {
             give_back(Reg::R8, asm);
@@ -117,14 +117,14 @@ impl Tap<'_> {
         asm.mov64(Reg::R8, Reg::R9);
     }
 
-    /// The processor so many steps behind the one at which the search begins, to R1.
+    /// Puts the number of the processor this many steps after the start of the search into R1.
     fn next_from(&self, step: u32, asm: &mut Assembler) {
         asm.load(Size::Dw, Reg::R1, Reg::R7, state::LENDER);
         asm.add64(Reg::R1, step.cast_signed());
         asm.alu64(AluOp::Mod, Reg::R1, self.maps.processors.cast_signed());
     }
 
-    /// Goes to `found` with one more processor's ring, taken, in R9, and its state in R5, where that has room.
+    /// Goes to `found` with another processor's ring, taken, in R9, and its state in R5, if it has room.
     fn try_another(&self, step: u32, found: Label, asm: &mut Assembler) {
         let next = asm.label();
         self.next_from(step, asm);
@@ -135,7 +135,7 @@ impl Tap<'_> {
         asm.load(Size::Dw, Reg::R1, Reg::R10, LENDER);
         self.load_state(Reg::R5, Reg::R1, next, asm);
         self.test_for_room(asm, next);
-        // This processor's own is taken already, as is one that another writes to.
+        // This processor's own ring is already taken, and so is one that another processor writes to.
         asm.mov64(Reg::R0, 0);
         asm.mov64(Reg::R1, WRITING);
         let busy = offset(layout::BUSY);
@@ -144,8 +144,8 @@ impl Tap<'_> {
         asm.place(next);
     }
 
-    /// Goes to `next` where the ring in R9, whose state is in R5, has no room. It is looked at before it
-    /// is taken, lest it be taken in vain.
+    /// Goes to `next` if the ring in R9, whose state is in R5, has no room. It is checked before it is taken,
+    /// so that none is taken in vain.
     fn test_for_room(&self, asm: &mut Assembler, next: Label) {
         let beside = record::FIXED + record::DROPCOUNT;
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::PADDED);

@@ -1,8 +1,7 @@
-//! Records of packets that are longer than the snaplen.
+//! Records of packets that exceed the snaplen.
 //!
-//! Where the snaplen is short, most records are of such packets, and all their lengths are known when the
-//! program is made: nothing is computed, kept or compared for them. A packet about which anything is unusual
-//! goes the way of all others.
+//! With a short snaplen, most records are of such packets, and all their lengths are known when the program
+//! is made: nothing needs to be computed, kept or compared. Unusual packets go the common way.
 
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Insn, Label, Reg, Size, Width};
 
@@ -11,7 +10,7 @@ use super::{Tap, length, slot, state, xdp};
 use crate::source::ProgramPart;
 
 impl Tap<'_> {
-    /// Bytes of packets that are cut, where their records have a way of their own.
+    /// The bytes of cut packets, if their records have a separate way.
     fn cut_length(&self) -> Option<i16> {
         let caplen = i16::try_from(self.snaplen).ok()?;
         let is_short = (WORD..=2 * SHORT_HALF).contains(&caplen) && self.snaplen <= self.room;
@@ -19,8 +18,8 @@ impl Tap<'_> {
         (record::MAY_BE_UNALIGNED && is_short && is_plain).then_some(caplen)
     }
 
-    /// Writes the record of a packet that is cut at the snaplen, and goes to `written` with what publishing
-    /// needs; else goes on with nothing written.
+    /// Writes the record of a packet that is cut at the snaplen, and goes to `written` with the values for
+    /// publishing; otherwise continues with nothing written.
     pub(super) fn write_cut_record(&self, written: Label, asm: &mut Assembler) {
         let Some(caplen) = self.cut_length() else {
             return;
@@ -64,14 +63,14 @@ impl Tap<'_> {
     }
 }
 
-/// Copies the packet's bytes from R2; what they do not fill of their last word must not show an older packet.
+/// Copies the packet's bytes from R2. The unused bytes of their last word must not show an older packet.
 fn copy(caplen: i16, padded: i16, asm: &mut Assembler) {
     if padded != caplen {
         asm.store_imm(Size::W, Reg::R9, HEADER + padded - 4, 0);
     }
     let last = caplen - WORD;
     let words = (0..last).step_by(usize::from(WORD.unsigned_abs()));
-    // The last may overlap the one before.
+    // The last copy may overlap the previous one.
     for at in words.chain([last]) {
         asm.load(Size::Dw, Reg::R0, Reg::R2, at);
         asm.store(Size::Dw, Reg::R9, HEADER + at, Reg::R0);

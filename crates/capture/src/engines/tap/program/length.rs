@@ -1,9 +1,9 @@
-//! How long a packet is at XDP, without a call where it is in one piece.
+//! Computes the length of a packet at XDP, without a call if it is in one piece.
 //!
 //! `bpf_xdp_get_buff_len` costs some nanoseconds, and most packets lie between `data` and `data_end`.
-//! Whether one does not, programs learn from the kernel's own structure, `bpf_cast_to_kern_ctx` (Linux
-//! 6.2, no call once the program is loaded) giving its address; where a kernel's types tell of no such
-//! function and flag, the length is asked for.
+//! Programs learn whether one does from the kernel's own structure; `bpf_cast_to_kern_ctx` returns its
+//! address (Linux 6.2, no call once the program is loaded). If a kernel's types lack this function or flag,
+//! the length is requested.
 
 use std::sync::OnceLock;
 
@@ -12,18 +12,18 @@ use ringtap_sys::bpf::KernelTypes;
 
 use super::xdp;
 
-/// Where the kernel notes that a packet has several pieces.
+/// Where the kernel marks a packet with several pieces.
 #[derive(Clone, Copy, Debug)]
 struct Pieces {
-    /// The function that gives the structure's address.
+    /// The function that returns the structure's address.
     function: u32,
-    /// Bytes to the flags, and the flag.
+    /// The offset of the flags, and the flag.
     flags: i16,
     flag: i32,
 }
 
 impl Pieces {
-    /// As the running kernel has it; found out once.
+    /// Returns the values of the running kernel; determined once.
     fn find() -> Option<Self> {
         static FOUND: OnceLock<Option<Pieces>> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -37,7 +37,7 @@ impl Pieces {
     }
 }
 
-/// The length of the packet whose context is in R6 to R0.
+/// Puts the length of the packet whose context is in R6 into R0.
 pub(super) fn load_length(asm: &mut Assembler) {
     let (whole, known) = (asm.label(), asm.label());
     let pieces = Pieces::find();

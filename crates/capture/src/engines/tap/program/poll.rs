@@ -1,10 +1,10 @@
 //! One stamp for all packets of a poll of the driver.
 //!
-//! A driver that hands packets over takes what its queue has, 64 packets at most, and the kernel passes
-//! the tracepoint `napi_poll` after each such poll. So the first packet of a poll reads the clock, those
-//! after it find the stamp, and a program at the tracepoint lets go of it.
+//! A driver passes on the packets in its queue, at most 64, and the kernel passes the tracepoint `napi_poll`
+//! after each such poll. So the first packet of a poll reads the clock, later ones reuse the stamp, and a
+//! program at the tracepoint ends it.
 //!
-//! A stamp is at most a tick old, lest whatever calls programs outside of a poll repeat one for ever.
+//! A stamp is at most a tick old, so that a program called outside of a poll does not repeat one for ever.
 
 use ringtap_filter::ebpf::{Assembler, AtomicOp, Cond, Helper, Reg, Size, Width};
 use ringtap_sys::bpf::XdpMode;
@@ -15,21 +15,22 @@ use crate::describe::KernelClock;
 use crate::hook::HookPoint;
 use crate::options::Stage;
 
-/// The first of a poll's numbers, and the distance of two: 1 is not among them, which is what a record
-/// has that is stamped alone.
+/// The first number of polls, and the distance between two: 1 is not among them, which marks a record that is
+/// stamped alone.
 pub(super) const NUMBERS: i32 = 2;
-/// What `busy` is where a record is written that is stamped alone.
+/// The value of `busy` while a record with its own stamp is written.
 pub(super) const WRITING: i32 = 1;
 
 impl Tap<'_> {
-    /// Whether packets of a poll have one stamp. Only drivers call programs in polls and nowhere else.
+    /// Returns whether packets of a poll have one stamp. Only drivers call programs in polls and nowhere
+    /// else.
     pub(super) fn stamps_by_poll(&self) -> bool {
         self.clock == KernelClock::TaiByPoll
             && self.place == HookPoint::Xdp(XdpMode::Native)
             && self.stage == Stage::Copy
     }
 
-    /// Leaves the poll's stamp in the slot TIME, and the ring taken.
+    /// Puts the poll's stamp into slot TIME, and takes the ring.
     pub(super) fn stamp_by_poll(&self, asm: &mut Assembler, ends: Ends) {
         let (first, known) = (asm.label(), asm.label());
         let busy = offset(layout::BUSY);
@@ -43,7 +44,7 @@ impl Tap<'_> {
         asm.mov64(Reg::R4, Reg::R0);
         asm.add64(Reg::R2, NUMBERS);
         if self.borrows() {
-            // Another processor may be writing a record here. Else it is nobody's, or this poll's.
+            // Another processor may be writing a record here. Otherwise it is nobody's, or this poll's.
             asm.jump_if(Cond::Eq, Width::W64, Reg::R1, WRITING, ends.held);
             asm.mov64(Reg::R0, Reg::R1);
             asm.atomic(Size::Dw, AtomicOp::CompareExchange, Reg::R8, busy, Reg::R2);
@@ -63,7 +64,7 @@ impl Tap<'_> {
     }
 }
 
-/// What runs at the end of each poll: it gives this processor's ring back. `rings` is the map of them.
+/// Returns the program for the end of each poll: it releases this processor's ring. `rings` is their map.
 pub(in super::super) fn code_at_end_of_poll(rings: Rings) -> Vec<u64> {
     let mut asm = Assembler::new();
     let done = asm.label();
@@ -73,7 +74,7 @@ pub(in super::super) fn code_at_end_of_poll(rings: Rings) -> Vec<u64> {
     asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
     rings.look_up(done, &mut asm);
     asm.load(Size::Dw, Reg::R1, Reg::R0, busy);
-    // A number below is another processor's, which borrows the ring, or nobody's.
+    // A smaller number is another processor's, which borrows the ring, or nobody's.
     asm.jump_if(Cond::Lt, Width::W64, Reg::R1, NUMBERS, done);
     give_back(Reg::R0, &mut asm);
     asm.place(done);

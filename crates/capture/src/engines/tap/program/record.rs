@@ -17,10 +17,10 @@ pub(super) const HEADER: i16 = 28;
 pub(super) const FIXED: u32 = 28 + 8 + 4 + 4;
 /// Bytes of `epb_dropcount`.
 pub(super) const DROPCOUNT: u32 = 12;
-/// Bytes of a VLAN tag, and where it stands in a frame.
+/// The length of a VLAN tag, and its offset in a frame.
 pub(super) const TAG: u32 = 4;
 const TAG_AT: i16 = 12;
-/// Bytes of the header LINUX_SLL2 (pcap-linktype(7)), and where things are in it.
+/// The length of the header LINUX_SLL2 (pcap-linktype(7)), and the offsets of its fields.
 pub(super) const COOKED: u32 = 20;
 mod cooked {
     pub(super) const PROTOCOL: i16 = 0;
@@ -34,7 +34,7 @@ mod cooked {
 }
 /// Bytes of an Ethernet header.
 const ETHERNET: i16 = 14;
-/// Bytes of an Ethernet address, and where the sender's stands in a frame.
+/// The length of an Ethernet address, and the offset of the sender's in a frame.
 const ADDRESS: i32 = 6;
 const SENDER_AT: i16 = 6;
 /// Bytes of a tag's control information.
@@ -46,14 +46,14 @@ const OUTGOING: i32 = 4;
 pub(super) const INBOUND: i32 = 1;
 const OUTBOUND: i32 = 2;
 const ADDRESS_SHIFT: i32 = 2;
-/// The kind of address for each of the kernel's packet types, four bits each: host is unicast (1),
-/// broadcast 3, multicast 2, other host promiscuous (4).
+/// The kind of address for each of the kernel's packet types, four bits each: host is unicast (1), broadcast
+/// 3, multicast 2, other host promiscuous (4).
 const ADDRESS_KINDS: i32 = 0x4231;
 
-/// Half of the most that is copied without a call. A helper costs some 30 ns, whatever it copies.
+/// Half of the maximum that is copied without a call. A helper costs some 30 ns, whatever it copies.
 pub(super) const SHORT_HALF: i16 = 64;
 pub(super) const WORD: i16 = 8;
-/// Elsewhere the verifier may ask for loads and stores that are aligned.
+/// On other architectures the verifier may require aligned loads and stores.
 pub(super) const MAY_BE_UNALIGNED: bool = cfg!(any(
     target_arch = "x86_64",
     target_arch = "aarch64",
@@ -90,7 +90,7 @@ impl Tap<'_> {
         asm.store(Size::W, Reg::R9, 20, Reg::R1);
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::LEN);
         asm.store(Size::W, Reg::R9, 24, Reg::R1);
-        // What the data does not fill of its last word must not show an older packet.
+        // The unused bytes of the data's last word must not show an older packet.
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::PADDED);
         asm.add64(Reg::R1, Reg::R9);
         asm.store_imm(Size::W, Reg::R1, HEADER - 4, 0);
@@ -99,12 +99,12 @@ impl Tap<'_> {
             Some(cooked) => self.copy_cooked(cooked, asm, ends),
             None => self.copy(asm, ends),
         }
-        // To the copy belongs what follows, too, up to publishing: its exchange waits until the bytes
-        // are written.
+        // The copy includes the following code up to publishing: its exchange waits until the bytes are
+        // written.
         self.close(asm);
     }
 
-    /// Writes what the interface is called in records.
+    /// Writes the number of the interface in records.
     fn write_interface(&self, asm: &mut Assembler, ends: Ends) {
         let Some(interfaces) = self.maps.interfaces.filter(|_| self.cooked.is_none()) else {
             return asm.store_imm(Size::W, Reg::R9, 8, 0);
@@ -121,7 +121,7 @@ impl Tap<'_> {
         asm.store(Size::W, Reg::R9, 8, Reg::R1);
     }
 
-    /// Copies the packet's bytes, a tag that the kernel keeps beside them put back.
+    /// Copies the packet's bytes, and inserts a tag that the kernel stores separately.
     fn copy(&self, asm: &mut Assembler, ends: Ends) {
         let copied = asm.label();
         if !self.place.is_xdp() {
@@ -143,9 +143,9 @@ impl Tap<'_> {
         asm.place(copied);
     }
 
-    /// Copies R4 bytes where they are few and in one piece, and goes to `copied`; else goes on with
-    /// nothing written. Length by length from long to short: as many words from the begin as half
-    /// the bytes need at most, and as many up to the end, which may overlap.
+    /// Copies R4 bytes if they are few and in one piece, and goes to `copied`; otherwise continues with
+    /// nothing written. It tries lengths from long to short: as many words from the start as half the bytes
+    /// need, and as many up to the end, which may overlap.
     fn copy_short(&self, copied: Label, asm: &mut Assembler) {
         let long = asm.label();
         let (data, data_end) = if self.place.is_xdp() {
@@ -189,11 +189,11 @@ impl Tap<'_> {
         asm.place(long);
     }
 
-    /// Addresses, the tag, then the rest. R4 holds the captured length, more than 12.
+    /// Copies addresses, the tag, then the rest. R4 holds the captured length, more than 12.
     fn copy_tagged(&self, asm: &mut Assembler, ends: Ends) {
         asm.mov64(Reg::R4, i32::from(TAG_AT));
         self.load_bytes(0, 0, asm, ends);
-        // The tag as it is in memory: type and control information, in network order both.
+        // The tag as it is in memory: type and control information, both in network order.
         asm.load(Size::W, Reg::R1, Reg::R6, skb::VLAN_PROTO);
         asm.from_network(Reg::R1, Size::H);
         asm.alu64(AluOp::Lsh, Reg::R1, 16);
@@ -218,9 +218,8 @@ impl Tap<'_> {
         asm.place(done);
     }
 
-    /// The header LINUX_SLL2 in the place of the interface's own, then what that one carries. A tag
-    /// that the kernel keeps beside the packet is the protocol, and its control information comes
-    /// first in the payload.
+    /// Writes the header LINUX_SLL2 instead of the interface's own, then the payload. A tag that the kernel
+    /// stores separately becomes the protocol, and its control information comes first in the payload.
     fn copy_cooked(
         &self,
         Cooked {
@@ -292,7 +291,7 @@ impl Tap<'_> {
         asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, ends.unreadable);
     }
 
-    /// What follows the data: options and the length once more.
+    /// Writes the end of the record: options and the length again.
     fn close(&self, asm: &mut Assembler) {
         self.direction(asm);
         asm.load(Size::Dw, Reg::R2, Reg::R10, slot::PADDED);
@@ -322,7 +321,7 @@ impl Tap<'_> {
         asm.place(done);
     }
 
-    /// The flags to R1.
+    /// Puts the flags into R1.
     fn direction(&self, asm: &mut Assembler) {
         if self.place.is_xdp() {
             asm.mov64(Reg::R1, INBOUND);
