@@ -72,7 +72,7 @@ pub(crate) fn limited(limit: Duration, command: &Command) -> Command {
     wrapped
 }
 
-/// Whether the command runs and succeeds; its output is thrown away.
+/// Returns whether the command runs and succeeds; its output is thrown away.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command
         .stdin(Stdio::null())

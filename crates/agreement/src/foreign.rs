@@ -8,7 +8,7 @@ use ringtap_filter::program::opcode as op;
 /// The number of steps after which a program counts as endless.
 const STEPS: usize = 100_000;
 
-/// Whether the verdict on a packet depends on memory that the program has not written.
+/// Returns whether the verdict on a packet depends on memory that the program has not written.
 #[must_use]
 pub fn is_undefined(program: &[Insn], data: &[u8], len: u32) -> bool {
     run(program, data, len).is_none()
@@ -42,7 +42,7 @@ pub fn run_without_ends(
     machine.run(program)
 }
 
-/// Whether a packet has the number zero at a test for any of all 32 bits, which libpcap's optimiser
+/// Returns whether a packet has the number zero at a test for any of all 32 bits, which libpcap's optimiser
 /// takes to be always true.
 #[must_use]
 pub fn loses_zero(program: &[Insn], data: &[u8], len: u32) -> bool {

@@ -6,15 +6,15 @@
 //! - ringtap's program returns for a packet what one of libpcap's two programs returns. A packet
 //!   may end before a byte that only one program loads, or have a zero that only one divides by.
 //!   The other program knows that the test decides nothing. The first one may then reject it.
-//! - libpcap keeps the length of a variable header in a word of scratch memory. It uses the same
-//!   word for arithmetic before the first test behind the header. Such an expression is compared
-//!   behind a test that is always true and makes libpcap keep the word.
+//! - libpcap keeps the length of a variable header in a word of scratch memory. It uses the same word for
+//!   arithmetic before the first test after the header. Such an expression is compared after a test that is
+//!   always true and makes libpcap keep the word.
 //! - libpcap's optimiser takes `& 0xffffffff != 0` to be always true. Packets whose number is zero
 //!   are not compared.
-//! - libpcap's optimiser adds a negative index to the header's offset, which may give a byte before
-//!   the header. It does not if X is needed behind the load; the index then wraps around and is
-//!   beyond the packet, as in the unoptimised program. If ringtap's program finds the byte, it must
-//!   return what libpcap's program returns on a machine whose indices wrap around.
+//! - libpcap's optimiser adds a negative index to the header's offset, which may give a byte before the
+//!   header. It does not if X is needed after the load; the index then wraps around and is beyond the packet,
+//!   as in the unoptimised program. If ringtap's program finds the byte, it must return what libpcap's
+//!   program returns on a machine whose indices wrap around.
 //! - If libpcap's program loads scratch memory that it has not stored, its verdict is undefined,
 //!   and nothing is compared.
 //! - Invalid arithmetic that only shows after constant folding is rejected, but not by libpcap if
@@ -56,7 +56,7 @@ pub struct Judge {
     version: versions::Version,
     /// Judges the packets of the link type.
     fixed: (Oracle, Vec<Packet>),
-    /// Judges packets made for the expression, with so many walks through each program.
+    /// Judges packets made for the expression, with this many walks through each program.
     guided: (Oracle, usize),
     names: Tables,
 }
@@ -140,7 +140,7 @@ impl Judge {
         &self.fixed.1
     }
 
-    /// Whether libpcap is 1.11 or later.
+    /// Returns whether libpcap is 1.11 or later.
     #[must_use]
     pub fn is_newer(&self) -> bool {
         versions::is_newer(self.version)
@@ -185,12 +185,11 @@ impl Judge {
         versions::kept(self.version, expression, self.dlt, refusal).map(Finding::Older)
     }
 
-    /// Whether a difference comes from an overwritten length. It compiles the expression behind a
-    /// test that is always true and reads the lengths, on packets that are long enough for that
-    /// test. The words of the lengths then belong to them alone. They are preset to the values that
-    /// libpcap computes for the test by itself. With `pppoes` in the expression it computes some of
-    /// them wrongly, or not at all. If libpcap's program then agrees, the length was overwritten.
-    /// It is tried with metadata and without.
+    /// Returns whether a difference comes from an overwritten length. It compiles the expression after a test
+    /// that is always true and reads the lengths, on packets that are long enough for that test. The words of
+    /// the lengths then belong to them alone. They are preset to the values that libpcap computes for the
+    /// test by itself. With `pppoes` in the expression it computes some of them wrongly, or not at all. If
+    /// libpcap's program then agrees, the length was overwritten. It is tried with metadata and without.
     fn is_overwritten(&mut self, expression: &str, random: &mut Random) -> bool {
         let lengths = match self.dlt {
             WLAN | PRISM | RADIOTAP | AVS | PPI => "ether src 1:1:1:1:1:1 or ip proto 1",
@@ -322,7 +321,7 @@ impl Judge {
     }
 }
 
-/// Whether an instruction is the jump that closes a loop.
+/// Returns whether an instruction is the jump that closes a loop.
 fn goes_back(insn: &libpcap::Insn) -> bool {
     const JUMP: u16 = 0x05;
     insn.code == JUMP && insn.k.cast_signed() < 0
@@ -397,8 +396,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Whether one of libpcap's programs has an undefined verdict on the packet, as it is or
-    /// without being cut.
+    /// Returns whether one of libpcap's programs has an undefined verdict on the packet, as it is or without
+    /// being cut.
     fn is_undefined(&self, (data, len): &Packet) -> bool {
         let programs = std::iter::once(&self.their_plain).chain(&self.theirs);
         programs.map(|program| insns(program)).any(|program| {
@@ -407,10 +406,9 @@ impl Programs {
         })
     }
 
-    /// Whether the programs return the same for the uncut packet, or for any quotient of a division
-    /// by zero. A program of libpcap that is one jump over constants agrees, too. libpcap 1.11
-    /// makes tests in another order than 1.10 and leaves some out, so its programs reach the end of
-    /// a packet elsewhere.
+    /// Returns whether the programs return the same for the uncut packet, or for any quotient of a division
+    /// by zero. A program of libpcap that is one jump over constants agrees, too. libpcap 1.11 makes tests in
+    /// another order than 1.10 and leaves some out, so its programs reach the end of a packet elsewhere.
     fn agree_beyond_end(&self, (data, len): &Packet) -> bool {
         const FOLDED: usize = 4;
         let theirs = insns(&self.their_plain);
@@ -424,9 +422,8 @@ impl Programs {
         })
     }
 
-    /// Whether our optimised program finds a byte before a header for which libpcap's index wraps
-    /// around. It then returns what both of libpcap's programs would return with indices that wrap
-    /// around.
+    /// Returns whether our optimised program finds a byte before a header for which libpcap's index wraps
+    /// around. It then returns what both of libpcap's programs would return with indices that wrap around.
     fn finds_before_header(&self, (data, len): &Packet) -> bool {
         let ours = self.ours.as_ref().map(|ours| ours.run(data, *len));
         let both = std::iter::once(&self.their_plain).chain(&self.theirs);
@@ -434,12 +431,11 @@ impl Programs {
             .all(|verdict| verdict.is_some() && verdict == ours)
     }
 
-    /// Whether a difference comes from a load or a division that only one of the programs makes,
-    /// because the other's optimiser found that it decides nothing. The load is behind the end of a
-    /// cut packet, or of metadata that only the kernel has; the division is by zero. With those
-    /// bytes and metadata, and with any quotient, the programs return the same. Either of libpcap's
-    /// programs may be the one that loads: if an offset wraps around, only the optimised one finds
-    /// the byte, in a longer packet.
+    /// Returns whether a difference comes from a load or a division that only one of the programs makes,
+    /// because the other's optimiser found that it decides nothing. The load is after the end of a cut
+    /// packet, or of metadata that only the kernel has; the division is by zero. With those bytes and
+    /// metadata, and with any quotient, the programs return the same. Either of libpcap's programs may be the
+    /// one that loads: if an offset wraps around, only the optimised one finds the byte, in a longer packet.
     fn is_dead_load(&self, (data, len): &Packet) -> bool {
         let mut padded = data.clone();
         padded.resize(data.len() + 70_000, 0);
@@ -460,7 +456,7 @@ impl Programs {
     }
 }
 
-/// Whether an instruction loads a number.
+/// Returns whether an instruction loads a number.
 fn is_constant(insn: Insn) -> bool {
     insn.code == opcode::LD | opcode::IMM
 }
@@ -507,10 +503,10 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Whether a difference on the expression is meaningless. If a tunnel is tested on a path on which
-/// none was found, libpcap's program loads a word that it has not stored. After arithmetic, a walk
-/// over headers or a link-layer header of variable length, that word holds old data. In addresses
-/// of ARCNET, libpcap reads the dollar sign as a digit.
+/// Returns whether a difference on the expression is meaningless. If a tunnel is tested on a path on which
+/// none was found, libpcap's program loads a word that it has not stored. After arithmetic, a walk over
+/// headers or a link-layer header of variable length, that word holds old data. In addresses of ARCNET,
+/// libpcap reads the dollar sign as a digit.
 #[must_use]
 pub fn is_murky(expression: &str, dlt: u32) -> bool {
     /// IEEE802_11, PRISM_HEADER, IEEE802_11_RADIO, IEEE802_11_RADIO_AVS, PPI.

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     suite(tests)
 }
 
-/// Whether this is a full run.
+/// Returns whether this is a full run.
 fn is_full() -> bool {
     std::env::var("RINGTAP_AGREEMENT").is_ok_and(|value| value == "full")
 }

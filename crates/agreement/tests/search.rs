@@ -99,7 +99,7 @@ impl Checker {
     }
 }
 
-/// Returns the packet, and the same with so many bytes behind it that no header is cut.
+/// Returns the packet, and the same with this many bytes after it that no header is cut.
 fn with_whole(packet: Packet) -> [Packet; 2] {
     let mut whole = packet.clone();
     whole.0.resize(whole.0.len().max(400), 0x45);

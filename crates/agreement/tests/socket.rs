@@ -22,8 +22,8 @@ const COOKED: SocketView = SocketView {
     ..RAW
 };
 
-/// Expressions that load before, in, across and behind the place of a tag, at constant offsets and
-/// at computed ones.
+/// Expressions that load before, in, across and after the place of a tag, at constant offsets and at computed
+/// ones.
 const EXPRESSIONS: &[&str] = &[
     "",
     "ip",

@@ -74,7 +74,7 @@ pub fn run(
     Ok((case, rows))
 }
 
-/// Whether all contenders have the same first metric in every round.
+/// Returns whether all contenders have the same first metric in every round.
 fn all_equal(case: &Case) -> bool {
     let same = |who| matches!(case.verdict(who, 0), None | Some(Verdict::Equal));
     case.contenders.len() > 1 && (0..case.contenders.len()).all(same)

@@ -94,7 +94,7 @@ impl Goal {
     }
 }
 
-/// Whether a contender is ringtap, not a peer.
+/// Returns whether a contender is ringtap, not a peer.
 pub(crate) fn is_own(contender: &Contender) -> bool {
     contender.name.starts_with("ringtap")
 }

@@ -130,8 +130,8 @@ pub(crate) fn captured(summary: &str) -> Option<u64> {
     line.split(' ').next()?.parse().ok()
 }
 
-/// Returns the number of packets that tcpdump took from the kernel: received, less those dropped.
-/// It includes those of its last block, so nobody has to wait for its time-out of a second.
+/// Returns the number of packets that tcpdump took from the kernel: received, less those dropped. It includes
+/// those of its last block, so nobody has to wait for its timeout of a second.
 pub(crate) fn taken(summary: &str) -> Option<u64> {
     let number = |end: &str| -> Option<u64> {
         let line = summary.lines().find(|line| line.ends_with(end))?;
@@ -140,7 +140,7 @@ pub(crate) fn taken(summary: &str) -> Option<u64> {
     number(" received by filter")?.checked_sub(number(" dropped by kernel")?)
 }
 
-/// Waits until a capturing program has read all packets: its time-out has passed and it is idle.
+/// Waits until a capturing program has read all packets: its timeout has passed and it is idle.
 pub(crate) fn rest(running: &mut Running, timeout: Duration) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_secs(60);
     std::thread::sleep(timeout);

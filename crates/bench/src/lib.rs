@@ -122,7 +122,7 @@ fn run_all(options: &Options) -> Result<(), Error> {
     Err(Error::Some(names.join(", ")))
 }
 
-/// Whether the folder already holds the results of this run.
+/// Returns whether the folder already holds the results of this run.
 fn is_there(experiment: &Experiment, options: &Options) -> bool {
     let build = machine::build(&options.ringtap);
     let results = report::load_one(&options.out, experiment.name);

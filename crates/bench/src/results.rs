@@ -128,7 +128,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Returns a metric whose values have so many digits after the point.
+    /// Returns a metric whose values have this many digits after the point.
     #[must_use]
     pub fn new(name: &str, unit: &str, digits: usize) -> Self {
         let (name, unit) = (name.to_owned(), unit.to_owned());
@@ -259,8 +259,7 @@ pub(crate) fn sample_results(experiment: &str) -> Results {
 }
 
 impl Results {
-    /// Whether these are all cases of an experiment, from the same program and with the same
-    /// `quick`.
+    /// Returns whether these are all cases of an experiment, from the same program and with the same `quick`.
     #[must_use]
     pub fn is_whole(&self, build: &str, quick: bool) -> bool {
         let of_the_same = !build.is_empty() && self.build == build && self.quick == quick;

@@ -14,7 +14,7 @@ impl Sample {
         self.0.sort_by(f64::total_cmp);
     }
 
-    /// Whether there are no values.
+    /// Returns whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

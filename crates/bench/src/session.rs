@@ -188,7 +188,7 @@ impl Session {
         });
     }
 
-    /// Whether a case of that title is selected.
+    /// Returns whether a case of that title is selected.
     pub(crate) fn wants(&self, title: &str) -> bool {
         self.only
             .as_ref()

@@ -26,10 +26,10 @@ pub(crate) const SENDER: usize = 0;
 /// The processor where readers run, unless an experiment chooses another.
 pub(crate) const READER: usize = 1;
 const LIMIT: Duration = Duration::from_secs(60);
-/// The wait after the last packet, so that time-outs pass.
+/// The wait after the last packet, so that timeouts pass.
 const SETTLE: Duration = Duration::from_millis(150);
-/// More than the time-outs of dumpcap and netsniff-ng. tcpdump's is a second, which is not waited
-/// for: the packets in its last block are counted, too.
+/// More than the timeouts of dumpcap and netsniff-ng. tcpdump's is a second, which is not waited for: the
+/// packets in its last block are counted, too.
 const SETTLE_PROGRAM: Duration = Duration::from_millis(300);
 
 /// The wire. Frames arrive at its right end.
@@ -132,8 +132,7 @@ impl Reader {
     }
 }
 
-/// Options of the library: received packets only, a short time-out, and as much memory as the peers
-/// have.
+/// Options of the library: received packets only, a short timeout, and as much memory as the peers have.
 pub(crate) fn own_options() -> CaptureOptions {
     CaptureOptions {
         direction: ringtap_capture::Direction::In,
@@ -406,7 +405,7 @@ fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, Str
     })
 }
 
-/// Keeps the processor busy for so many ticks of its counter.
+/// Keeps the processor busy for this many ticks of its counter.
 #[inline]
 fn toil(work: u64) {
     if work > 0 {

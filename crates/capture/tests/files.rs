@@ -289,7 +289,7 @@ impl Visitor for Seen<'_> {
     }
 }
 
-/// Whether a lease of this file is to be given back, as the kernel's list of locks tells.
+/// Returns whether a lease of this file is to be given back, as the kernel's list of locks tells.
 fn somebody_waits(path: &Path) -> bool {
     let inode = path.metadata().unwrap().ino();
     let locks = std::fs::read_to_string("/proc/locks").unwrap();

@@ -76,7 +76,7 @@ fn chain_length(end: &End, side: Side) -> usize {
     })
 }
 
-/// The hook that this kernel has behind the driver.
+/// The hook that this kernel has after the driver.
 fn chain(side: Side) -> HookPoint {
     if Need::Tcx.unmet().is_none() {
         HookPoint::Tcx(side)

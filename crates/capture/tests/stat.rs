@@ -84,7 +84,7 @@ impl Mix {
         Self { frames }
     }
 
-    /// The counts by filter and in total, of so many runs through the mix.
+    /// The counts by filter and in total, of this many runs through the mix.
     fn expected(&self, times: u64) -> (Vec<Count>, Count) {
         let count = |expression: &str| {
             let options = CompileOptions::new(LinkType::ETHERNET);
@@ -155,7 +155,7 @@ fn keep_tags(side: &Side) {
     side.namespace.output("ethtool", &arguments);
 }
 
-/// The hook that this kernel has behind the driver.
+/// The hook that this kernel has after the driver.
 fn chain() -> &'static str {
     if Need::Tcx.unmet().is_none() {
         "tcx"
@@ -164,7 +164,7 @@ fn chain() -> &'static str {
     }
 }
 
-/// Has the right end receive a frame so many times: from the kernel where it makes frames (Linux 5.18),
+/// Has the right end receive a frame this many times: from the kernel where it makes frames (Linux 5.18),
 /// else from the left end, from where they arrive a little later.
 fn receive(pair: &VethPair, frame: &[u8], copies: u32) {
     if Need::Kernel(5, 18).unmet().is_none() {
@@ -175,7 +175,7 @@ fn receive(pair: &VethPair, frame: &[u8], copies: u32) {
     }
 }
 
-/// Sends a frame so many times by a socket.
+/// Sends a frame this many times by a socket.
 fn send(side: &Side, frame: &[u8], copies: u32) {
     let index = index_of(side);
     let injector = side.run(|| Injector::open(index).expect("root"));
@@ -337,7 +337,7 @@ fn push_tags(side: &Side) -> bpf::Link {
     link.expect("tcx")
 }
 
-/// Reads until so many packets were counted; what comes into a veth pair is received a little later.
+/// Reads until this many packets were counted; what comes into a veth pair is received a little later.
 fn wait_for(statistics: &mut Statistics, packets: u64) {
     for _ in 0..2_000 {
         statistics.read();

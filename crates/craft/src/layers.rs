@@ -24,7 +24,7 @@ pub(crate) enum Network {
 pub(crate) struct Ip {
     pub(crate) at: usize,
     pub(crate) is_v6: bool,
-    /// The protocol behind the header and its extensions.
+    /// The protocol after the header and its extensions.
     pub(crate) protocol: u8,
     /// The payload as far as it was captured.
     pub(crate) payload: Range<usize>,
@@ -91,7 +91,7 @@ impl Ip {
         is_there.then_some(at)
     }
 
-    /// Whether the transport's checksum covers the addresses.
+    /// Returns whether the transport's checksum covers the addresses.
     pub(crate) fn has_pseudo_header(&self) -> bool {
         self.protocol != protocol::ICMP
     }
@@ -110,9 +110,8 @@ impl Ip {
         }
     }
 
-    /// Returns the part of the payload that the transport's checksum covers. It does not cover data
-    /// behind a UDP datagram inside the packet (RFC 9868). Returns `None` if the datagram's length
-    /// exceeds the packet.
+    /// Returns the part of the payload that the transport's checksum covers. It does not cover data after a
+    /// UDP datagram inside the packet (RFC 9868). Returns `None` if the datagram's length exceeds the packet.
     pub(crate) fn covered_payload(&self, frame: &[u8]) -> Option<Range<usize>> {
         let Range { start, end } = self.payload.clone();
         if self.protocol != protocol::UDP {
@@ -136,8 +135,7 @@ impl Ip {
     }
 }
 
-/// Finds the network layer, behind VLAN tags only: packets behind labels or in a PPPoE session are
-/// not changed.
+/// Finds the network layer, after VLAN tags only: packets after labels or in a PPPoE session are not changed.
 pub(crate) fn find(frame: &[u8]) -> Option<Network> {
     let headers = Headers::of(LinkType::ETHERNET, frame, frame.len());
     let at = ETHERNET_HEADER + TAG_LEN * headers.link.tag_count();

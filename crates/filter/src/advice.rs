@@ -48,7 +48,7 @@ fn advice(error: &CompileError, text: &str) -> Option<Hint> {
     }
 }
 
-/// Whether a name is a range such as `80-90` or `http-https`, not merely a name with a hyphen.
+/// Returns whether a name is a range such as `80-90` or `http-https`, not merely a name with a hyphen.
 fn is_range(name: &str) -> bool {
     let is_port = |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty();
     name.split_once('-')

@@ -240,7 +240,7 @@ pub enum Hint {
         "this belongs to the extensions of the language, which must be switched on (--extended)"
     )]
     Extensions,
-    /// A prefix or mask behind `host`.
+    /// A prefix or mask after `host`.
     #[error("a prefix or mask makes a network: \"net 10.0.0.0/8\"")]
     Network,
     /// Bits beyond the prefix.
@@ -259,7 +259,7 @@ pub enum Hint {
     /// A hardware address without `ether`.
     #[error("hardware addresses follow \"ether host\", \"ether src\" or \"ether dst\"")]
     EtherHost,
-    /// An IP address behind `ether`.
+    /// An IP address after `ether`.
     #[error("\"ether\" takes hardware addresses; without it, \"host\" takes those of IP")]
     IpHost,
     /// `tcp host`.

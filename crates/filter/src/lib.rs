@@ -52,10 +52,9 @@ pub struct CompileOptions {
     /// Whether packets come from a file, perhaps of another system. BSD loopback headers then have
     /// the address families of all systems, otherwise those of this one. Default: no.
     pub from_file: bool,
-    /// Whether the extensions of the language are enabled: sets (`port in { 80, 443 }`), packets in
-    /// tunnels (`vxlan 5 inner (tcp)`), and transports behind the extension headers of IPv6 (`deep
-    /// (tcp port 80)`). Each of them is an error in libpcap, so no valid expression changes its
-    /// meaning. Default: no.
+    /// Whether the extensions of the language are enabled: sets (`port in { 80, 443 }`), packets in tunnels
+    /// (`vxlan 5 inner (tcp)`), and transports after the extension headers of IPv6 (`deep (tcp port 80)`).
+    /// Each of them is an error in libpcap, so no valid expression changes its meaning. Default: no.
     pub extensions: bool,
 }
 

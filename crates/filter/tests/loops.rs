@@ -19,7 +19,7 @@ fn verdicts(expression: &str, packet: &[u8]) -> [bool; 2] {
     [false, true].map(|optimize| program(expression, optimize).run(packet, length) != 0)
 }
 
-/// Returns an IPv6 header with this protocol behind it.
+/// Returns an IPv6 header with this protocol after it.
 fn header(next: u8) -> Vec<u8> {
     let mut bytes = vec![0; 40];
     bytes[0] = 0x60;

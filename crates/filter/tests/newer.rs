@@ -6,7 +6,7 @@
 
 use ringtap_filter::{CompileOptions, LinkType, Tables, compile};
 
-/// Whether the expression accepts the packet, optimised and not.
+/// Returns whether the expression accepts the packet, optimised and not.
 fn takes(expression: &str, packet: &[u8]) -> bool {
     let mut tables = Tables::new();
     tables.add_hosts("10.0.0.254 router\n2001:db8::fe router\n");

@@ -23,9 +23,9 @@ pub struct OutputOptions {
     /// Options of the protocol. Over TCP and in files, messages are longer and templates are not
     /// repeated.
     pub export: ExportOptions,
-    /// The time-outs of the meter, which the exported statistics contain.
+    /// The timeouts of the meter, which the exported statistics contain.
     pub active: Duration,
-    /// The inactive time-out.
+    /// The inactive timeout.
     pub inactive: Duration,
     /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be lost in
     /// the meantime. Without waiting, records are lost and counted.
@@ -97,7 +97,7 @@ impl Outputs {
         for file in &mut self.files {
             file.begin()?;
         }
-        // Time-outs are known from the beginning.
+        // Timeouts are known from the beginning.
         self.set_statistics(0, 0);
         Ok(())
     }

@@ -24,9 +24,9 @@ const FRAGMENTS_A_PACKET: u64 = 64;
 
 /// Sorts packets into flows and emits the records of flows that end.
 ///
-/// The clock is that of the packets: time-outs pass when later packets come, or when [`Meter::advance`] is
-/// called. If the packets' time goes back by more than the inactive time-out, as from one capture to the
-/// next, the clock continues from there.
+/// The clock is that of the packets: timeouts pass when later packets come, or when [`Meter::advance`] is
+/// called. If the packets' time goes back by more than the inactive timeout, as from one capture to the next,
+/// the clock continues from there.
 ///
 /// The meter does not allocate after [`Meter::new`]. It collects packets in blocks of 64 before it counts
 /// them; [`Meter::settle`] counts those that wait. While at most 8192 flows have been in the cache at once,
@@ -257,7 +257,7 @@ impl Meter {
         self.waiting = 0;
     }
 
-    /// Sets the time, in nanoseconds since 1970, when no packets come. Flows whose time-outs have passed end.
+    /// Sets the time, in nanoseconds since 1970, when no packets come. Flows whose timeouts have passed end.
     /// In a live capture, call it about once a second.
     pub fn advance<S: FlowSink + ?Sized>(&mut self, now_ns: u64, sink: &mut S) {
         self.settle(sink);

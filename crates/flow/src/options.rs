@@ -20,9 +20,9 @@ pub struct MeterOptions {
     /// the beginning: 128 bytes each and 16 to 32 bytes of index. With `both_ways` or `measure_tcp` it is 128
     /// bytes more.
     pub flows: u32,
-    /// The active time-out: a flow's record is cut after this time. At most 7 days.
+    /// The active timeout: a flow's record is cut after this time. At most 7 days.
     pub active: Duration,
-    /// The inactive time-out: a flow ends if no packet comes for longer than this. At most 7 days.
+    /// The inactive timeout: a flow ends if no packet comes for longer than this. At most 7 days.
     pub inactive: Duration,
     /// How long a TCP flow waits for further packets after FIN or RST. With zero it ends with that packet.
     pub linger: Duration,
@@ -89,7 +89,7 @@ pub enum OptionError {
         /// Meters.
         value: usize,
     },
-    /// A time-out is too short or too long.
+    /// A timeout is too short or too long.
     #[error(
         "option {option}: {value:?} is invalid: it must be between {least:?} and {TIMEOUT_MAX:?}"
     )]

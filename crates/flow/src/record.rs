@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use ringtap_packet::headers::tunnel::Tunnel;
 
-/// The record of a flow that ended, or of a part that the active time-out cut off.
+/// The record of a flow that ended, or of a part that the active timeout cut off.
 ///
 /// If a field is also an information element of the IANA registry "IPFIX Entities", its number is given.
 /// Counters are those of metered packets: with sampling they are not scaled (see [`Sampling`]).
@@ -130,9 +130,9 @@ pub struct Reported {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EndReason {
-    /// No packet came within the inactive time-out.
+    /// No packet came within the inactive timeout.
     Idle = 1,
-    /// The active time-out passed. Packets that follow are in another record.
+    /// The active timeout passed. Packets that follow are in another record.
     Active = 2,
     /// FIN in both directions, or RST.
     EndOfFlow = 3,

@@ -9,7 +9,7 @@ use crate::{FlowRecord, Reported};
 ///
 /// Every `FnMut(&FlowRecord)` is a sink.
 pub trait FlowSink {
-    /// Takes the record of a flow that ended, or of a part if the active time-out passed.
+    /// Takes the record of a flow that ended, or of a part if the active timeout passed.
     ///
     /// Records come in the order in which flows end. That is not the order of their first or last packets.
     fn record(&mut self, record: &FlowRecord);

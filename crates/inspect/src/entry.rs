@@ -94,7 +94,7 @@ impl Entry {
         }
     }
 
-    /// Whether nothing was found so far.
+    /// Returns whether nothing was found so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.protocol.is_none() && self.used == 0
@@ -106,7 +106,7 @@ impl Entry {
         self.protocol
     }
 
-    /// Whether a field was cut or left out because the entry was full.
+    /// Returns whether a field was cut or left out because the entry was full.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.cut

@@ -18,7 +18,7 @@ impl<'a> Text<'a> {
         self.text
     }
 
-    /// Whether the end is missing, because the entry had no room or the capture did not have it.
+    /// Returns whether the end is missing, because the entry had no room or the capture did not have it.
     #[must_use]
     pub fn is_cut(self) -> bool {
         self.cut

@@ -30,7 +30,7 @@ impl MachineCode {
     /// is not executable.
     ///
     /// # Errors
-    /// As [`Native::compile`](crate::Native::compile).
+    /// The same as [`Native::compile`](crate::Native::compile).
     pub fn of(program: &Program) -> Result<Self, NativeError> {
         let bytes = machine_code(&Analysed::new(program)?)?;
         Ok(Self { bytes })

@@ -95,8 +95,8 @@ impl Drop for Executable {
     }
 }
 
-/// Makes all threads of this process fetch instructions anew. The kernel cleans the caches when it
-/// makes a page executable.
+/// Makes all threads of this process fetch instructions again. The kernel cleans the caches when it makes a
+/// page executable.
 #[cfg(target_arch = "aarch64")]
 fn synchronise() -> io::Result<()> {
     /// Commands of membarrier(2).

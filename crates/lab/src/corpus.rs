@@ -74,7 +74,7 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether a file is a capture, by its name.
+/// Returns whether a file is a capture, by its name.
 #[must_use]
 pub fn is_capture(path: &Path) -> bool {
     let extension = path.extension().and_then(OsStr::to_str);

@@ -61,8 +61,8 @@ const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
 impl Need {
-    /// Whether it is a network, a device or a kernel limit of the test's own, which takes
-    /// privileges and time: tests with such a need are live.
+    /// Returns whether it is a network, a device or a kernel limit of the test's own, which takes privileges
+    /// and time: tests with such a need are live.
     #[must_use]
     pub fn is_live(self) -> bool {
         matches!(

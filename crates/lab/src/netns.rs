@@ -24,10 +24,10 @@ const LOCK_LIMIT: Duration = Duration::from_secs(10);
 const PREFIX_V4: u8 = 24;
 const PREFIX_V6: u8 = 64;
 
-/// Whether the kernel's lock of network configuration is held forever, as after a fault within the
-/// kernel. A process that queries an interface or creates a namespace then blocks forever and
-/// cannot be killed. It is checked once, with a query in a child process that can be killed. On a
-/// kernel that answers this query without the lock, the result is false.
+/// Returns whether the kernel's lock of network configuration is held forever, as after a fault within the
+/// kernel. A process that queries an interface or creates a namespace then blocks forever and cannot be
+/// killed. It is checked once, with a query in a child process that can be killed. On a kernel that answers
+/// this query without the lock, the result is false.
 #[must_use]
 pub fn is_locked_up() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();

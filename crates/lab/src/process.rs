@@ -76,7 +76,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     #[must_use]
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|status| status.is_some())
@@ -288,7 +288,7 @@ fn held(bytes: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
     bytes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether all threads of a process, and of its children, sleep. A process that has ended counts as
+/// Returns whether all threads of a process, and of its children, sleep. A process that has ended counts as
 /// asleep.
 fn rests(id: u32) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
@@ -306,7 +306,7 @@ fn rests(id: u32) -> bool {
     })
 }
 
-/// Whether the process has a handler for SIGINT, which a capture installs once it is open.
+/// Returns whether the process has a handler for SIGINT, which a capture installs once it is open.
 fn catches_interrupts(id: u32) -> io::Result<bool> {
     const INTERRUPT: u64 = 1 << 1;
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
@@ -315,8 +315,8 @@ fn catches_interrupts(id: u32) -> io::Result<bool> {
     Ok(caught.is_some_and(|mask| mask & INTERRUPT != 0))
 }
 
-/// Whether the process is `ringtap`. Its packet socket rejects everything from its binding until
-/// the whole capture is set up.
+/// Returns whether the process is `ringtap`. Its packet socket rejects everything from its binding until the
+/// whole capture is set up.
 fn is_ringtap(id: u32) -> bool {
     std::fs::read(format!("/proc/{id}/comm")).is_ok_and(|name| name == b"ringtap\n")
 }
@@ -331,7 +331,7 @@ fn ringtap_of(id: u32) -> u32 {
     others.find(|&id| is_ringtap(id)).unwrap_or(id)
 }
 
-/// Whether the process is attached to the interface, at tcx or XDP, like a tap or an AF_XDP socket:
+/// Returns whether the process is attached to the interface, at tcx or XDP, like a tap or an AF_XDP socket:
 /// `/proc/PID/fdinfo` names the interface of such a link (Linux ≥ 5.9).
 fn holds_program(id: u32, index: u32) -> io::Result<bool> {
     let wanted = index.to_string();
@@ -353,7 +353,7 @@ fn holds_program(id: u32, index: u32) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Whether a filter of the process is at clsact, where taps are before Linux 6.6; its name contains
+/// Returns whether a filter of the process is at clsact, where taps are before Linux 6.6; its name contains
 /// the process id.
 fn has_filter(side: &Side, id: u32, index: u32) -> bool {
     let name = format!("ringtap:{id}:");
@@ -364,7 +364,7 @@ fn has_filter(side: &Side, id: u32, index: u32) -> bool {
     })
 }
 
-/// Whether `/proc/net/packet` of the side's namespace lists a running socket on the interface. The
+/// Returns whether `/proc/net/packet` of the side's namespace lists a running socket on the interface. The
 /// columns are address, references, type, protocol, interface index, running, …
 fn has_packet_socket(side: &Side, index: u32) -> io::Result<bool> {
     let table = side.run(|| std::fs::read_to_string("/proc/thread-self/net/packet"))?;

@@ -66,7 +66,7 @@ pub const MIN: u16 = 0x0600;
 /// The largest length of an IEEE 802.3 frame.
 pub const MAX_LENGTH: u16 = 1500;
 
-/// Returns true for the types of VLAN tags, which have 4 bytes and name the type behind them.
+/// Returns true for the types of VLAN tags, which have 4 bytes and name the type after them.
 #[inline]
 #[must_use]
 pub const fn is_tag(ether_type: u16) -> bool {

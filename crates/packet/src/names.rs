@@ -40,7 +40,7 @@ impl<'a> Line<'a> {
         std::str::from_utf8(self.fields().nth(1)?).ok()
     }
 
-    /// Returns the first field and those behind the second: the name and its aliases.
+    /// Returns the first field and those after the second: the name and its aliases.
     pub fn names(self) -> impl Iterator<Item = &'a [u8]> {
         let fields = self.fields().enumerate();
         fields.filter_map(|(at, field)| (at != 1).then_some(field))

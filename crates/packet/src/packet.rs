@@ -64,7 +64,7 @@ impl Timestamp {
         }
     }
 
-    /// Whether the stored fraction is below a second.
+    /// Returns whether the stored fraction is below a second.
     #[inline]
     #[must_use]
     pub const fn is_valid(self) -> bool {

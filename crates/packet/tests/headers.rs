@@ -133,7 +133,7 @@ fn cases() {
     }
 }
 
-/// Every packet of the cases, cut at every offset: no header may be found behind the cut.
+/// Every packet of the cases, cut at every offset: no header may be found after the cut.
 fn every_cut() {
     for case in &CASES {
         let packet = [bytes(case.front), bytes(DATAGRAM)].concat();

@@ -1,14 +1,14 @@
 //! The boundary between C and Rust, which no panic crosses.
 //!
-//! A cancellation (pthread_cancel(3)), which unwinds the thread's stack, must not cross it either:
-//! threads are not cancelled behind the boundary. Functions that wait for packets do so before it,
-//! where no value has a destructor ([`export_waiting`]).
+//! A cancellation (pthread_cancel(3)), which unwinds the thread's stack, must not cross it either: threads
+//! are not cancelled after the boundary. Functions that wait for packets do so before it, where no value has
+//! a destructor ([`export_waiting`]).
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Exports functions under their C names. Each body runs behind the boundary: if it panics, the
-/// function returns the value after `else`.
+/// Exports functions under their C names. Each body runs after the boundary: if it panics, the function
+/// returns the value after `else`.
 ///
 /// The types of pointer arguments state the contract with C: `Option<&T>` and `Option<&mut T>` are
 /// null or valid, [`crate::text::CText`] is null or a string.
@@ -63,9 +63,8 @@ macro_rules! export_waiting {
 }
 pub(crate) use export_waiting;
 
-/// Exports functions whose calls mostly finish before the boundary, because the boundary costs as
-/// much as their work. If the first expression returns `None`, the body runs behind the boundary,
-/// as in [`export`].
+/// Exports functions whose calls mostly finish before the boundary, because the boundary costs as much as
+/// their work. If the first expression returns `None`, the body runs after the boundary, as in [`export`].
 ///
 /// The first expression calls nothing that panics or allocates, and keeps no value with a
 /// destructor.

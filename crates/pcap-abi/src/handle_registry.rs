@@ -26,7 +26,7 @@ pub(crate) fn number() -> u64 {
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Whether a handle at that address is open.
+/// Returns whether a handle at that address is open.
 pub(crate) fn has(address: usize) -> bool {
     lock(&OPEN).iter().any(|one| one.address == address)
 }

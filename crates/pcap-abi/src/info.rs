@@ -197,8 +197,8 @@ export! {
         }
     } else -1;
 
-    /// Returns the time-out for select(2) after which the program must read even if the descriptor
-    /// is not readable; null if none is required.
+    /// Returns the timeout for select(2) after which the program must read even if the descriptor is not
+    /// readable; null if none is required.
     fn pcap_get_required_select_timeout(handle: Option<&Pcap>) -> *const libc::timeval {
         match handle.and_then(Pcap::live) {
             Some(live) if live.selectable() < 0 => live.select_timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),

@@ -1,8 +1,8 @@
 //! `libpcap.so.1`: the functions of libpcap 1.10 and those added in 1.11, for programs that were
 //! built for libpcap.
 //!
-//! This crate exports libpcap's symbols, with their C types, on top of [`ringtap_capture`], behind
-//! a boundary that no panic crosses. Filter compiler, rings and file formats are in other crates.
+//! This crate exports libpcap's symbols, with their C types, on top of [`ringtap_capture`], with a boundary
+//! that no panic crosses. Filter compiler, rings and file formats are in other crates.
 //!
 //! Data in: handles, strings and structures of C. Data out: the same, with return codes and
 //! messages.

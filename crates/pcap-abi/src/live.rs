@@ -38,10 +38,10 @@ pub(crate) struct Live {
     pub(crate) is_readable_for_others: bool,
     /// The longest time to wait for that descriptor.
     pub(crate) select_timeout: Option<libc::timeval>,
-    /// Whether reading ends with the time-out, as in WinPcap; otherwise it waits for packets, as in
-    /// libpcap on Linux.
+    /// Whether reading ends with the timeout, as in WinPcap; otherwise it waits for packets, as in libpcap on
+    /// Linux.
     pub(crate) returns_on_timeout: bool,
-    /// Whether there is no time-out: reading never ends without a packet.
+    /// Whether there is no timeout: reading never ends without a packet.
     pub(crate) has_no_timeout: bool,
     /// The name as given, which may have the prefix of an engine.
     pub(crate) device: String,
@@ -95,13 +95,13 @@ pub(crate) const COOKED_V2: c_int = 276;
 /// twice as large, with half the wake-ups. A larger one would make every start slower: the kernel
 /// clears it, and maps it page by page.
 const BUFFER: u64 = 4 << 20;
-/// The time after which a block that is not full is delivered, if the time-out is 0. Such a program
-/// wants as few wake-ups as possible. libpcap waits until the block is full, which can take days if
-/// there are few packets.
+/// The time after which a block that is not full is delivered, if the timeout is 0. Such a program wants as
+/// few wake-ups as possible. libpcap waits until the block is full, which can take days if there are few
+/// packets.
 const HAND_OVER: Duration = Duration::from_secs(1);
-/// The same if the time-out is negative, which leaves it to the library.
+/// The same if the timeout is negative, which leaves it to the library.
 const HAND_OVER_SOON: Duration = Duration::from_millis(10);
-/// The length of one wait in a capture without a time-out.
+/// The length of one wait in a capture without a timeout.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// The reason why a handle cannot be activated: the code, and a message in addition to the code's

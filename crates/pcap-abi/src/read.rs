@@ -309,8 +309,8 @@ fn run(
         let has_some = progress.delivered > 0 && mode != Mode::Loop && !is_file;
         let may_wait =
             !has_some && (mode == Mode::Loop || !handle.nonblocking.load(Ordering::Acquire));
-        // If none of the packets passes the filter, the wait ends as with the time-out. It also
-        // ends if the descriptor is readable for another reason than packets.
+        // If none of the packets passes the filter, the wait ends as with the timeout. It also ends if the
+        // descriptor is readable for another reason than packets.
         let is_answered = |has_looked: bool| {
             let live = handle.live();
             mode != Mode::Loop
@@ -610,8 +610,7 @@ export_waiting! {
         }
     } else ptr::null(), closed ptr::null();
 
-    /// Reads the next packet. Returns 1, 0 after a time-out, -1 for an error, or -2 at the end of a
-    /// file.
+    /// Reads the next packet. Returns 1, 0 after a timeout, -1 for an error, or -2 at the end of a file.
     fn pcap_next_ex(
         handle: Option<&Pcap>, header: *mut *const PacketHeader, data: *mut *const c_uchar,
     ) -> c_int |progress| {

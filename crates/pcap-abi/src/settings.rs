@@ -16,7 +16,7 @@ pub(crate) struct Settings {
     pub(crate) snaplen: c_int,
     pub(crate) promiscuous: bool,
     pub(crate) monitor: bool,
-    /// The time-out, in milliseconds.
+    /// The timeout, in milliseconds.
     pub(crate) timeout: c_int,
     /// The size of the buffer, in bytes; 0 for the default.
     pub(crate) buffer: c_int,
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) protocol: c_int,
     /// Bytes that must wait before a delivery; `None` for the default (`pcap_setmintocopy`).
     pub(crate) min_to_copy: Option<u32>,
-    /// Whether reading ends with the time-out.
+    /// Whether reading ends with the timeout.
     pub(crate) returns_on_timeout: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::handle_registry::HandleId;
 pub(crate) struct Progress {
     /// Packets delivered.
     pub(crate) delivered: c_int,
-    /// The end of the time-out, once it has begun.
+    /// The end of the timeout, once it has begun.
     pub(crate) deadline: Option<Instant>,
     /// Whether the last wait reached that time.
     pub(crate) is_over: bool,

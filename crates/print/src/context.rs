@@ -44,12 +44,12 @@ impl<'p> Context<'p> {
         }
     }
 
-    /// Whether `-v` or more is set.
+    /// Returns whether `-v` or more is set.
     pub(crate) fn verbose(&self) -> bool {
         self.options.verbose > 0
     }
 
-    /// Whether `-vv` or more is set.
+    /// Returns whether `-vv` or more is set.
     pub(crate) fn very_verbose(&self) -> bool {
         self.options.verbose > 1
     }

@@ -48,7 +48,7 @@ impl Line {
         self.text.len()
     }
 
-    /// Whether the line has its maximum length, so that writing more is pointless.
+    /// Returns whether the line has its maximum length, so that writing more is pointless.
     pub(crate) fn is_full(&self) -> bool {
         self.text.len() >= MAX_LINE
     }

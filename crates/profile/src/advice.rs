@@ -79,7 +79,7 @@ fn dominant(report: &Report, device: &str) -> Option<Advice> {
     )))
 }
 
-/// Whether packets do not reach the host's stack.
+/// Returns whether packets do not reach the host's stack.
 fn ends_at_driver(report: &Report) -> bool {
     match report.engine.as_str() {
         "xsk" => true,

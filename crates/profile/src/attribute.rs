@@ -153,7 +153,7 @@ impl Attributor {
         }
     }
 
-    /// Whether the kernel's functions are known.
+    /// Returns whether the kernel's functions are known.
     #[must_use]
     pub fn has_symbols(&self) -> bool {
         self.symbols.is_some()
@@ -205,8 +205,8 @@ impl Attributor {
         frames.clear();
         let mut innermost = None;
         for (depth, address) in chain.enumerate() {
-            // Behind the innermost are addresses to return to, behind the call: it may be the last
-            // instruction of its function.
+            // Behind the innermost are addresses to return to, after the call: it may be the last instruction
+            // of its function.
             let address = if depth == 0 {
                 address
             } else {
@@ -279,7 +279,7 @@ impl Attributor {
         Verdict::Other
     }
 
-    /// Whether a driver is in the chain that is not the profiled interface's.
+    /// Returns whether a driver is in the chain that is not the profiled interface's.
     fn is_of_another_interface(&self, frames: &[Frame]) -> bool {
         let Some(own) = self.cast.driver else {
             return false;

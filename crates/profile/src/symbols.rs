@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
-/// Addresses further than this behind a function of a module or program belong to no function.
+/// Addresses further than this after a function of a module or program belong to no function.
 const FURTHEST: u64 = 1 << 16;
 
 /// The reason why the kernel's functions are unknown.
@@ -106,7 +106,7 @@ impl KernelSymbols {
         self.names.get(number).map_or("", |name| name)
     }
 
-    /// Whether an address is outside the core kernel: in a module, or in code made at run time.
+    /// Returns whether an address is outside the core kernel: in a module, or in code made at run time.
     #[must_use]
     pub fn is_beyond_core(&self, address: u64) -> bool {
         address >= self.core_end

@@ -85,8 +85,8 @@ pub enum TapKind {
 }
 
 impl TapKind {
-    /// Whether a capture by this tap also works in the functions of another tap: AF_XDP has a
-    /// program at XDP.
+    /// Returns whether a capture by this tap also works in the functions of another tap: AF_XDP has a program
+    /// at XDP.
     #[must_use]
     pub fn includes(self, other: Self) -> bool {
         self == other || (self == Self::Xsk && other == Self::Hook)

@@ -96,7 +96,7 @@ fn table(text: &mut String, report: &Report, baseline: Option<&Report>) -> std::
     writeln!(text)
 }
 
-/// Whether there is a total: without packets there is no cost.
+/// Returns whether there is a total: without packets there is no cost.
 fn is_known(report: &Report) -> bool {
     report.components.iter().any(|part| part.cost.is_some())
 }

@@ -10,13 +10,13 @@ use crate::Component;
 pub enum Trial {
     /// Stamps of the kernel's last tick.
     CoarseClock,
-    /// So many bytes of each packet.
+    /// This many bytes of each packet.
     Snaplen(u32),
-    /// Deliveries of so many bytes.
+    /// Deliveries of this many bytes.
     MinToCopy(u32),
-    /// A ring of so many bytes.
+    /// A ring of this many bytes.
     Buffer(u64),
-    /// So many microseconds of looking for packets before each sleep.
+    /// This many microseconds of looking for packets before each sleep.
     BusyPoll(u32),
     /// The reader on this processor.
     Cpu(usize),
@@ -57,7 +57,7 @@ impl Trial {
         }
     }
 
-    /// Whether it is a setting of the interface.
+    /// Returns whether it is a setting of the interface.
     pub(crate) const fn is_of_interface(self) -> bool {
         matches!(self, Self::Rps(_) | Self::NoGro)
     }

@@ -11,8 +11,7 @@ use crate::interface::Changed;
 use crate::report::{Effect, Figure, Report, spread, to_f64};
 use crate::{Plan, Result, Trial};
 
-/// Pairs of runs of a trial. So many runs with and so many without lie apart by chance in 3 of 100
-/// cases.
+/// Pairs of runs of a trial. So many runs with and this many without lie apart by chance in 3 of 100 cases.
 const PAIRS: usize = 4;
 /// The longest of each.
 const LONGEST: Duration = Duration::from_secs(1);

@@ -32,7 +32,7 @@ const READER: u32 = 101;
 const GENERATOR: u32 = 102;
 /// The address of the capture's program, with 256 bytes for each part.
 const PROGRAM: u64 = 0xffff_ffff_c020_0000;
-/// The address of code without a name: too far behind every function.
+/// The address of code without a name: too far after every function.
 const NAMELESS: u64 = 0xffff_ffff_c030_0000;
 const PARTS: [&str; 5] = ["tap", "filter", "timestamp", "copy", "wake"];
 

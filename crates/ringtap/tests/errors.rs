@@ -111,7 +111,7 @@ fn parenthesised(text: &str) -> (&str, &str) {
     (text, "")
 }
 
-/// Whether an error of that message and these fields returns one of them as its source.
+/// Returns whether an error of that message and these fields returns one of them as its source.
 fn returns_a_source(message: &str, fields: &str) -> bool {
     let is_source = |field: &str| {
         let field = field.trim().trim_start_matches("pub ");

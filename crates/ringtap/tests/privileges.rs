@@ -94,7 +94,7 @@ fn field<'a>(status: &'a str, name: &str) -> &'a str {
     value.unwrap_or_default().trim()
 }
 
-/// Whether all identities are those of the user, and no thread can regain anything.
+/// Returns whether all identities are those of the user, and no thread can regain anything.
 fn is_bare(id: u32, uid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{id}/task"));
     let tasks: Vec<_> = tasks.into_iter().flatten().flatten().collect();
@@ -111,7 +111,7 @@ fn is_bare(id: u32, uid: u32) -> bool {
     !tasks.is_empty() && all
 }
 
-/// Whether SIGINT is caught, by the mask in `/proc` (proc(5), `SigCgt`).
+/// Returns whether SIGINT is caught, by the mask in `/proc` (proc(5), `SigCgt`).
 fn handles_signals(id: u32) -> bool {
     const SIGINT_BIT: u64 = 1 << 1;
     let mask = u64::from_str_radix(field(&status(id), "SigCgt"), 16);

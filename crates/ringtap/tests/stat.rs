@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Whether SIGINT is caught, by the mask in `/proc` (proc(5), `SigCgt`).
+/// Returns whether SIGINT is caught, by the mask in `/proc` (proc(5), `SigCgt`).
 fn handles_signals(id: u32) -> bool {
     const SIGINT_BIT: u64 = 1 << 1;
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
@@ -85,7 +85,7 @@ fn attached(side: &Side, index: u32) -> usize {
     length(HookSide::Ingress) + length(HookSide::Egress)
 }
 
-/// Starts to count, and waits until so many programs are attached and signals are handled.
+/// Starts to count, and waits until this many programs are attached and signals are handled.
 fn counting(command: &mut Command, side: &Side, programs: usize) -> Running {
     let mut running = Running::start(command).expect("ringtap starts");
     let index = index_of(side);

@@ -93,7 +93,7 @@ fn confined(network: bool, devices: bool) -> Report {
     report
 }
 
-/// Whether files are restricted: not before Linux 5.13, or if Landlock is disabled.
+/// Returns whether files are restricted: not before Linux 5.13, or if Landlock is disabled.
 fn fences_files(report: &Report) -> bool {
     report.files.is_ok()
 }

@@ -12,7 +12,7 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Maps room for so many packets of up to a page.
+    /// Maps room for this many packets of up to a page.
     ///
     /// # Panics
     /// Without memory.

@@ -196,7 +196,7 @@ impl Drop for FileMap {
 /// the descriptor are closed.
 ///
 /// # Errors
-/// As [`FileMap::new`].
+/// The same as [`FileMap::new`].
 pub fn take_lease(file: &File) -> Result<()> {
     let fd = file.as_raw_fd();
     // If another process waits for the lease, the kernel sends this process a signal, which would

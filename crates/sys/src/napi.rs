@@ -1,9 +1,9 @@
 //! Kernel threads that receive packets instead of interrupts (threaded NAPI, Linux 5.12), with
 //! processors and a priority.
 //!
-//! [`ReceiveThreads`] changes the setting of an interface and restores it when dropped. If the
-//! process is killed, the setting stays. If the driver creates its queues anew, their threads get
-//! no processors and no priority.
+//! [`ReceiveThreads`] changes the setting of an interface and restores it when dropped. If the process is
+//! killed, the setting stays. If the driver creates its queues again, their threads get no processors and no
+//! priority.
 //!
 //! Source: Documentation/networking/napi.rst; netdev(7) of generic netlink lists the threads (Linux
 //! 6.8).

@@ -99,7 +99,7 @@ impl Namespace {
     /// directly; otherwise as [`Namespace::run`], which needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
-    /// As [`Namespace::run`].
+    /// The same as [`Namespace::run`].
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         let here = Self::current().and_then(|here| here.inode());
         if here.is_ok() && here.ok() == self.inode().ok() {

@@ -101,7 +101,7 @@ impl Entry {
     /// Removes the entry, and with it the file if it has no other name.
     ///
     /// # Errors
-    /// As unlinkat(2).
+    /// The same as unlinkat(2).
     pub fn remove(&self) -> io::Result<()> {
         let directory = self.directory.as_raw_fd();
         // SAFETY: the name is terminated and outlives the call.
@@ -164,7 +164,7 @@ fn group_number(name: &CStr) -> Option<u32> {
 /// permissions of `access`; an existing file keeps its permissions and its contents.
 ///
 /// # Errors
-/// As open(2), with [`NO_READER`] for a FIFO without a reader; a [`Refusal`] as the inner error; or
+/// The same as open(2), with [`NO_READER`] for a FIFO without a reader; a [`Refusal`] as the inner error; or
 /// the file cannot be given to the group, and then no file is left behind.
 pub fn open(path: &Path, access: Access, readable: bool) -> io::Result<UnwrittenFile> {
     let mut place = DirectoryEntry::of(None, path.as_os_str())?;

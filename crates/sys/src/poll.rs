@@ -69,7 +69,7 @@ pub fn make_blocking(file: &File) -> std::io::Result<()> {
 /// [`wait`]; a read of an empty FIFO that has a writer fails with `EAGAIN`.
 ///
 /// # Errors
-/// As open(2).
+/// The same as open(2).
 pub fn open_fifo(path: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
@@ -124,7 +124,7 @@ impl ReadSet {
     ///
     /// # Errors
     ///
-    /// As [`wait`].
+    /// The same as [`wait`].
     pub fn wait<'a>(
         &mut self,
         fds: impl Iterator<Item = BorrowedFd<'a>>,
@@ -138,7 +138,7 @@ impl ReadSet {
     ///
     /// # Errors
     ///
-    /// As [`wait`].
+    /// The same as [`wait`].
     pub fn wait_by_number(
         &mut self,
         fds: impl Iterator<Item = RawFd>,

@@ -51,7 +51,7 @@ impl Stamper {
     /// As [`ReceiveStamps::start`].
     ///
     /// # Errors
-    /// As [`ReceiveStamps::start`].
+    /// The same as [`ReceiveStamps::start`].
     pub fn start(self, device: &str, index: u32) -> Result<ReceiveStamps> {
         match self {
             Self::Adapter => ReceiveStamps::start(device, index),

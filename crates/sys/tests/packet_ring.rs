@@ -119,7 +119,7 @@ fn read(ring: &mut Ring, packets: u64, mut each: impl FnMut(&ringtap_sys::packet
     }
 }
 
-/// Returns a ring with a slot for each packet, whose time-out is too long to deliver any.
+/// Returns a ring with a slot for each packet, whose timeout is too long to deliver any.
 fn slots(side: &Side, buffer: u64, snaplen: u32) -> Ring {
     let ifindex = side.namespace.netlink().index(&side.device).unwrap();
     let request = GeometryRequest {

@@ -67,7 +67,7 @@ fn tables(command: &Command) -> String {
     tables.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether an argument is an option in the help, except the help and the version.
+/// Returns whether an argument is an option in the help, except the help and the version.
 fn is_shown(argument: &Arg) -> bool {
     let help = text(argument.get_help());
     !argument.is_positional()

@@ -136,7 +136,7 @@ fn into_trial(test: Test, suite: &str, arguments: &Arguments, shared: &Shared) -
     .with_ignored_flag(ignored)
 }
 
-/// Whether the filters of the command line select a test, by libtest's rules.
+/// Returns whether the filters of the command line select a test, by libtest's rules.
 fn is_selected(name: &str, arguments: &Arguments) -> bool {
     let matches = |filter: &String| {
         if arguments.exact {

@@ -77,13 +77,13 @@ const CHANGED_WORDS: &[(&str, &str, Version)] = &[
     ("portrange", "ranges of ports", PORT_RANGES),
 ];
 
-/// Whether the installed libpcap is 1.11 or later.
+/// Returns whether the installed libpcap is 1.11 or later.
 #[must_use]
 pub fn is_newer(version: Version) -> bool {
     version >= CHANGED
 }
 
-/// Whether ringtap follows 1.11 with this expression, which 1.10 rejects or gives another meaning.
+/// Returns whether ringtap follows 1.11 with this expression, which 1.10 rejects or gives another meaning.
 #[must_use]
 pub fn brought(expression: &str, dlt: u32) -> bool {
     /// Abbreviations of types of IS-IS packets: 1.11 ignores the reserved bits of the type's byte,
@@ -97,7 +97,7 @@ pub fn brought(expression: &str, dlt: u32) -> bool {
     isis || frames || NEWER.contains(&dlt) || is_unknown(dlt)
 }
 
-/// Whether a link type has had its name since 1.11 (some since a late 1.10).
+/// Returns whether a link type has had its name since 1.11 (some since a late 1.10).
 #[must_use]
 pub fn is_name_newer(dlt: u32) -> bool {
     /// USER0 to USER15.
@@ -106,7 +106,7 @@ pub fn is_name_newer(dlt: u32) -> bool {
     is_unknown(dlt) || PRIVATE.contains(&dlt) || dlt == I2C_LINUX
 }
 
-/// Whether 1.11 knows a link type that 1.10 does not.
+/// Returns whether 1.11 knows a link type that 1.10 does not.
 fn is_unknown(dlt: u32) -> bool {
     const REDBACK_SMARTEDGE: u32 = 32;
     matches!(dlt, 2..=5 | REDBACK_SMARTEDGE | 290..=304)

@@ -32,7 +32,7 @@ pub(super) fn command(command: &Command, folder: &Path) {
     println!("{line}");
 }
 
-/// A program's output: so many lines of it, then how many there are more.
+/// A program's output: this many lines of it, then how many there are more.
 pub(super) fn output(text: &[u8], most: usize) {
     let text = String::from_utf8_lossy(text);
     for line in text.lines().take(most) {

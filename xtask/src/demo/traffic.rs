@@ -178,7 +178,7 @@ fn answer(socket: &UdpSocket, ends: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// A datagram, or nothing within the time-out.
+/// A datagram, or nothing within the timeout.
 fn received(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
     match socket.recv_from(buffer) {
         Ok(received) => Ok(Some(received)),

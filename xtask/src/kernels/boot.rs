@@ -31,7 +31,7 @@ const BACKLOG: u32 = 50_000;
 const SCRIPT_LIMIT: Duration = Duration::from_secs(3600);
 /// How much slower than a processor its emulation is; tests that wait or repeat take it into account.
 const SLOWNESS: &str = "10";
-/// So many failed tests of a suite are run once more, alone; more are no accident.
+/// This many failed tests of a suite are run once more, alone; more are no accident.
 const MOST_REPEATED: usize = 5;
 /// What one of these may take, in seconds.
 const AGAIN_LIMIT: u64 = 600;

@@ -238,7 +238,7 @@ fn obstacle() -> Option<String> {
     missing.map(|program| format!("needs {program} (Debian: qemu-system-x86, apt, dpkg, xz-utils)"))
 }
 
-/// Whether nothing failed.
+/// Returns whether nothing failed.
 fn carry_out(request: &Request) -> Result<bool, String> {
     if let Some(reason) = obstacle() {
         return Err(reason);

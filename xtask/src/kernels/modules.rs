@@ -57,7 +57,7 @@ pub(super) fn shorten_index(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a line of `modules.dep` is about something that a machine without hardware may load.
+/// Returns whether a line of `modules.dep` is about something that a machine without hardware may load.
 fn is_needed(line: &str) -> bool {
     const DRIVERS: [&str; 9] = [
         "block", "bus", "char", "net", "pps", "ptp", "vhost", "virtio", "phy",
@@ -73,7 +73,7 @@ fn is_needed(line: &str) -> bool {
     })
 }
 
-/// Whether a line of `modules.alias` is about a name such as `net-pf-17`, and not about a bus
+/// Returns whether a line of `modules.alias` is about a name such as `net-pf-17`, and not about a bus
 /// (`pci:v00008086…`).
 fn is_asked_by_name(line: &str) -> bool {
     let alias = line.split_whitespace().nth(1);

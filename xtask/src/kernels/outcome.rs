@@ -67,7 +67,7 @@ impl KernelOutcome {
         })
     }
 
-    /// Whether nothing failed.
+    /// Returns whether nothing failed.
     pub(crate) fn has_passed(&self) -> bool {
         self.suites.iter().all(SuiteOutcome::has_passed)
     }
@@ -104,7 +104,7 @@ pub(crate) fn stamp(program: &Path) -> String {
     format!("{name}:{length}:{time}")
 }
 
-/// Whether there is a result of the same program.
+/// Returns whether there is a result of the same program.
 pub(crate) fn is_done(results: &Path, program: &Program) -> bool {
     let status = results.join(format!("{}.status", program.suite.id()));
     let text = fs::read_to_string(status).unwrap_or_default();

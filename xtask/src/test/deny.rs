@@ -27,7 +27,7 @@ pub(super) fn run(repository: &Path, report: &mut Report) {
             Outcome::Skipped(reason)
         }
     });
-    // The database comes from the network, anew each time.
+    // The database comes from the network, again each time.
     let no_database = missing.clone().or_else(|| fetch(repository));
     for manifest in MANIFESTS {
         let rules = ["licenses", "bans", "sources"];

@@ -27,7 +27,7 @@ const NOISE: [&str; 6] = [
 pub(super) struct Log(Option<File>);
 
 impl Log {
-    /// Starts `target/test.log` anew; without it the tests run all the same.
+    /// Starts `target/test.log` again; without it the tests run all the same.
     pub(super) fn new(repository: &Path) -> Self {
         Self(File::create(repository.join("target/test.log")).ok())
     }

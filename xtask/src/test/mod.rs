@@ -39,8 +39,8 @@ const DEMO_LIMIT: Duration = Duration::from_secs(600);
 pub(crate) enum Extent {
     /// Everything.
     Whole,
-    /// What needs neither rights nor a network: format, house, and the tests that are not live. Clippy
-    /// checks all dependencies anew, which is as long as building them.
+    /// What needs neither rights nor a network: format, house, and the tests that are not live. Clippy checks
+    /// all dependencies again, which is as long as building them.
     Quick,
     /// The dependencies alone.
     Deny,

@@ -91,7 +91,7 @@ impl Tool {
     }
 }
 
-/// Whether there is a nightly toolchain; where there is none, rustup installs it.
+/// Returns whether there is a nightly toolchain; where there is none, rustup installs it.
 ///
 /// # Errors
 /// The reason why there is none, for a skip.

@@ -128,9 +128,8 @@ impl Loaded {
         plain::run(&self.classic, packet, len, None)
     }
 
-    /// Whether a test run accepts the packet. XDP and, with a header before the packet, a socket
-    /// filter accept all; sched_cls needs a byte behind the Ethernet header, and complete IP
-    /// headers.
+    /// Returns whether a test run accepts the packet. XDP and, with a header before the packet, a socket
+    /// filter accept all; sched_cls needs a byte after the Ethernet header, and complete IP headers.
     pub fn takes(&self, packet: &[u8]) -> bool {
         let least = match self.half_at_12(packet) {
             0x0800 => ETHERNET_BYTES + 20,

@@ -87,7 +87,7 @@ pub const ENGINES: &[Engine] = &[
     },
 ];
 
-/// Whether a program loads metadata, which engines have and the plain interpreter has not.
+/// Returns whether a program loads metadata, which engines have and the plain interpreter has not.
 fn asks_for_metadata(program: &Program) -> bool {
     use ringtap_filter::program::opcode as op;
     program.insns().iter().any(|insn| {

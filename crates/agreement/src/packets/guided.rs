@@ -1,6 +1,6 @@
-//! Packets made for a program: a walk along one path sets every deciding byte to the value that the
-//! path needs. So every test of a filter passes and fails on some packet, whatever the link type.
-//! Every load is the first one behind the end of some packet.
+//! Packets made for a program: a walk along one path sets every deciding byte to the value that the path
+//! needs. So every test of a filter passes and fails on some packet, whatever the link type. Every load is
+//! the first one after the end of some packet.
 
 use ringtap_filter::Insn;
 use ringtap_filter::program::opcode as op;
@@ -124,7 +124,7 @@ struct Walk<'a> {
     slots: [Value; SLOTS],
     /// How many of 8 tests for equality should hold.
     equal_of_8: u32,
-    /// The offsets at and behind which loads ended.
+    /// The offsets at and after which loads ended.
     ends: Vec<usize>,
 }
 

@@ -239,7 +239,7 @@ fn sun_atm(ether_type: u16, payload: usize, at: usize) -> Vec<Vec<u8>> {
     ]
 }
 
-/// Returns 802.11 frames of every kind, behind the header of the link type.
+/// Returns 802.11 frames of every kind, after the header of the link type.
 fn wlan(dlt: u32, ether_type: u16, at: usize) -> Vec<Vec<u8>> {
     let data: [u8; 5] = [0x08, 0x88, 0xa8, 0x48, 0x28];
     let control = [0x84, 0xa4, 0xb4, 0xc4, 0xd4, 0xe4, 0xf4];

@@ -266,8 +266,8 @@ fn chains() -> Vec<(u16, Vec<u8>)> {
     let mut list = Vec::new();
     for last in [6, 17] {
         for chain in chains {
-            // The lengths of authentication headers are chosen so that libpcap's walk, which
-            // continues at a wrong offset behind them, ends.
+            // The lengths of authentication headers are chosen so that libpcap's walk, which continues at a
+            // wrong offset after them, ends.
             let over6 = extensions(chain, last, 4);
             let over4 = extensions(chain, last, 3);
             let first = chain[0];
@@ -315,7 +315,7 @@ fn control_fields() -> Vec<(u16, Vec<u8>)> {
         .collect()
 }
 
-/// Returns IS-IS packets of all types, behind LLC.
+/// Returns IS-IS packets of all types, after LLC.
 fn osi() -> Vec<(u16, Vec<u8>)> {
     (14..29)
         .map(|kind| {

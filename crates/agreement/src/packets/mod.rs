@@ -10,7 +10,7 @@ pub mod real;
 /// A packet: the captured bytes, and the length on the wire in bytes.
 pub type Packet = (Vec<u8>, u32);
 
-/// Whether all bytes of the packet were captured.
+/// Returns whether all bytes of the packet were captured.
 #[must_use]
 pub fn is_whole((data, len): &Packet) -> bool {
     data.len() == *len as usize

@@ -110,7 +110,7 @@ fn expressions_agree() {
     assert!(compared > 50_000, "{compared} comparisons");
 }
 
-/// Tests so many programs, the same in every run.
+/// Tests this many programs, the same in every run.
 fn on_random_programs(cases: u32, test: impl Fn(Program) -> Result<(), TestCaseError>) {
     let config = Config {
         cases,

@@ -131,8 +131,8 @@ pub(crate) fn gre(
     packet
 }
 
-/// Builds GTP-U with extension headers of so many words each; `options` adds the optional fields,
-/// which extension headers imply.
+/// Builds GTP-U with extension headers of this many words each; `options` adds the optional fields, which
+/// extension headers imply.
 pub(crate) fn gtpu(tunnel: u32, options: bool, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
     let flags = 0x30 | u8::from(options) << 1 | u8::from(!extensions.is_empty()) << 2;
     let mut rest = Vec::new();

@@ -1,4 +1,4 @@
-//! `deep ( … )`: transports behind extension headers.
+//! `deep ( … )`: transports after extension headers.
 
 use crate::build::{
     ICMP6, Ip4, TCP, UDP, authentication, ethernet, fragment_header, ip4, ip4_frame, ip6,
@@ -10,7 +10,7 @@ use crate::table::Case;
 /// The most headers that the walk skips.
 const MOST_HEADERS: usize = 5;
 
-/// An extension header, with the bytes behind its first one.
+/// An extension header, with the bytes after its first one.
 #[derive(Clone, Debug)]
 enum Header {
     HopByHop(u8),
@@ -49,7 +49,7 @@ impl Header {
     }
 }
 
-/// Returns a frame with a transport header behind a chain.
+/// Returns a frame with a transport header after a chain.
 fn frame(chain: &[Header], protocol: u8, transport: &[u8]) -> Vec<u8> {
     let mut payload = transport.to_vec();
     let mut next = protocol;

@@ -1,5 +1,5 @@
-//! The delay of packets at a low rate, with time-outs and in immediate mode, against tcpdump. Each
-//! packet carries the time when it was sent.
+//! The delay of packets at a low rate, with timeouts and in immediate mode, against tcpdump. Each packet
+//! carries the time when it was sent.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use crate::session::{Done, Session};
 
 const PACKETS: usize = 1000;
 const QUICK_PACKETS: usize = 150;
-/// The time between two packets. It is no multiple of the time-outs, so that packets meet the timer
-/// at any phase.
+/// The time between two packets. It is no multiple of the timeouts, so that packets meet the timer at any
+/// phase.
 const SPACING: Duration = Duration::from_micros(2_137);
 /// An EtherType for local experiments (IEEE 802), and the filter for it.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -173,7 +173,7 @@ fn receive(
     Ok(delays)
 }
 
-/// Returns the time by which all have arrived: sending, and more than any time-out.
+/// Returns the time by which all have arrived: sending, and more than any timeout.
 fn limit(packets: usize) -> Duration {
     SPACING * u32::try_from(packets).unwrap_or(u32::MAX) * 2 + Duration::from_secs(10)
 }

@@ -1,11 +1,11 @@
 //! Flows of a file in the page cache, against softflowd and nfpcapd, all bound to one processor.
 //!
-//! Packets are 10 µs apart, so that no time-out passes while a file is read: softflowd uses the
-//! host's clock when it reads a file, and would otherwise have less to do than the others. Records
-//! go to the same kind of place as the peer's: with softflowd as NetFlow v9 to a socket on loopback
-//! that is never read, with nfpcapd into a file. ringtap's flow keys additionally have tags, type
-//! of service and interface. The caches of softflowd and ringtap are sized for the flows of the
-//! file. That of nfpcapd grows by itself, and is not faster if the number is given.
+//! Packets are 10 µs apart, so that no timeout passes while a file is read: softflowd uses the host's clock
+//! when it reads a file, and would otherwise have less to do than the others. Records go to the same kind of
+//! place as the peer's: with softflowd as NetFlow v9 to a socket on loopback that is never read, with nfpcapd
+//! into a file. ringtap's flow keys additionally have tags, type of service and interface. The caches of
+//! softflowd and ringtap are sized for the flows of the file. That of nfpcapd grows by itself, and is not
+//! faster if the number is given.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

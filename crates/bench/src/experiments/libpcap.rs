@@ -229,7 +229,7 @@ fn capture(
 ) -> Result<Vec<f64>, String> {
     let running = start(setting, side, pair)?;
     let sent = replay.run(&pair.left);
-    // The last packets wait for the time-out of the ring.
+    // The last packets wait for the timeout of the ring.
     std::thread::sleep(Duration::from_millis(1500));
     let used = cpu_seconds(running.id()).map_err(|error| format!("{side:?}: {error}"))?;
     let summary = stop(running, side)?;

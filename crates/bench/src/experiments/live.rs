@@ -104,7 +104,7 @@ impl Setting<'_> {
             .wait_until_capturing(&self.pair.right, LIMIT)
             .map_err(explain)?;
         let sent = self.replay.run(&self.pair.left);
-        // ringtap's time-out has passed; tcpdump's, a second, is not waited for.
+        // ringtap's timeout has passed; tcpdump's, a second, is not waited for.
         rest(&mut running, Duration::ZERO)?;
         let used = cpu_seconds(running.id()).map_err(explain)?;
         running.signal("INT").map_err(explain)?;

@@ -95,8 +95,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// Returns so many filters: the list, repeated, with a length that no frame has to make them
-/// different.
+/// Returns this many filters: the list, repeated, with a length that no frame has to make them different.
 fn filters(count: usize) -> Vec<String> {
     let list = FILTERS.iter().cycle().enumerate().take(count);
     list.map(|(number, filter)| match number / FILTERS.len() {

@@ -142,7 +142,7 @@ impl Case {
         Self { filter, ..self }
     }
 
-    /// Whether `--quick` includes the case.
+    /// Returns whether `--quick` includes the case.
     const fn is_telling(&self) -> bool {
         match self.peer {
             Peer::Tcpdump => self.snaplen == WHOLE || self.size == 64,
@@ -391,7 +391,7 @@ impl Setting<'_> {
         };
         let before = processor(&captures)?;
         let sent = self.send()?;
-        // The contents of a ring are read by now: the tap's time-out of 100 ms has passed.
+        // The contents of a ring are read by now: the tap's timeout of 100 ms has passed.
         for running in &mut captures {
             rest(running, Duration::ZERO)?;
         }
@@ -454,7 +454,7 @@ impl Setting<'_> {
         })
     }
 
-    /// Waits until so many taps are attached.
+    /// Waits until this many taps are attached.
     fn wait_until_attached(&self, running: &mut Running, number: usize) -> Result<(), String> {
         let side = &self.pair.right;
         let mut netlink = side.namespace.netlink();

@@ -1,5 +1,5 @@
-//! How often a reader calls the kernel and sleeps: over min-to-copy, over the time-out, and over
-//! the application's own work on each packet, which the documents found to help.
+//! How often a reader calls the kernel and sleeps: over min-to-copy, over the timeout, and over the
+//! application's own work on each packet, which the documents found to help.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn timeout(session: &mut Session, stage: &Stage) -> Done {
     for &millis in values {
         let options = CaptureOptions {
             timeout: Duration::from_millis(millis.into()),
-            // Only the time-out decides.
+            // Only the timeout decides.
             min_to_copy: 8 << 20,
             ..own_options()
         };

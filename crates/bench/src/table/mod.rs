@@ -15,7 +15,7 @@ const DATA: &str = include_str!("../../data/tables.toml");
 /// The beginning of a mark.
 const OPEN: &str = "<!-- measured ";
 
-/// Whether a document has tables of measured values.
+/// Returns whether a document has tables of measured values.
 #[must_use]
 pub fn is_in(document: &str) -> bool {
     document.contains(OPEN)

@@ -136,7 +136,7 @@ impl FilterPlan {
         self.clone().tried_at(place, hook)
     }
 
-    /// The plan for sockets behind XDP, which sees received packets alone, each in one buffer.
+    /// The plan for sockets after XDP, which sees received packets alone, each in one buffer.
     pub(super) fn for_xdp_sockets(self) -> Self {
         let place = HookPoint::Xdp(XdpMode::Native);
         self.tried_at(place, LoweringHook::Xdp { frags: false })
@@ -153,7 +153,7 @@ impl FilterPlan {
         self
     }
 
-    /// Whether there is a filter, wherever it runs.
+    /// Returns whether there is a filter, wherever it runs.
     pub(super) fn has_filter(&self) -> bool {
         self.filter.is_some()
     }

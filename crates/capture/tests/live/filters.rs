@@ -30,7 +30,7 @@ pub(crate) fn filters_from_the_first_packet() {
     });
 }
 
-/// As the kernel has it of a packet: what stands behind a tag. It is no matter of the filter, and stays.
+/// As the kernel has it of a packet: what stands after a tag. It is no matter of the filter, and stays.
 pub(crate) fn takes_one_protocol() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);

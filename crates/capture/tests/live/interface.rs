@@ -14,7 +14,7 @@ use crate::support::{
 
 const CHILD: &str = "RINGTAP_TEST_CAPTURE_ON";
 
-/// Whether this process is the one that [`restores_promiscuous_mode`] started.
+/// Returns whether this process is the one that [`restores_promiscuous_mode`] started.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }

@@ -36,7 +36,7 @@ pub(crate) fn chosen(device: &str) -> String {
     format!("{}{device}", ENGINE.get())
 }
 
-/// Whether the test runs on a tap.
+/// Returns whether the test runs on a tap.
 pub(crate) fn on_tap() -> bool {
     ENGINE.get() == "tcx:"
 }
@@ -93,7 +93,7 @@ pub(crate) fn collect(source: &mut dyn Source, count: usize) -> Vec<Seen> {
     seen
 }
 
-/// Waits until a file has so many bytes.
+/// Waits until a file has this many bytes.
 pub(crate) fn wait_for_length(file: &Path, bytes: u64) {
     let begin = Instant::now();
     let length = || std::fs::metadata(file).map_or(0, |metadata| metadata.len());
@@ -117,8 +117,8 @@ pub(crate) fn addresses() -> Vec<u8> {
     addresses
 }
 
-/// An IPv4 datagram behind VLAN tags: ethertype and control information each. The protocol's number
-/// is the IP header's; ports follow it.
+/// An IPv4 datagram after VLAN tags: ethertype and control information each. The protocol's number is the IP
+/// header's; ports follow it.
 pub(crate) fn ip_frame(tags: &[(u16, u16)], protocol: u8, ports: (u16, u16)) -> Vec<u8> {
     let mut frame = addresses();
     for (tpid, tci) in tags {

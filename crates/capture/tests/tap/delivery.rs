@@ -268,8 +268,8 @@ pub(crate) fn time_out_delivers_what_is_there() {
     assert!(matches!(source.next().unwrap(), Next::TimedOut));
 }
 
-/// Packets one by one, each sent at another moment of the reader's way to sleep. A lost wake-up
-/// would last for the whole time-out, which is longer than any machine lets a thread wait.
+/// Packets one by one, each sent at another moment of the reader's way to sleep. A lost wake-up would last
+/// for the whole timeout, which is longer than any machine lets a thread wait.
 pub(crate) fn no_wake_up_is_lost() {
     const PACKETS: u32 = 20_000;
     let pair = VethPair::new();
@@ -354,7 +354,7 @@ fn take_all(source: &mut dyn Source) -> usize {
 pub(crate) fn rings_who_polls() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    // Neither min-to-copy nor the time-out would bring a packet about.
+    // Neither min-to-copy nor the timeout would bring a packet about.
     let options = CaptureOptions {
         timeout: Duration::from_secs(60),
         ..CaptureOptions::default()
@@ -429,7 +429,7 @@ pub(crate) fn idle_reader_sleeps_on() {
         assert_eq!(sender, number);
         assert!(matches!(source.next().unwrap(), Next::TimedOut));
     }
-    // Time-outs would be 60 for each packet.
+    // Timeouts would be 60 for each packet.
     let sleeps = sleeps() - before;
     assert!(sleeps < 60, "{sleeps} sleeps");
 }

@@ -472,8 +472,7 @@ fn program_that_returns(verdict: u64, kind: ProgramKind) -> bpf::Result<Program>
     Program::load(&Kernel::running(), "foreign", kind, &[set_r0, exit])
 }
 
-/// Somebody's program, first in the chain, that ends it: packets go on to the host unseen by those
-/// behind.
+/// Somebody's program, first in the chain, that ends it: packets go on to the host unseen by those after.
 fn cut_chain(side: &Side) -> bpf::Result<Link> {
     const TCX_PASS: u64 = 0;
     let kernel = Kernel::running();

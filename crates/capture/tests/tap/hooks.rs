@@ -81,8 +81,8 @@ pub(crate) fn xdp_puts_tags_back() {
     }
 }
 
-/// Whether a datagram from left reaches a program on the right: it has or it never will when one
-/// behind it has come that nothing steals.
+/// Returns whether a datagram from left reaches a program on the right: it has or it never will when one
+/// after it has come that nothing steals.
 fn arrives(pair: &VethPair, port: u16) -> bool {
     let socket = |side: &Side, port: u16| {
         let address = (side.ipv4, port);

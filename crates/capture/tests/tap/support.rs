@@ -44,7 +44,7 @@ pub(crate) fn numbers(seen: &[Seen]) -> Vec<u32> {
     seen.iter().map(|packet| number(&packet.data)).collect()
 }
 
-/// Counts packets until so many have come.
+/// Counts packets until this many have come.
 pub(crate) fn count(source: &mut dyn Source, wanted: usize) -> usize {
     let begin = Instant::now();
     let mut packets = 0;

@@ -41,10 +41,10 @@ impl Addresses {
 /// The context in which a layer is built.
 struct LayerContext<'a> {
     layer: &'a Layer,
-    /// The layers before and behind this one, inside the packet.
+    /// The layers before and after this one, inside the packet.
     before: &'a [Layer],
     behind: &'a [Layer],
-    /// The bytes behind this layer.
+    /// The bytes after this layer.
     payload: Vec<u8>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn unknown(layer: &Layer, place: String) -> BuildError {
 }
 
 impl LayerContext<'_> {
-    /// Builds the layer with everything behind it.
+    /// Builds the layer with everything after it.
     fn build(self) -> Result<Vec<u8>, BuildError> {
         if let Some(data) = &self.layer.data {
             return Ok(join(data, &self.payload));
@@ -123,7 +123,7 @@ impl LayerContext<'_> {
         Ok(built)
     }
 
-    /// Returns so many bytes of one value.
+    /// Returns this many bytes of one value.
     fn repeated(&self, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
         let most = u32::try_from(MOST_BYTES).unwrap_or(u32::MAX);
         let count = fields.number("", most)?.unwrap_or(0);
@@ -136,12 +136,12 @@ impl LayerContext<'_> {
         Ok(join(&bytes, &self.payload))
     }
 
-    /// Returns the name of the layer behind this one; empty for bytes and if there is none.
+    /// Returns the name of the layer after this one; empty for bytes and if there is none.
     fn next(&self) -> &str {
         self.behind.first().map_or("", |layer| layer.name.as_str())
     }
 
-    /// Returns the Ethernet type of the layer behind this one (IEEE 802 numbers).
+    /// Returns the Ethernet type of the layer after this one (IEEE 802 numbers).
     fn ethertype(&self) -> u16 {
         match self.next() {
             "vlan" => ether_type::VLAN,
@@ -155,7 +155,7 @@ impl LayerContext<'_> {
         }
     }
 
-    /// Returns the IP protocol number of the layer behind this one (IANA).
+    /// Returns the IP protocol number of the layer after this one (IANA).
     fn protocol(&self) -> u8 {
         match self.next() {
             "hop" => protocol::HOP_BY_HOP,

@@ -18,7 +18,7 @@ use crate::checksum;
 use crate::layers::{self, Ip, Network};
 use rule::{Change, Side};
 
-/// The offset behind the addresses of an Ethernet frame.
+/// The offset after the addresses of an Ethernet frame.
 const TAGS_AT: usize = 12;
 const TAG_LEN: usize = 4;
 

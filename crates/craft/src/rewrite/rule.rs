@@ -19,7 +19,7 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// Whether the rule applies to the first (source) or second (destination) of two fields.
+    /// Returns whether the rule applies to the first (source) or second (destination) of two fields.
     pub(super) fn includes(self, index: usize) -> bool {
         match self {
             Self::Source => index == 0,
@@ -180,7 +180,7 @@ fn vlan(text: &str) -> Result<u16, RuleError> {
 }
 
 impl Net {
-    /// Whether an address, 4 or 16 bytes, has this prefix.
+    /// Returns whether an address, 4 or 16 bytes, has this prefix.
     pub(super) fn contains(&self, address: &[u8]) -> bool {
         self.with_octets(|own| {
             own.len() == address.len() && joined(own, self.prefix, address)[..own.len()] == *address

@@ -149,7 +149,7 @@ fn tags_are_set_added_and_removed() {
     assert_eq!(rewritten(&["vlan=6->7"], tagged(5)), tagged(5));
     assert_eq!(rewritten(&["vlan=6->7"], plain.clone()), plain);
     assert_eq!(rewritten(&["vlan=none"], tagged(5)), plain);
-    // Addresses are also found behind a tag.
+    // Addresses are also found after a tag.
     let changed = rewritten(&["ip.dst=9.9.9.9", "vlan=none"], tagged(5));
     assert_eq!(changed, udp4([1; 4], [9; 4], (3, 4)));
 }
@@ -226,7 +226,7 @@ fn wrong_rules_are_refused() {
 }
 
 proptest::proptest! {
-    /// Frames of arbitrary bytes, behind an Ethernet type that leads further.
+    /// Frames of arbitrary bytes, after an Ethernet type that leads further.
     #[test]
     fn any_frame_is_survived(
         kind in proptest::sample::select(vec![0x0800_u16, 0x86dd, 0x0806, 0x8100, 0x88a8]),
@@ -336,8 +336,8 @@ fn prescribed_routes_are_summed_to_their_end() {
     assert_eq!(frame, unknown);
 }
 
-/// Data behind a datagram inside its packet, such as UDP options (RFC 9868), are not summed;
-/// neither are data behind the packet.
+/// Data after a datagram inside its packet, such as UDP options (RFC 9868), are not summed; neither are data
+/// after the packet.
 #[test]
 fn only_the_datagram_is_summed() {
     for (ip, len_at, udp) in [("ipv4", 16, 34), ("ipv6", 18, 54)] {

@@ -335,7 +335,7 @@ impl Assembler {
         }
     }
 
-    /// Returns the marks by words: the last one at each place, and none behind the end.
+    /// Returns the marks by words: the last one at each place, and none after the end.
     fn marked(&self, starts: &[usize]) -> Vec<(usize, &'static str)> {
         let mut marked: Vec<(usize, &'static str)> = Vec::with_capacity(self.marks.len());
         for &(at, name) in self.marks.iter().filter(|(at, _)| *at < self.insns.len()) {
@@ -358,8 +358,7 @@ impl Assembler {
         starts
     }
 
-    /// Returns the words from behind a jump to its target; for a long conditional jump, from its
-    /// last word.
+    /// Returns the words from after a jump to its target; for a long conditional jump, from its last word.
     fn distance(&self, at: usize, to: Label, starts: &[usize]) -> Result<i64, AssembleError> {
         let place = self.labels.get(to.0).copied().flatten();
         let target = place.and_then(|place| starts.get(place).copied());

@@ -2,8 +2,8 @@
 
 use super::{Helper, Label};
 
-/// A register. R0 is a call's result; a call loses its arguments, R1 to R5; R6 to R9 survive calls.
-/// R10 points behind the stack of 512 bytes.
+/// A register. R0 is a call's result; a call loses its arguments, R1 to R5; R6 to R9 survive calls. R10
+/// points to the end of the stack of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the names are the numbers")]
 #[repr(u8)]

@@ -29,7 +29,7 @@ pub(super) fn walk(chain: Chain, word: u32) -> Vec<Insn> {
         IpVersion::V4 => rounds_v4(chain, word),
         IpVersion::V6 => rounds_v6(chain, word),
     });
-    // Back to the start of the round, from behind this instruction.
+    // Back to the start of the round, from after this instruction.
     let distance = u32::try_from(code.len() + 1 - start).unwrap_or(0);
     code.push(Insn::new(op::JMP | op::JA, distance.wrapping_neg()));
     code

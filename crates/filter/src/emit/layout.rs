@@ -18,7 +18,7 @@ impl Labels {
         self.labels[id.number()]
     }
 
-    /// Whether anything jumps to a node.
+    /// Returns whether anything jumps to a node.
     pub(super) fn is_used(&self, id: NodeId) -> bool {
         self.used[id.number()]
     }

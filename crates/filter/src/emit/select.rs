@@ -214,13 +214,13 @@ impl Selector<'_> {
         matches!(self.values.get(id), Value::Cell(other) if other == cell)
     }
 
-    /// Whether A holds a value.
+    /// Returns whether A holds a value.
     fn is_in_a(&self, id: ValueId) -> bool {
         let by_cell = |cell| self.reuse && self.is_cell(id, cell);
         self.machine.a == Some(id) || self.machine.cell.is_some_and(by_cell)
     }
 
-    /// Whether a value can be loaded into X without changing A.
+    /// Returns whether a value can be loaded into X without changing A.
     fn direct_to_x(&self, id: ValueId) -> bool {
         let simple = matches!(
             self.values.get(id),
@@ -233,7 +233,7 @@ impl Selector<'_> {
         simple || self.kept(id).is_some()
     }
 
-    /// Whether a value can be loaded into A without changing X. If `as_is`, X keeps its present
+    /// Returns whether a value can be loaded into A without changing X. If `as_is`, X keeps its present
     /// value, otherwise it will hold another.
     fn spares_x(&self, id: ValueId, as_is: bool) -> bool {
         let x = self.machine.x.filter(|_| as_is);

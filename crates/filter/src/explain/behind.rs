@@ -10,11 +10,11 @@ use crate::program::opcode as op;
 /// The data that begins at such an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// The 802.11 frame, behind the receive header.
+    /// The 802.11 frame, after the receive header.
     Frame,
     /// The payload of an 802.11 frame, with its LLC header.
     Payload,
-    /// The packet behind the pf header.
+    /// The packet after the pf header.
     Logged,
 }
 
@@ -57,8 +57,8 @@ pub(super) fn place(link: LinkType, value: &Symbol) -> Option<(Start, u32)> {
     sum.place(link)
 }
 
-/// Splits a number that is a distance from such a start plus the length of an IPv4 header there.
-/// Returns the offset of the header, its first byte as it was loaded, and the distance behind it.
+/// Splits a number that is a distance from such a start plus the length of an IPv4 header there. Returns the
+/// offset of the header, its first byte as it was loaded, and the distance after it.
 pub(super) fn behind_ipv4(link: LinkType, value: &Symbol) -> Option<(Rc<Symbol>, u32, u32)> {
     let mut sum = Sum::default();
     sum.add(value);
@@ -168,7 +168,7 @@ fn whole(link: LinkType, term: &Symbol) -> Option<Start> {
     }
 }
 
-/// Whether a value is the length field of the header before the frame.
+/// Returns whether a value is the length field of the header before the frame.
 pub(super) fn is_header_length(link: LinkType, value: &Symbol) -> bool {
     match link {
         LinkType::IEEE802_11_AVS | LinkType::IEEE802_11_PRISM => is_load(value, 4, 4),
@@ -200,7 +200,7 @@ fn is_load(value: &Symbol, count: u32, at: u32) -> bool {
         }
 }
 
-/// Whether a value is 2 in QoS frames and 0 in others: the bit of the subtype, shifted.
+/// Returns whether a value is 2 in QoS frames and 0 in others: the bit of the subtype, shifted.
 fn is_qos_bytes(link: LinkType, value: &Symbol) -> bool {
     let control = operand(value, op::AND, 2).and_then(|bits| operand(bits, op::RSH, 6));
     match control.map(|control| &control.kind) {

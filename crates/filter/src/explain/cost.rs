@@ -42,7 +42,7 @@ impl Cost {
         }
     }
 
-    /// Whether the kernel accepts the program: at most 4,096 instructions and no loop.
+    /// Returns whether the kernel accepts the program: at most 4,096 instructions and no loop.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
         self.instructions <= op::KERNEL_MAX_INSNS && !self.has_loop

@@ -36,7 +36,7 @@ pub(super) struct Bits {
 pub(super) enum Where {
     /// At this many bytes from the start of the packet.
     Packet(u32),
-    /// At this many bytes behind the IPv4 header.
+    /// At this many bytes after the IPv4 header.
     BehindIpv4(u32),
     /// At this many bytes from a variable offset.
     From(Start, u32),
@@ -124,7 +124,7 @@ fn layers_from(start: Start, facts: &Facts, load: Load<'_>) -> Vec<Layer> {
     layers
 }
 
-/// Makes a load of so many bytes at an offset relative to the first layer.
+/// Makes a load of this many bytes at an offset relative to the first layer.
 type Load<'a> = &'a dyn Fn(u32, u32) -> Rc<Symbol>;
 
 /// Returns the field at `offset` bytes from the start of the packet.
@@ -298,7 +298,7 @@ fn by_ppp(number: u32) -> Option<Next> {
     }
 }
 
-/// Adds the headers behind a field that names the protocol.
+/// Adds the headers after a field that names the protocol.
 fn follow(
     layers: &mut Vec<Layer>,
     facts: &Facts,

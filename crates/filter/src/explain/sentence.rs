@@ -444,7 +444,7 @@ fn behind_header(offset: u32, bytes: u32) -> String {
     format!("{} behind the IPv4 header", place(offset, bytes))
 }
 
-/// Returns the largest number of so many bytes.
+/// Returns the largest number of this many bytes.
 fn largest(bytes: u32) -> u32 {
     u32::MAX.checked_shr(32 - 8 * bytes).unwrap_or(u32::MAX)
 }
@@ -472,7 +472,7 @@ fn in_place(mask: u32, bytes: u32, place: &str) -> String {
     }
 }
 
-/// Returns a netmask as text behind an address.
+/// Returns a netmask as text after an address.
 fn prefix(mask: u32) -> String {
     let ones = mask.leading_ones();
     if mask.count_ones() == ones {

@@ -258,7 +258,7 @@ fn single(step: &Step) -> Option<(Part, Goal, Goal)> {
     Some((part, *goal, choice.otherwise))
 }
 
-/// Whether a part directly continues the others: the next word, as in IPv6 addresses, or the two
+/// Returns whether a part directly continues the others: the next word, as in IPv6 addresses, or the two
 /// bytes before a word, as in hardware addresses.
 fn continues(parts: &[Part], next: Part) -> bool {
     let (Some(first), Some(last)) = (parts.first(), parts.last()) else {

@@ -92,7 +92,7 @@ impl Symbol {
         }
     }
 
-    /// Whether the value is computed from a word of scratch memory.
+    /// Returns whether the value is computed from a word of scratch memory.
     pub(super) fn uses_word(&self, number: usize) -> bool {
         match &self.kind {
             Kind::Word(word) => *word == number,

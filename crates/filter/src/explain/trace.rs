@@ -215,7 +215,7 @@ pub(super) fn jump_target(insn: &Insn, at: usize) -> usize {
     (at + 1).wrapping_add_signed(insn.k.cast_signed() as isize)
 }
 
-/// Whether a later instruction jumps here.
+/// Returns whether a later instruction jumps here.
 fn is_loop_head(insns: &[Insn], at: usize) -> bool {
     let back = |(from, insn): (usize, &Insn)| {
         insn.code == op::JMP | op::JA && jump_target(insn, from) == at && from >= at
@@ -224,7 +224,7 @@ fn is_loop_head(insns: &[Insn], at: usize) -> bool {
     has_loop(insns) && insns.iter().enumerate().any(back)
 }
 
-/// Whether the program jumps backwards.
+/// Returns whether the program jumps backwards.
 pub(super) fn has_loop(insns: &[Insn]) -> bool {
     insns
         .iter()

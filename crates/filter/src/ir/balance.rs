@@ -64,7 +64,7 @@ fn compared(graph: &Graph, values: &Values, node: &Node) -> Option<(Test, u32)> 
     (has_order && values.number_of(test.left).is_none()).then_some((test, number))
 }
 
-/// Whether any comparison leads to another of the same value, which is rare in short expressions.
+/// Returns whether any comparison leads to another of the same value, which is rare in short expressions.
 fn promises_any(graph: &Graph, values: &Values) -> bool {
     let left_of = |node: &Node| compared(graph, values, node).map(|(test, _)| test.left);
     graph.nodes().iter().any(|node| {

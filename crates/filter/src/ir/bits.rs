@@ -3,7 +3,7 @@
 /// The number of bits in a word.
 const WORD: usize = u64::BITS as usize;
 
-/// Returns the number of words for so many bits.
+/// Returns the number of words for this many bits.
 pub(super) fn words(bits: usize) -> usize {
     bits.div_ceil(WORD)
 }
@@ -24,7 +24,7 @@ fn in_first(from: usize, to: usize) -> Option<u64> {
     (from < to && to <= WORD).then(|| u64::MAX << from & u64::MAX >> (WORD - to))
 }
 
-/// Whether the set contains any number of `from..to`.
+/// Returns whether the set contains any number of `from..to`.
 #[inline]
 pub(super) fn any(set: &[u64], from: usize, to: usize) -> bool {
     if let (Some(mask), Some(word)) = (in_first(from, to), set.first()) {
@@ -33,7 +33,7 @@ pub(super) fn any(set: &[u64], from: usize, to: usize) -> bool {
     masks(from, to).any(|(word, mask)| set[word] & mask != 0)
 }
 
-/// Whether the set contains all numbers of `from..to`.
+/// Returns whether the set contains all numbers of `from..to`.
 #[inline]
 pub(super) fn all(set: &[u64], from: usize, to: usize) -> bool {
     if let (Some(mask), Some(word)) = (in_first(from, to), set.first()) {

@@ -79,7 +79,7 @@ pub(crate) fn bit(cell: u32) -> Cells {
     1_u16.checked_shl(cell).unwrap_or(0)
 }
 
-/// Whether a value is computed without a load or a division that may reject the packet.
+/// Returns whether a value is computed without a load or a division that may reject the packet.
 fn never_rejects(id: ValueId, values: &Values) -> bool {
     match values.get(id) {
         Value::Constant(_) | Value::Folded(_) | Value::Length | Value::Cell(_) => true,

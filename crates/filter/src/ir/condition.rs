@@ -50,7 +50,7 @@ impl Condition {
         }
     }
 
-    /// Whether it contains alternatives.
+    /// Returns whether it contains alternatives.
     pub(crate) fn branches(&self) -> bool {
         match self {
             Self::Any(_) => true,

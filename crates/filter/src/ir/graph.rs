@@ -131,7 +131,7 @@ impl Graph {
         graph
     }
 
-    /// Whether there are more tests than any program could hold.
+    /// Returns whether there are more tests than any program could hold.
     pub(crate) fn is_too_large(&self) -> bool {
         self.nodes.len() > MOST_NODES
     }

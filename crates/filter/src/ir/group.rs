@@ -1,9 +1,9 @@
 //! Grouping: alternatives are reordered so that tests of one value follow each other.
 //!
-//! In a run of tests, one outcome always leads to the same target, the other to the next test. So
-//! their order does not matter. A value need only be loaded once if its tests follow each other. A
-//! test is only moved forward: behind one that has loaded the same value, and only if it compares
-//! with a number. So no packet is newly rejected for being too short.
+//! In a run of tests, one outcome always leads to the same target, the other to the next test. So their order
+//! does not matter. A value need only be loaded once if its tests follow each other. A test is only moved
+//! forward: after one that has loaded the same value, and only if it compares with a number. So no packet is
+//! newly rejected for being too short.
 
 use super::graph::{Graph, Node, NodeId, Step, TestId};
 use super::{REJECT, ValueId, Values};
@@ -222,7 +222,7 @@ fn regrouped(
     Some(order.into_iter().map(|(_, _, test)| test).collect())
 }
 
-/// Whether each value follows itself or is new, if a short scan can decide that.
+/// Returns whether each value follows itself or is new, if a short scan can decide that.
 fn is_grouped(values: impl Iterator<Item = ValueId>, loaded: Option<ValueId>) -> bool {
     const FEW: usize = 16;
     let mut seen = [None; FEW];

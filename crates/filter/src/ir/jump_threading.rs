@@ -21,10 +21,10 @@ pub(super) trait Knowledge: Sized {
     /// Returns the outcome of a test, if it is known.
     fn decide(&self, state: &[u64], test: usize) -> Option<bool>;
 
-    /// Whether the test itself rejects every packet.
+    /// Returns whether the test itself rejects every packet.
     fn rejects(&self, test: usize) -> bool;
 
-    /// Whether the test can be left out if its outcome does not matter.
+    /// Returns whether the test can be left out if its outcome does not matter.
     fn may_drop(&self, state: &[u64], test: usize) -> bool;
 }
 
@@ -80,7 +80,7 @@ fn edges<K: Knowledge>(graph: &Graph, knowledge: &K, root: usize) -> Vec<Option<
     let nodes = graph.nodes();
     let start = knowledge.start();
     let words = start.len();
-    // One more for the state behind an outcome.
+    // One more for the state after an outcome.
     let mut states = vec![0; words * (nodes.len() + 1)];
     let (states, after) = states.split_at_mut(words * nodes.len());
     let unknown = Edges {
@@ -148,8 +148,8 @@ fn pass<K: Knowledge>(
     target
 }
 
-/// Decides tests of computed numbers at the root, and behind a first test that decides nothing.
-/// Returns whether the root changed.
+/// Decides tests of computed numbers at the root, and after a first test that decides nothing. Returns
+/// whether the root changed.
 pub(super) fn settle_root(graph: &mut Graph, values: &Values) -> bool {
     let before = graph.root();
     let outcome = |graph: &Graph, id: NodeId| {

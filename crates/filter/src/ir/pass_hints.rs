@@ -72,7 +72,7 @@ pub(super) fn look(graph: &Graph, values: &Values) -> PassHints {
     hints
 }
 
-/// Whether only a true outcome says something about other tests of the value: a value that does not
+/// Returns whether only a true outcome says something about other tests of the value: a value that does not
 /// equal one number can equal any other, unless there are few.
 fn tells_when_true_only(test: &Test, values: &Values) -> bool {
     let few = matches!(

@@ -48,7 +48,7 @@ impl Pass {
         }
     }
 
-    /// Whether packets that are cut short are still decided alike. If not, a packet that a load
+    /// Returns whether packets that are cut short are still decided alike. If not, a packet that a load
     /// beyond its end rejected may be accepted.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn is_exact(self) -> bool {

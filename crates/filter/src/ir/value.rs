@@ -61,12 +61,12 @@ pub(crate) enum Value {
     },
     Negate(ValueId),
     Binary(Operator, ValueId, ValueId),
-    /// The protocol at which a walk over the headers behind an IP header ends.
+    /// The protocol at which a walk over the headers after an IP header ends.
     Chain(Chain),
 }
 
-/// A walk over the headers behind an IP header. Each names the next, until one is of the wanted
-/// protocol or names none (RFC 8200, section 4; RFC 4302). A program needs a loop for it.
+/// A walk over the headers after an IP header. Each names the next, until one is of the wanted protocol or
+/// names none (RFC 8200, section 4; RFC 4302). A program needs a loop for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Chain {
     pub(crate) version: IpVersion,
@@ -87,8 +87,8 @@ pub(crate) enum IpVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Cell(pub(crate) u32);
 
-/// An offset in the packet, in bytes from its start: a constant plus an optional value that is only
-/// known at run time (usually a [`Cell`]), behind headers of variable length.
+/// An offset in the packet, in bytes from its start: a constant plus an optional value that is only known at
+/// run time (usually a [`Cell`]), after headers of variable length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offset {
     pub(crate) base: Option<ValueId>,
@@ -186,7 +186,7 @@ impl Values {
         (0..self.list.len()).map(|at| ValueId(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 
-    /// Whether a value is a load from a constant offset beyond every packet, which
+    /// Returns whether a value is a load from a constant offset beyond every packet, which
     /// [`load_at`](Self::load_at) keeps as an index.
     pub(super) fn fails(&self, id: ValueId) -> bool {
         match self.get(id) {
@@ -254,7 +254,7 @@ impl Values {
         self.intern(Value::Cell(cell))
     }
 
-    /// Whether any value is computed from `value`.
+    /// Returns whether any value is computed from `value`.
     pub(crate) fn is_used(&self, value: ValueId) -> bool {
         self.list.iter().any(|user| match *user {
             Value::Load { index, .. } => index == Some(value),
@@ -308,7 +308,7 @@ impl Values {
         self.binary(Operator::ShiftLeft, words, two)
     }
 
-    /// Returns the offset behind the IPv4 header at an offset.
+    /// Returns the offset after the IPv4 header at an offset.
     pub(crate) fn behind_header(&mut self, at: Offset) -> Offset {
         let length = self.header_length(at);
         let base = match at.base {

@@ -16,7 +16,7 @@ pub(crate) enum Expr {
     Chain(Box<Expr>, Vec<(Junction, Expr)>),
     Not(Box<Expr>),
     Primitive(Primitive, Span),
-    /// `deep ( … )`: transport protocols are searched behind the extension headers of IPv6.
+    /// `deep ( … )`: transport protocols are searched after the extension headers of IPv6.
     Deep(Box<Expr>, Span),
     /// `TUNNEL inner ( … )`: a condition on the inner packet. The span is the tunnel's.
     Inner(Tunnel, Box<Expr>, Span),

@@ -82,7 +82,7 @@ pub(crate) enum SignalUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignalField {
     pub(crate) kind: SignalFieldKind,
-    /// Whether the field is behind the extended header of high-speed links.
+    /// Whether the field is after the extended header of high-speed links.
     pub(crate) high_speed: bool,
 }
 

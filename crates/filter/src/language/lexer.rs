@@ -239,7 +239,7 @@ fn word(word: &str, at: usize) -> Result<TokenKind, CompileError> {
     Ok(TokenKind::Name(word.to_owned()))
 }
 
-/// Whether a word consists of decimal, octal or hexadecimal digits as in C.
+/// Returns whether a word consists of decimal, octal or hexadecimal digits as in C.
 fn is_number(word: &str) -> bool {
     match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(hex) => !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()),

@@ -11,7 +11,7 @@ mod parser;
 pub(crate) use keyword::Proto;
 pub(crate) use parser::parse;
 
-/// Whether a word begins a primitive that moves the offsets of later primitives.
+/// Returns whether a word begins a primitive that moves the offsets of later primitives.
 pub(crate) fn moves_what_follows(word: &str) -> bool {
     use keyword::Keyword;
     matches!(

@@ -23,8 +23,8 @@ pub(crate) mod traffic {
 pub(crate) mod header {
     pub(crate) const PATH: u32 = 1;
     pub(crate) const CHANNEL: u32 = 2;
-    /// The offset of a signalling message's type (Q.2931, 4.4), behind protocol discriminator and
-    /// call reference.
+    /// The offset of a signalling message's type (Q.2931, 4.4), after protocol discriminator and call
+    /// reference.
     pub(crate) const MESSAGE_TYPE: u32 = 9;
 }
 
@@ -58,14 +58,14 @@ impl LinkLayer for SunAtm {
     }
 }
 
-/// An emulated Ethernet frame behind a LANE header (ATM Forum, LAN Emulation over ATM 1.0, 3.3).
+/// An emulated Ethernet frame after a LANE header (ATM Forum, LAN Emulation over ATM 1.0, 3.3).
 struct Lane;
 
 /// The length of the client identifier before the emulated frame, in bytes.
 const LANE_BYTES: u32 = 2;
 
-/// Returns the link layer behind `lane` and its offsets; `before` is the link layer before it.
-/// Behind a second `lane`, control frames are no longer recognised, as in libpcap.
+/// Returns the link layer after `lane` and its offsets; `before` is the link layer before it. Behind a second
+/// `lane`, control frames are no longer recognised, as in libpcap.
 pub(crate) fn lane(before: &dyn LinkLayer) -> (&'static dyn LinkLayer, HeaderOffsets) {
     let link: &dyn LinkLayer = match before.is_atm() {
         true => &Lane,

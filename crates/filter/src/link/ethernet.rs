@@ -1,5 +1,5 @@
-//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between them. Also
-//! behind the header of an analyser, and with the tag of a switch.
+//! Ethernet: destination, source, type or length (IEEE 802.3), with 802.1Q tags between them. Also after the
+//! header of an analyser, and with the tag of a switch.
 
 use super::ethertype as et;
 use super::{
@@ -141,8 +141,8 @@ impl LinkLayer for Ethernet {
                 let by_type = equals(values, Size::Half, type_field, proto);
                 by_type.or(is_length.and(snap(values, payload, organisation, proto)))
             }
-            // As in libpcap, directly behind the field: if it is the field of a Geneve header, the
-            // payload lies behind options.
+            // As in libpcap, directly after the field: if it is the field of a Geneve header, the payload
+            // lies after options.
             _ if proto <= LLC_MAX => {
                 is_length.and(equals(values, Size::Byte, type_field + 2, proto))
             }

@@ -4,8 +4,8 @@ use super::ethertype as et;
 use super::{EtherProto, HeaderOffsets, LinkLayer, equals};
 use crate::ir::{Condition, Offset, Size, Values};
 
-/// An EtherType behind address and control. OSI protocols have two of their service access points
-/// in its place, and a byte before their header.
+/// An EtherType after address and control. OSI protocols have two of their service access points in its
+/// place, and a byte before their header.
 pub(super) struct CiscoHdlc;
 
 impl LinkLayer for CiscoHdlc {
@@ -34,8 +34,8 @@ impl LinkLayer for CiscoHdlc {
 
 /// A two-byte address, control, and a network layer protocol identifier (ISO/IEC TR 9577).
 ///
-/// The network layer begins behind it. ringtap reads it at the packet's start, like libpcap, so
-/// `ip` is correct and `host` is not.
+/// The network layer begins after it. ringtap reads it at the packet's start, like libpcap, so `ip` is
+/// correct and `host` is not.
 pub(super) struct FrameRelay;
 
 /// Returns unnumbered information with this identifier.

@@ -38,8 +38,7 @@ pub(crate) struct HeaderOffsets {
     pub(crate) type_field: Offset,
     /// The payload of the link-layer header: where LLC begins, if there is any.
     pub(crate) payload: Offset,
-    /// The network layer: behind parts that are always present (SNAP, MPLS labels), otherwise at
-    /// the payload.
+    /// The network layer: after parts that are always present (SNAP, MPLS labels), otherwise at the payload.
     pub(crate) network: Offset,
     /// The bytes of LLC between the payload and an OSI network layer, which needs no SNAP.
     pub(crate) osi: u32,
@@ -165,13 +164,13 @@ pub(crate) trait LinkLayer {
         None
     }
 
-    /// Whether the header identifies protocols. If not, [`protocol`](Self::protocol) must not be
+    /// Returns whether the header identifies protocols. If not, [`protocol`](Self::protocol) must not be
     /// called.
     fn tells_protocols(&self) -> bool {
         true
     }
 
-    /// Whether a field of the header names the payload's protocol. If not, a host's name stands for
+    /// Returns whether a field of the header names the payload's protocol. If not, a host's name stands for
     /// its IP addresses only, not for those in ARP.
     fn has_type_field(&self) -> bool {
         true
@@ -236,7 +235,7 @@ pub(crate) trait LinkLayer {
         None
     }
 
-    /// Whether the packet begins with a header about its reception by radio.
+    /// Returns whether the packet begins with a header about its reception by radio.
     fn has_radio(&self) -> bool {
         false
     }
@@ -246,12 +245,12 @@ pub(crate) trait LinkLayer {
         None
     }
 
-    /// Whether the link-layer header is that of ATM cells.
+    /// Returns whether the link-layer header is that of ATM cells.
     fn is_atm(&self) -> bool {
         false
     }
 
-    /// Whether the header is that of the pf log.
+    /// Returns whether the header is that of the pf log.
     fn is_pf(&self) -> bool {
         false
     }
@@ -266,7 +265,7 @@ pub(crate) trait LinkLayer {
         None
     }
 
-    /// Whether 802.1Q tags can follow.
+    /// Returns whether 802.1Q tags can follow.
     fn has_vlan(&self) -> bool {
         false
     }

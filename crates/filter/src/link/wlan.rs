@@ -1,4 +1,4 @@
-//! IEEE 802.11 frames, plain and behind the receive headers of drivers: Prism, radiotap, AVS, PPI.
+//! IEEE 802.11 frames, plain and after the receive headers of drivers: Prism, radiotap, AVS, PPI.
 //!
 //! Both headers vary in length. The receive header contains its own length. The frame's MAC header
 //! is two bytes longer in QoS data frames, and some drivers pad it to words. Both lengths are
@@ -28,7 +28,7 @@ const SUBTYPE_QOS: u32 = 0x80;
 /// The length of the usual MAC header, which ends with the third address and the sequence number.
 const MAC_BYTES: u32 = 24;
 
-/// 802.11 behind a receive header.
+/// 802.11 after a receive header.
 pub(super) struct Wlan {
     prefix: Prefix,
 }

@@ -120,7 +120,7 @@ impl Lowering<'_> {
         Ok(Condition::Any(any))
     }
 
-    /// Tests an IPv6 address under a prefix of so many bits.
+    /// Tests an IPv6 address under a prefix of this many bits.
     fn ipv6(&mut self, q: Qualifiers, address: Ipv6Addr, bits: u32) -> Lowered<Condition> {
         if bits > 128 {
             return Err(ErrorKind::PrefixTooLong(128));

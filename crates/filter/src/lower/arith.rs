@@ -160,8 +160,8 @@ impl Lowering<'_> {
         })
     }
 
-    /// Accesses bytes behind the IPv4 header, in the first fragment. (The language has no such
-    /// access over IPv6, although the protocol's own test also matches there.)
+    /// Accesses bytes after the IPv4 header, in the first fragment. (The language has no such access over
+    /// IPv6, although the protocol's own test also matches there.)
     fn access_transport(&mut self, proto: Proto, index: Operand, size: Size) -> Lowered<Operand> {
         const SURELY_NO_WRAP: u32 = 1 << 30;
         let optimize = self.options.optimize;
@@ -212,7 +212,7 @@ fn first_number(arith: &Arith) -> Option<u32> {
     }
 }
 
-/// Whether an expression uses nothing of the packet.
+/// Returns whether an expression uses nothing of the packet.
 fn is_of_numbers(arith: &Arith) -> bool {
     match arith {
         Arith::Number(_) => true,

@@ -47,7 +47,7 @@ const HEADERS: [Header; 4] = [
     },
 ];
 
-/// Offset of the flags, behind the length.
+/// Offset of the flags, after the length.
 const FLAGS: u32 = 2;
 
 impl Lowering<'_> {

@@ -57,13 +57,13 @@ impl Lowering<'_> {
 
     /// Tests whether the label before the network layer has the bottom-of-stack bit.
     fn last_label(&mut self) -> Condition {
-        // Inside a tunnel behind labels there is no label. The offset is then beyond every packet,
-        // which rejects it, as in libpcap.
+        // Inside a tunnel after labels there is no label. The offset is then beyond every packet, which
+        // rejects it, as in libpcap.
         let at = self.place.network + 2_u32.wrapping_neg();
         masked(self.values, Size::Byte, at, 1, 1)
     }
 
-    /// Tests the protocol behind labels. No field names it, but the IP header has a version.
+    /// Tests the protocol after labels. No field names it, but the IP header has a version.
     pub(super) fn behind_labels(&mut self, proto: EtherProto) -> Lowered<Condition> {
         let version = match proto {
             ethertype::IP => 0x40,

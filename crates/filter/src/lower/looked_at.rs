@@ -63,7 +63,7 @@ impl Mark {
     }
 }
 
-/// Conditions that compare every address and port, behind certain shifts, with a [`Mark`].
+/// Conditions that compare every address and port, after certain shifts, with a [`Mark`].
 pub(crate) struct LookedAt {
     /// The condition for packets that have all the shifts. It sets cells, so it is evaluated first.
     pub(crate) before: Condition,
@@ -71,8 +71,8 @@ pub(crate) struct LookedAt {
     pub(crate) tests: Option<[Condition; 3]>,
 }
 
-/// Returns where addresses and ports are read behind `shifts`; `None` if these cannot occur on that
-/// link layer.
+/// Returns where addresses and ports are read after `shifts`; `None` if these cannot occur on that link
+/// layer.
 pub(crate) fn looked_at(
     options: &CompileOptions,
     link: &dyn LinkLayer,

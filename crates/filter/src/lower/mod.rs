@@ -80,7 +80,7 @@ pub(crate) fn lower(
     })
 }
 
-/// Whether libpcap does not optimise an expression with these primitives. It then neither folds
+/// Returns whether libpcap does not optimise an expression with these primitives. It then neither folds
 /// numbers nor notices that it rejects every packet.
 pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
     match expr {

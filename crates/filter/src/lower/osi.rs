@@ -54,8 +54,8 @@ pub(super) fn isis_types(proto: Proto) -> &'static [u32] {
 }
 
 impl Lowering<'_> {
-    /// Tests for an OSI packet with this identifier as its first byte behind the LLC header (three
-    /// bytes on Ethernet).
+    /// Tests for an OSI packet with this identifier as its first byte after the LLC header (three bytes on
+    /// Ethernet).
     pub(super) fn over_osi(&mut self, identifier: u32) -> Lowered<Condition> {
         self.network(et::SAP_ISO)?;
         Ok(self.link.osi(self.values, self.place, identifier))

@@ -173,7 +173,7 @@ impl Lowering<'_> {
         Ok(Condition::Any(any))
     }
 
-    /// Tests ports behind the fixed IPv6 header. Extension headers hide the ports.
+    /// Tests ports after the fixed IPv6 header. Extension headers hide the ports.
     fn ports_over_ip6(
         &mut self,
         q: Qualifiers,
@@ -193,7 +193,7 @@ impl Lowering<'_> {
         Ok(network.and(Condition::Any(any)))
     }
 
-    /// Tests ports behind the IPv4 header, in the first fragment only.
+    /// Tests ports after the IPv4 header, in the first fragment only.
     fn ports_over_ip4(
         &mut self,
         q: Qualifiers,

@@ -48,7 +48,7 @@ impl Lowering<'_> {
         Ok(network.and(equals(self.values, Size::Byte, at, number)))
     }
 
-    /// Tests for IPv6 with this protocol directly behind the header, or behind one fragment header.
+    /// Tests for IPv6 with this protocol directly after the header, or after one fragment header.
     pub(super) fn over_ip6(&mut self, number: u32) -> Lowered<Condition> {
         if let Some(found) = self.deep_protocol(number) {
             return Ok(self.network(et::IP6)?.and(found));
@@ -124,7 +124,7 @@ impl Lowering<'_> {
         self.chain(q, number)
     }
 
-    /// Tests for the protocol anywhere in the chain of headers behind an IP header.
+    /// Tests for the protocol anywhere in the chain of headers after an IP header.
     pub(super) fn chain(&mut self, q: Qualifiers, number: u32) -> Lowered<Condition> {
         match q.proto {
             None => {

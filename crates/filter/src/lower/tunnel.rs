@@ -80,8 +80,7 @@ impl Lowering<'_> {
         self.tunnel(|this, udp, inner| this.vxlan_header(udp, network, inner))
     }
 
-    /// Tests for a tunnel over UDP. `header` makes the tests behind the IP header, where UDP
-    /// begins.
+    /// Tests for a tunnel over UDP. `header` makes the tests after the IP header, where UDP begins.
     fn tunnel(
         &mut self,
         mut header: impl FnMut(&mut Self, Offset, Inner) -> Condition,

@@ -1,9 +1,9 @@
 //! Assembles instructions with labels into a program: computes offsets, and adds detours for jumps
 //! that are too long.
 //!
-//! A conditional jump reaches 255 instructions. A longer one jumps to a `ja` directly behind it,
-//! which reaches everywhere. An added `ja` can make other branches too long, so marks are collected
-//! until no more are needed. Marks are never removed, so this ends.
+//! A conditional jump reaches 255 instructions. A longer one jumps to a `ja` directly after it, which reaches
+//! everywhere. An added `ja` can make other branches too long, so marks are collected until no more are
+//! needed. Marks are never removed, so this ends.
 
 use super::opcode as op;
 use super::{Insn, MAX_INSNS};
@@ -45,7 +45,7 @@ struct Detours {
 }
 
 impl Assembler {
-    /// Returns an assembler with room for so many lines.
+    /// Returns an assembler with room for this many lines.
     pub(crate) fn with_capacity(lines: usize) -> Self {
         Self {
             lines: Vec::with_capacity(lines),

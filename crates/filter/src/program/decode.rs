@@ -150,7 +150,7 @@ pub(super) struct List {
 }
 
 impl Lists {
-    /// Returns the step of the list that begins at an instruction, or just behind loads there.
+    /// Returns the step of the list that begins at an instruction, or just after loads there.
     fn step(&mut self, plain: &[Plain], at: usize) -> Option<Step> {
         let ahead = match plain[at].op {
             Op::JumpK(Test::Equal) => 0,

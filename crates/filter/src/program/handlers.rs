@@ -17,7 +17,7 @@ macro_rules! or_reject {
     };
 }
 
-/// Defines functions of steps that continue behind some instructions (`=> n`) or where a test leads
+/// Defines functions of steps that continue after some instructions (`=> n`) or where a test leads
 /// (`=> test, ways, n`).
 macro_rules! works {
     ($($(#[$doc:meta])* $name:ident$(<$($type:ident: $trait:ident),*>)?

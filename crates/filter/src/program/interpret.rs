@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn long_programs_run_to_their_end() {
         for count in [253, 254, 255, 256, 257, 510, 511, 512, 60_000_u32] {
-            // Stores the length, adds 1 `count` times, half of them behind a jump, and adds the
-            // stored value, which is in a word of scratch memory outside the fast ones.
+            // Stores the length, adds 1 `count` times, half of them after a jump, and adds the stored value,
+            // which is in a word of scratch memory outside the fast ones.
             let mut insns: Vec<Insn> = (0..5).map(|word| Insn::new(op::ST, word)).collect();
             insns.extend([Insn::new(op::LDX | op::LEN, 0), Insn::new(op::STX, 5)]);
             let one = Insn::new(op::ALU | op::ADD, 1);

@@ -96,7 +96,7 @@ impl Program {
         Ok(Self { insns, decoded })
     }
 
-    /// Whether a jump leads backwards.
+    /// Returns whether a jump leads backwards.
     #[must_use]
     pub fn has_loop(&self) -> bool {
         let mut insns = self.insns.iter().enumerate();
@@ -109,14 +109,14 @@ impl Program {
         &self.insns
     }
 
-    /// Whether the kernel accepts the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions,
-    /// and no loop.
+    /// Returns whether the kernel accepts the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions, and
+    /// no loop.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
         self.insns.len() <= opcode::KERNEL_MAX_INSNS && !self.has_loop()
     }
 
-    /// Whether an instruction is the ancillary load of the value at `offset` from
+    /// Returns whether an instruction is the ancillary load of the value at `offset` from
     /// [`opcode::SKF_AD_OFF`], such as [`opcode::SKF_AD_PKTTYPE`].
     #[must_use]
     pub fn asks_for(&self, offset: u32) -> bool {
@@ -157,7 +157,7 @@ impl Program {
     }
 }
 
-/// Whether an instruction is the ancillary load at `offset`, of any size.
+/// Returns whether an instruction is the ancillary load at `offset`, of any size.
 fn loads(insn: &Insn, offset: u32) -> bool {
     let sizes = [opcode::W, opcode::H, opcode::B];
     let codes = sizes.map(|size| opcode::LD | size | opcode::ABS);

@@ -10,8 +10,8 @@ use std::ops::Range;
 use super::Ancillary;
 use super::opcode as op;
 
-/// Does the work of one step and of all after it. Returns the bytes accepted, 0 to reject the
-/// packet. `rest` are the steps behind this one.
+/// Does the work of one step and of all after it. Returns the bytes accepted, 0 to reject the packet. `rest`
+/// are the steps after this one.
 pub(super) type Work = fn(&Step, rest: &[Step], &mut Machine<'_>, a: u32, x: u32) -> u32;
 
 /// One step, 24 bytes. The function defines what the operands mean; the targets of a test are in
@@ -87,7 +87,7 @@ pub(super) struct Machine<'a> {
 #[derive(Default)]
 pub(super) struct Far<'a> {
     pub(super) ancillary: Option<&'a Ancillary>,
-    /// The first step behind the window.
+    /// The first step after the window.
     pub(super) end: usize,
     /// Where to continue in another window, with A and X.
     pub(super) resume: Option<(usize, u32, u32)>,
@@ -96,8 +96,8 @@ pub(super) struct Far<'a> {
     pub(super) memory: [u32; op::MEMWORDS as usize],
 }
 
-/// Continues behind `skip` steps of `rest`. If that is beyond the window, the calls end, and
-/// [`Decoded::run`] continues in the next window.
+/// Continues after `skip` steps of `rest`. If that is beyond the window, the calls end, and [`Decoded::run`]
+/// continues in the next window.
 #[inline(always)]
 pub(super) fn go(skip: usize, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32) -> u32 {
     if let Some(step) = rest.get(skip)
@@ -110,7 +110,7 @@ pub(super) fn go(skip: usize, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32
 }
 
 impl Machine<'_> {
-    /// Leaves a window with `left` remaining steps, for the step behind `skip` more.
+    /// Leaves a window with `left` remaining steps, for the step after `skip` more.
     #[cold]
     #[inline(never)]
     fn leave(&mut self, skip: usize, left: usize, a: u32, x: u32) -> u32 {

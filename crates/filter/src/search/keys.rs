@@ -41,7 +41,7 @@ pub struct KeyReader {
     cells: Vec<u32>,
 }
 
-/// The keys behind certain headers.
+/// The keys after certain headers.
 struct Node {
     shifts: Vec<Shift>,
     values: Values,
@@ -225,7 +225,7 @@ struct Evaluation<'a, F> {
 }
 
 impl<F: FnMut(Key)> Evaluation<'_, F> {
-    /// Whether a condition holds. It does not if the packet ends before its bytes.
+    /// Returns whether a condition holds. It does not if the packet ends before its bytes.
     fn holds(&mut self, step: &Step) -> Result<bool, Lost> {
         match self.step(step) {
             Err(Lost::Beyond) => Ok(false),

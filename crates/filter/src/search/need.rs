@@ -264,7 +264,7 @@ fn moved(place: KeyPlaces, moves: bool) -> KeyPlaces {
     if moves { KeyPlaces::Anywhere } else { place }
 }
 
-/// Whether a primitive accepts only packets that contain one of the addresses or ports that it
+/// Returns whether a primitive accepts only packets that contain one of the addresses or ports that it
 /// compares with.
 fn finds_keys(primitive: &Primitive) -> bool {
     match primitive {
@@ -332,7 +332,7 @@ fn needed(compared: &Compared) -> Need {
 }
 
 impl Need {
-    /// Whether a packet with these keys meets the need.
+    /// Returns whether a packet with these keys meets the need.
     #[must_use]
     pub fn is_met_by(&self, keys: &[Key]) -> bool {
         let any = |met: &dyn Fn(&Key) -> bool| keys.iter().any(met);

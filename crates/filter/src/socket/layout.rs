@@ -54,7 +54,7 @@ impl Layout {
         Self::headed(head)
     }
 
-    /// Returns the layout of a complete packet behind this head.
+    /// Returns the layout of a complete packet after this head.
     fn headed(head: Vec<Byte>) -> Self {
         let shift = u32::try_from(head.len()).unwrap_or(u32::MAX);
         Self { head, shift }

@@ -154,7 +154,7 @@ fn direction(asm: &mut Assembler, direction: Direction) {
     asm.place(wanted);
 }
 
-/// Whether the program may use A before it loads it. A starts as 0, and the tests added before the
+/// Returns whether the program may use A before it loads it. A starts as 0, and the tests added before the
 /// program change it.
 fn starts_with_a(program: &Program) -> bool {
     program

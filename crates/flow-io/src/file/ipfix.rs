@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Option 257 is at the end: its scope in 4 bytes, the algorithm in 1, time-outs in 2 each, then six
+    /// Option 257 is at the end: its scope in 4 bytes, the algorithm in 1, timeouts in 2 each, then six
     /// counters in 8 each.
     #[test]
     fn statistics_stand_in_the_file() {

@@ -87,9 +87,9 @@ impl Index {
 
     /// Doubles the number of places in use, if there are more, and moves each entry to its new place.
     ///
-    /// Entries are taken in order, starting behind an empty place, and around the end. So all entries between
+    /// Entries are taken in order, starting after an empty place, and around the end. So all entries between
     /// an entry's home and the entry itself were taken before it. An entry moves to where it was or before,
-    /// in the lower half or as far into the upper one, never behind an entry that is still to be taken.
+    /// in the lower half or as far into the upper one, never after an entry that is still to be taken.
     #[cold]
     fn grow(&mut self) {
         let places = self.mask + 1;
@@ -137,7 +137,7 @@ impl Index {
             if entry == 0 {
                 break;
             }
-            // An entry may move back to the hole unless its home is behind the hole.
+            // An entry may move back to the hole unless its home is after the hole.
             let home = hash_of(entry) as usize & self.mask;
             if (at.wrapping_sub(home) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
                 self.entries[hole] = entry;

@@ -2,7 +2,7 @@
 //!
 //! Observations go in: one by one if there are few flows, else in blocks, so that the memory of all flows of
 //! a block is requested before it is needed. Records come out, to a sink. All memory is reserved at the
-//! beginning. A new flow takes a free slot, or that of the flow whose time-out is nearest.
+//! beginning. A new flow takes a free slot, or that of the flow whose timeout is nearest.
 
 mod index;
 mod interim;
@@ -178,7 +178,7 @@ impl Cache {
             return false;
         };
         let traffic = &mut slot.traffic;
-        // For a packet from before the last one, the gap is greater than any time-out.
+        // For a packet from before the last one, the gap is greater than any timeout.
         let gap = observation.time_ns.wrapping_sub(traffic.last_ns);
         let age = observation.time_ns.wrapping_sub(traffic.first_ns);
         let same = slot.key == observation.key && slot.state.is_open();
@@ -274,7 +274,7 @@ impl Cache {
         soon
     }
 
-    /// Advances the time to that of a packet, and ends the flows whose time-outs pass.
+    /// Advances the time to that of a packet, and ends the flows whose timeouts pass.
     pub(crate) fn advance_to<S: FlowSink + ?Sized>(
         &mut self,
         time_ns: u64,
@@ -403,7 +403,7 @@ impl Cache {
         id
     }
 
-    /// Returns a free slot. If there is none, removes the flow whose time-out is nearest, and returns its
+    /// Returns a free slot. If there is none, removes the flow whose timeout is nearest, and returns its
     /// slot.
     fn vacant<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) -> u32 {
         if self.free == NONE && self.slots.len() < self.limits.flows as usize {

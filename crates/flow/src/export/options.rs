@@ -12,9 +12,9 @@ const STATISTICS_ID: u16 = 257;
 /// same fields of NetFlow v9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Active time-out in seconds (36).
+    /// Active timeout in seconds (36).
     pub active_timeout: u16,
-    /// Inactive time-out in seconds (37).
+    /// Inactive timeout in seconds (37).
     pub idle_timeout: u16,
     /// Flows metered (163).
     pub observed_flows: u64,

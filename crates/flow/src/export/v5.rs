@@ -14,7 +14,7 @@ const RECORD: usize = 48;
 const MAX_RECORDS: usize = 30;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// The maximum number of records for one flow, whatever its counters: 17 TB. No flow carries that within a
-/// time-out, but anybody whose records are collected may claim it.
+/// timeout, but anybody whose records are collected may claim it.
 const MAX_PARTS: u64 = 4096;
 
 /// Writes messages of NetFlow v5.

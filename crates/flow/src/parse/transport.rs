@@ -1,4 +1,4 @@
-//! Reads the header behind IP for the key: ports, type and code, flags.
+//! Reads the header after IP for the key: ports, type and code, flags.
 
 use ringtap_packet::bytes::chunk;
 use ringtap_packet::protocol::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDP_LITE};

@@ -12,8 +12,7 @@ use crate::protocol::{
 /// The most extension headers that are skipped.
 const EXTENSIONS: usize = 16;
 
-/// The fields of an IP header, and the offset of the data behind it, in bytes from the start of the
-/// packet.
+/// The fields of an IP header, and the offset of the data after it, in bytes from the start of the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ip {
     /// Its offset.
@@ -24,7 +23,7 @@ pub struct Ip {
     pub tos: u8,
     /// Time to live, or hop limit.
     pub ttl: u8,
-    /// The protocol behind the header and the extension headers.
+    /// The protocol after the header and the extension headers.
     pub protocol: u8,
     /// The packet's length in bytes, from its header.
     pub bytes: u32,
@@ -48,9 +47,9 @@ impl Ip {
         [source..source + len, source + len..source + 2 * len]
     }
 
-    /// Returns the end of the packet according to its header, which may be behind the captured
-    /// bytes. An IPv6 packet whose header has no length (the adapter will segment it) extends to
-    /// the end of all `captured` bytes.
+    /// Returns the end of the packet according to its header, which may be after the captured bytes. An IPv6
+    /// packet whose header has no length (the adapter will segment it) extends to the end of all `captured`
+    /// bytes.
     #[must_use]
     pub fn end(&self, captured: usize) -> usize {
         if self.six && self.bytes == 40 {
@@ -180,8 +179,8 @@ fn parse6(data: &[u8], at: usize, wire: usize, ip: &mut Ip) -> Option<()> {
     Some(())
 }
 
-/// Finds the protocol and the transport header behind the extension headers. Returns the length of
-/// the payload from a jumbo payload option (RFC 2675).
+/// Finds the protocol and the transport header after the extension headers. Returns the length of the payload
+/// from a jumbo payload option (RFC 2675).
 fn walk_extensions(data: &[u8], at: usize, ip: &mut Ip) -> Option<u32> {
     let mut jumbo = None;
     let mut next = at + 40;

@@ -174,7 +174,7 @@ pub(super) fn ethertype(
             }
             // Network service header (RFC 8300): its length in words, and the next protocol.
             ether_type::NETWORK_SERVICE => return service(data, at, link),
-            // A time stamp of Arista's, of 8 or 6 bytes behind its kind and version.
+            // A time stamp of Arista's, of 8 or 6 bytes after its kind and version.
             ether_type::ARISTA_TIMESTAMP => {
                 let stamp = if be16(data, at + 2)? & 0x20 == 0 {
                     8
@@ -281,7 +281,7 @@ fn snap(data: &[u8], at: usize, link: &mut Link) -> Option<usize> {
     let kind = be16(data, at + 3)?;
     match organisation {
         [0, 0, 0] | [0, 0, 0xf8] if kind >= ether_type::MIN => ethertype(data, kind, at + 5, link),
-        // Ethernet behind 2 bytes of padding (RFC 2684).
+        // Ethernet after 2 bytes of padding (RFC 2684).
         BRIDGED if kind == 1 || kind == 7 => ethernet(data, at + 7, link),
         _ => None,
     }
@@ -330,7 +330,7 @@ fn frame_relay(data: &[u8], link: &mut Link) -> Option<usize> {
         }
     }
     if byte(data, at + 1)? != UNNUMBERED {
-        // Cisco's own format: an Ethernet type behind the address.
+        // Cisco's own format: an Ethernet type after the address.
         return ethertype(data, be16(data, at + 1)?, at + 3, link);
     }
     nlpid(data, at + 2, link)
@@ -419,7 +419,7 @@ fn pktap(data: &[u8], link: &mut Link) -> Option<usize> {
     wrapped(data, le32(data, 0)? as usize, le32(data, 8)?, link)
 }
 
-/// Parses a header of `length` bytes, and behind it a packet of the link type that it names.
+/// Parses a header of `length` bytes, and after it a packet of the link type that it names.
 fn wrapped(data: &[u8], length: usize, dlt: u32, link: &mut Link) -> Option<usize> {
     link.step()?;
     let link_type = LinkType::from_dlt(dlt)?;
@@ -428,8 +428,7 @@ fn wrapped(data: &[u8], length: usize, dlt: u32, link: &mut Link) -> Option<usiz
     Some(length + found)
 }
 
-/// Parses ARCNET behind its addresses: RFC 1201 with 3 bytes between type and packet, RFC 1051
-/// without.
+/// Parses ARCNET after its addresses: RFC 1201 with 3 bytes between type and packet, RFC 1051 without.
 fn arcnet(data: &[u8], at: usize) -> Option<usize> {
     match byte(data, at)? {
         // A frame of more than 256 bytes has 4 bytes more, marked by 0xff (RFC 1201).

@@ -5,7 +5,7 @@
 /// The size of an address in bytes.
 const V4: usize = 4;
 const V6: usize = 16;
-/// The size of the field in front of the addresses, behind type and segments left.
+/// The size of the field in front of the addresses, after type and segments left.
 const RESERVED: usize = 4;
 
 /// The place of the last stop's address.
@@ -19,8 +19,8 @@ pub enum Stop {
     Unknown,
 }
 
-/// Returns the last stop in a routing header of this type, with `left` segments left and `data`
-/// behind these fields (RFC 8200, section 4.4).
+/// Returns the last stop in a routing header of this type, with `left` segments left and `data` after these
+/// fields (RFC 8200, section 4.4).
 #[must_use]
 pub fn last_stop(kind: u8, left: u8, data: &[u8]) -> Stop {
     if left == 0 {
@@ -52,7 +52,7 @@ pub fn last_stop_v4(options: &[u8]) -> Stop {
             },
         };
         if matches!(kind, 131 | 137) {
-            // The pointer counts from 1, and points behind a route that is used up.
+            // The pointer counts from 1, and points after a route that is used up.
             let pointer = options
                 .get(at + 2)
                 .map_or(0, |&pointer| usize::from(pointer));

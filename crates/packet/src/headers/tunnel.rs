@@ -50,7 +50,7 @@ impl Tunnels {
         ip_in_ip: true,
     };
 
-    /// Whether any tunnel is selected.
+    /// Returns whether any tunnel is selected.
     #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()

@@ -93,7 +93,7 @@ export! {
         }
     } else code::ERROR;
 
-    /// Changes the number of bytes that are delivered before the time-out, in the taps.
+    /// Changes the number of bytes that are delivered before the timeout, in the taps.
     fn pcap_setmintocopy(handle: Option<&Pcap>, bytes: c_int) -> c_int {
         handle.map_or(code::ERROR, |handle| set_min_to_copy(handle, bytes))
     } else code::ERROR;

@@ -68,8 +68,8 @@ fn to_statistics(reading: &mut Reading, counting: Counting) -> Result<(), String
 }
 
 export! {
-    /// Selects packets (0) or statistics (1). In statistics mode each time-out delivers one packet
-    /// of 16 bytes: the packets and bytes that the filter has accepted since the last.
+    /// Selects packets (0) or statistics (1). In statistics mode each timeout delivers one packet of 16
+    /// bytes: the packets and bytes that the filter has accepted since the last.
     fn pcap_setmode(handle: Option<&Pcap>, mode: c_int) -> c_int {
         handle.map_or(code::ERROR, |handle| set(handle, mode))
     } else code::ERROR;

@@ -137,7 +137,7 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that 200 packets that wait in the ring are read by a few system calls, with any time-out.
+/// Checks that 200 packets that wait in the ring are read by a few system calls, with any timeout.
 fn calls_of_a_burst() -> Result<(), String> {
     /// The most polls and reads, including those of the start.
     const MOST: u64 = 40;

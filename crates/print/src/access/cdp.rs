@@ -7,7 +7,7 @@ use crate::line::put;
 const HEADER: usize = 4;
 const DEVICE: u16 = 1;
 
-/// Whether a value of this type may have this length.
+/// Returns whether a value of this type may have this length.
 fn valid(kind: u16, length: usize) -> bool {
     match kind {
         0x04 | 0x11 => length == 4,

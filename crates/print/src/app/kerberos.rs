@@ -111,7 +111,7 @@ fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Trun
     text(cx, data, at)
 }
 
-/// Prints a string and returns the offset behind it.
+/// Prints a string and returns the offset after it.
 fn text(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Truncated> {
     let rest = data.rest(at);
     let end = rest.iter().position(|&byte| byte == 0);

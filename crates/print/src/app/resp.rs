@@ -70,8 +70,8 @@ fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
     Ok(after + line_end(rest.rest(after))? + 2)
 }
 
-/// Returns the number behind the first byte, and the size of its line. A number that means a null
-/// value is printed.
+/// Returns the number after the first byte, and the size of its line. A number that means a null value is
+/// printed.
 fn counted(cx: &mut Context<'_>, rest: &[u8]) -> Result<(Option<u64>, usize), Truncated> {
     let end = line_end(rest)?;
     let number = rest.part(1, end - 1)?;

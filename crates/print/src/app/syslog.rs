@@ -49,7 +49,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Returns the number in angle brackets, and the offset of the message behind it.
+/// Returns the number in angle brackets, and the offset of the message after it.
 fn priority(data: &[u8]) -> Result<Option<(u16, usize)>, Truncated> {
     if data.u8_at(0)? != b'<' {
         return Ok(None);

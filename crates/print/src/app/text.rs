@@ -144,8 +144,7 @@ pub(super) fn print(
     }
 }
 
-/// Whether the bytes begin with a command of the protocol, or as an answer: a word and three
-/// digits.
+/// Returns whether the bytes begin with a command of the protocol, or as an answer: a word and three digits.
 fn begins_message(protocol: &Protocol, data: &[u8], length: usize) -> bool {
     let Some(first) = word(data, length) else {
         return false;

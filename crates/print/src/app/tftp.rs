@@ -64,7 +64,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Prints the string at `at` and `close`, and returns the offset behind it.
+/// Prints the string at `at` and `close`, and returns the offset after it.
 fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<usize, Truncated> {
     let rest = data.rest(at);
     let end = rest.iter().position(|&byte| byte == 0);

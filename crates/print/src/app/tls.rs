@@ -14,7 +14,7 @@ const SERVER_HELLO: u8 = 2;
 /// Sizes of the record header and the message header, in bytes.
 const RECORD: usize = 5;
 const MESSAGE: usize = 4;
-/// The offset of the session identifier in a hello, behind version and random bytes.
+/// The offset of the session identifier in a hello, after version and random bytes.
 const SESSION: usize = 34;
 
 /// RFC 6066 section 3.

@@ -63,7 +63,7 @@ const CODES: [&str; 16] = [
     " NoChange",
 ];
 
-/// Prints a message over TCP, behind its length (RFC 1035 section 4.2.2).
+/// Prints a message over TCP, after its length (RFC 1035 section 4.2.2).
 pub(crate) fn print_stream(
     cx: &mut Context<'_>,
     data: &[u8],
@@ -249,7 +249,7 @@ fn code(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) {
     }
 }
 
-/// Prints `count` entries, records separated by commas; returns the offset behind them.
+/// Prints `count` entries, records separated by commas; returns the offset after them.
 fn list(
     cx: &mut Context<'_>,
     message: &Message<'_>,

@@ -35,8 +35,8 @@ fn label(message: &[u8], at: usize) -> Result<Label<'_>, Truncated> {
     })
 }
 
-/// Writes the name at `at` with its final dot. Returns the offset behind it, or `None` if the name
-/// is damaged and nothing after it can be read.
+/// Writes the name at `at` with its final dot. Returns the offset after it, or `None` if the name is damaged
+/// and nothing after it can be read.
 pub(crate) fn print(
     line: &mut Line,
     message: &[u8],
@@ -82,7 +82,7 @@ pub(crate) fn print(
     }
 }
 
-/// Returns the offset behind the name at `at`.
+/// Returns the offset after the name at `at`.
 pub(crate) fn skip(message: &[u8], mut at: usize) -> Result<usize, Truncated> {
     loop {
         match label(message, at)? {

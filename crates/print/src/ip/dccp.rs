@@ -13,7 +13,7 @@ const RESPONSE: u8 = 1;
 const DATA: u8 = 2;
 const RESET: u8 = 7;
 
-/// The types, and the number of bytes behind the generic header.
+/// The types, and the number of bytes after the generic header.
 const TYPES: [(&str, usize); 10] = [
     ("DCCP-Request", 4),
     ("DCCP-Response", 12),

@@ -206,7 +206,7 @@ fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     if (option.len() + 1) & 3 != 0 {
         put!(cx.line, " [bad length {}]", option.len());
     }
-    // It counts from 1; 0 is taken as far behind the addresses.
+    // It counts from 1; 0 is taken as far after the addresses.
     let pointer = usize::from(option.u8_at(2)?).wrapping_sub(1);
     if pointer < 3 || pointer > option.len() || pointer & 3 != 3 {
         put!(cx.line, " [bad ptr {}]", option.u8_at(2)?);

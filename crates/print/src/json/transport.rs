@@ -69,8 +69,8 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// Returns the transport's protocol and captured bytes of a packet that is no fragment, also behind
-/// an authentication header of IPv4.
+/// Returns the transport's protocol and captured bytes of a packet that is no fragment, also after an
+/// authentication header of IPv4.
 fn payload<'a>(data: &'a [u8], ip: &Ip) -> Option<(u8, &'a [u8])> {
     let at = ip.transport.filter(|_| ip.part == Part::Whole)?;
     let payload = data.up_to(ip.end(data.len())).rest(at);
@@ -184,8 +184,8 @@ enum TcpOption {
 }
 
 impl TcpOption {
-    /// Reads an option of a known kind from its value behind kind and length (RFC 9293, section
-    /// 3.1; RFC 7323; RFC 2018).
+    /// Reads an option of a known kind from its value after kind and length (RFC 9293, section 3.1; RFC 7323;
+    /// RFC 2018).
     fn of(kind: u8, value: &[u8]) -> Option<Self> {
         let block = |at| {
             let (left, right) = (value.u32_at(at).ok()?, value.u32_at(at + 4).ok()?);

@@ -1,5 +1,5 @@
-//! Frame Relay (ITU-T Q.922, RFC 2427): the packet behind its network layer identifier, fragments (FRF.12, FRF.15),
-//! and bundles of links (FRF.16, RFC 3020).
+//! Frame Relay (ITU-T Q.922, RFC 2427): the packet after its network layer identifier, fragments (FRF.12,
+//! FRF.15), and bundles of links (FRF.16, RFC 3020).
 
 use super::llc;
 use crate::bytes::{Bytes, Truncated};
@@ -193,7 +193,7 @@ fn carried(
     }
 }
 
-/// Prints the payload of the SNAP header behind the identifier, in `length` bytes.
+/// Prints the payload of the SNAP header after the identifier, in `length` bytes.
 fn snap(
     cx: &mut Context<'_>,
     data: &[u8],

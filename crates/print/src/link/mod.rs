@@ -25,7 +25,7 @@ pub(crate) use ringtap_packet::ether_type::{
     PPPOE_DISCOVERY, PPPOE_SESSION, QINQ, QINQ_9100, QINQ_9200, REVERSE_ARP, VLAN,
 };
 
-/// The Ethernet type that Cisco's routers write for OSI packets, behind one byte of padding.
+/// The Ethernet type that Cisco's routers write for OSI packets, after one byte of padding.
 pub(crate) const OSI: u16 = 0xfefe;
 /// A bundle of Frame Relay links (FRF.16).
 const BUNDLE: LinkType = LinkType(182);

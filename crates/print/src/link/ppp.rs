@@ -124,7 +124,7 @@ pub(super) fn serial(
     }
     let protocol = data.u16_at(2)?;
     if address != ADDRESS {
-        // As in tcpdump: these are the two bytes behind the address and the control field.
+        // As in tcpdump: these are the two bytes after the address and the control field.
         let [address, control] = protocol.to_be_bytes();
         put!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
         return Ok(());
@@ -212,7 +212,7 @@ fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Trunc
     payload(cx, protocol, frame.rest(at), length - at)
 }
 
-/// Whether the first byte of a protocol number is the flag between frames.
+/// Returns whether the first byte of a protocol number is the flag between frames.
 fn is_flag(protocol: u16) -> bool {
     protocol >> 8 == 0x7e
 }

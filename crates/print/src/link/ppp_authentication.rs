@@ -44,8 +44,7 @@ pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
     Ok(())
 }
 
-/// Prints a text behind its length. Returns the bytes behind it, or `None` if the length exceeds
-/// the packet.
+/// Prints a text after its length. Returns the bytes after it, or `None` if the length exceeds the packet.
 fn counted(
     cx: &mut Context<'_>,
     title: &str,
@@ -64,7 +63,7 @@ fn counted(
     Ok(Some(left - size))
 }
 
-/// Prints so many bytes as text, or those of them that were captured.
+/// Prints this many bytes as text, or those of them that were captured.
 fn text(cx: &mut Context<'_>, data: &[u8], size: usize) -> Result<(), Truncated> {
     cx.line.escaped(data.up_to(size));
     data.part(0, size).map(|_| ())

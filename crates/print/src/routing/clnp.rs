@@ -56,8 +56,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Returns the address behind its length at `at`, and where it ends; `None` if the header ends
-/// earlier.
+/// Returns the address after its length at `at`, and where it ends; `None` if the header ends earlier.
 fn counted(data: &[u8], header: usize, at: usize) -> Result<Option<(&[u8], usize)>, Truncated> {
     if at >= header {
         return Ok(None);

@@ -72,7 +72,7 @@ fn source_and_group(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
     Ok(())
 }
 
-/// Whether `need` bytes of a list are missing; if so, prints a note.
+/// Returns whether `need` bytes of a list are missing; if so, prints a note.
 fn is_short(cx: &mut Context<'_>, left: usize, need: usize) -> bool {
     if left < need {
         put!(cx.line, " [length {left} < {need}] (invalid)");
@@ -80,7 +80,7 @@ fn is_short(cx: &mut Context<'_>, left: usize, need: usize) -> bool {
     left < need
 }
 
-/// Prints the routers behind each interface, without flags.
+/// Prints the routers after each interface, without flags.
 fn neighbors_old(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result<(), Truncated> {
     const ENTRY: usize = 7;
     let end = HEADER + body;
@@ -111,7 +111,7 @@ fn neighbors_old(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result<(), T
     Ok(())
 }
 
-/// Prints the routers behind each interface.
+/// Prints the routers after each interface.
 fn neighbors(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result<(), Truncated> {
     const ENTRY: usize = 8;
     let end = HEADER + body;

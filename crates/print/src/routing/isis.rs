@@ -82,7 +82,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-/// Whether versions and lengths are supported; otherwise the line names the unsupported one.
+/// Returns whether versions and lengths are supported; otherwise the line names the unsupported one.
 fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool, Truncated> {
     let (header, system) = (usize::from(data.u8_at(1)?), data.u8_at(3)?);
     if data.u8_at(2)? != VERSION {

@@ -19,7 +19,7 @@ const FLAGS: [(u32, &str); 6] = [
 ];
 const CONFIGURATION_LENGTH: usize = 35;
 const RAPID_LENGTH: usize = 36;
-/// The offset of the length behind the fields of the rapid protocol, and that of the data.
+/// The offset of the length after the fields of the rapid protocol, and that of the data.
 const LENGTH_3: usize = 36;
 const MULTIPLE: usize = 38;
 /// The length of a message of multiple trees that has only the common one.

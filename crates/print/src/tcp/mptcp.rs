@@ -25,7 +25,7 @@ const NAMES: [&str; 8] = [
     "fast-close",
 ];
 
-/// Prints an option with `body` behind its length; returns false if its size is invalid.
+/// Prints an option with `body` after its length; returns false if its size is invalid.
 pub(super) fn print(cx: &mut Context<'_>, body: &[u8], flags: u8) -> Result<bool, Truncated> {
     let Some(&first) = body.first() else {
         return Ok(false);

@@ -20,8 +20,8 @@ pub(crate) fn frame(
     frame::print(cx, data, length, Trailer::default(), header)
 }
 
-/// Prints a frame behind a header of Prism or AVS, which is skipped. Its first word identifies it;
-/// the second word of an AVS header is its length.
+/// Prints a frame after a header of Prism or AVS, which is skipped. Its first word identifies it; the second
+/// word of an AVS header is its length.
 pub(crate) fn prism(
     cx: &mut Context<'_>,
     data: &[u8],

@@ -138,7 +138,7 @@ fn print_all(cx: &mut Context<'_>, fields: &mut Fields<'_>, words: usize) -> Res
     Ok(())
 }
 
-/// Prints the field of a bit; returns false for an unknown one, behind which no field can be found.
+/// Prints the field of a bit; returns false for an unknown one, after which no field can be found.
 fn field(
     cx: &mut Context<'_>,
     fields: &mut Fields<'_>,

@@ -91,8 +91,8 @@ fn compare(arguments: &[&str]) {
     assert!(low.is_empty(), "below the bound: {low:?}");
 }
 
-/// Whether fewer lines are equal than the page states. Its shares are those of one set of captures, so
-/// another set, such as the one that `cargo xtask corpus` fetches, has a margin: [`MARGIN`] points, and
+/// Returns whether fewer lines are equal than the page states. Its shares are those of one set of captures,
+/// so another set, such as the one that `cargo xtask corpus` fetches, has a margin: [`MARGIN`] points, and
 /// [`FEW`] lines of rare protocols.
 fn is_low((equal, all): (u32, u32), bound: u32) -> bool {
     let share = equal * 100 / all;
@@ -379,7 +379,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns a frame with this content behind the addresses.
+/// Returns a frame with this content after the addresses.
 fn frame(rest: &[u8]) -> Vec<u8> {
     [&[1, 0, 0x5e, 0, 0, 1, 2, 0, 0, 0, 0, 1], rest].concat()
 }

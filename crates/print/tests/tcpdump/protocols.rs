@@ -13,7 +13,7 @@ pub(crate) struct Protocol {
 }
 
 impl Protocol {
-    /// Whether lines of this protocol are compared.
+    /// Returns whether lines of this protocol are compared.
     pub(crate) fn is_compared(&self) -> bool {
         self.comparison != Comparison::Nothing
     }
@@ -24,7 +24,7 @@ impl Protocol {
 pub(crate) enum Mark {
     /// The line begins with it.
     Line(&'static str),
-    /// The text behind the addresses of an IP packet begins with it.
+    /// The text after the addresses of an IP packet begins with it.
     Payload(&'static str),
     /// The line contains it.
     Holds(&'static str),

@@ -213,8 +213,8 @@ fn ptp(text: &str) -> Option<String> {
     Some(format!("{before}PTPv2, v1 compat : {compatible},{fields}"))
 }
 
-/// Values that are not shown were dumped below the line. A later note about a malformed value, and
-/// the length, stood behind these dumps.
+/// Values that are not shown were dumped below the line. A later note about a malformed value, and the
+/// length, stood after these dumps.
 fn cdp(text: &str) -> Option<String> {
     let (first, rest) = super::split(text);
     let (fields, length) = first.rsplit_once(", length ")?;

@@ -128,7 +128,7 @@ fn refuse_link_types(
     }
 }
 
-/// Whether the command line is what is wrong.
+/// Returns whether the command line is what is wrong.
 fn is_refusal(result: &Result<(), DumpError>) -> bool {
     let status = result.as_ref().map_err(DumpError::exit_status);
     status == Err(crate::exit::USAGE)

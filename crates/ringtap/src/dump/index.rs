@@ -93,7 +93,7 @@ impl Index {
     }
 }
 
-/// Whether nothing is lost when the file is written: it is empty, or an index.
+/// Returns whether nothing is lost when the file is written: it is empty, or an index.
 fn is_to_be_written(file: &File) -> std::io::Result<bool> {
     let metadata = file.metadata()?;
     if !metadata.is_file() {

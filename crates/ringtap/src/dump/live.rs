@@ -35,7 +35,7 @@ pub(crate) struct Request<'a> {
 
 /// A buffer below this, in bytes, holds hardly a packet of the greatest length: KiB were meant.
 const SMALL_BUFFER: u64 = 128 << 10;
-/// Beyond the time-out, how long a packet may take from its capture to here.
+/// Beyond the timeout, how long a packet may take from its capture to here.
 const GRACE: Duration = Duration::from_millis(100);
 /// How often counters are read and the clock is looked at, where files follow one another.
 const TICK: Duration = Duration::from_millis(100);
@@ -276,7 +276,7 @@ impl DumpRun<'_> {
         }
     }
 
-    /// Whether files are to be told the time, by the thread that asks.
+    /// Returns whether files are to be told the time, by the thread that asks.
     fn is_time_to_tick(&self) -> bool {
         let Some(ticked) = &self.ticked else {
             return false;

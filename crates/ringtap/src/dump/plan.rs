@@ -216,7 +216,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
     Ok(options)
 }
 
-/// Whether the name stands for standard output, a pipe or a device.
+/// Returns whether the name stands for standard output, a pipe or a device.
 fn is_no_file(path: &Path) -> bool {
     path.as_os_str() == "-" || rights::look(path).is_ok_and(|found| !found.is_file())
 }

@@ -10,7 +10,7 @@ use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
 use super::error::DumpError;
 use crate::cli::{CaptureArgs, PrintArgs};
 
-/// Lines are written when so many bytes have come together, in bytes.
+/// Lines are written when this many bytes have come together, in bytes.
 const ENOUGH: usize = 64 << 10;
 
 /// Printed packets on their way to standard output.

@@ -66,7 +66,7 @@ impl Selector {
         self.to = Some(self.to.map_or(now, |to| to.min(now)));
     }
 
-    /// Whether every packet is taken unchanged, so that whole runs may be passed on unseen.
+    /// Returns whether every packet is taken unchanged, so that whole runs may be passed on unseen.
     pub(crate) fn takes_all(&self) -> bool {
         self.from.is_none()
             && self.to.is_none()
@@ -123,7 +123,7 @@ impl Selector {
         false
     }
 
-    /// Whether the count is reached, or the end of the run has passed.
+    /// Returns whether the count is reached, or the end of the run has passed.
     pub(crate) fn is_done(&self) -> bool {
         self.left == 0
     }

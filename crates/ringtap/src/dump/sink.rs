@@ -101,7 +101,7 @@ impl Sink {
         }
     }
 
-    /// Whether anything was taken, or the file was begun.
+    /// Returns whether anything was taken, or the file was begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.selector.taken() > 0 || self.file.as_ref().is_some_and(Recording::has_begun)
     }
@@ -111,7 +111,7 @@ impl Sink {
         self.selector.end_at(now);
     }
 
-    /// Whether nothing that may follow would be taken: the count is reached, or the end of a live
+    /// Returns whether nothing that may follow would be taken: the count is reached, or the end of a live
     /// capture has passed, or all files are written.
     pub(crate) fn is_done(&self) -> bool {
         self.selector.is_done() || self.file.as_ref().is_some_and(Recording::has_ended)

@@ -15,7 +15,7 @@ const BYTES_PER_LINE: usize = 12;
 /// Columns for the bytes of an instruction.
 const BYTES_WIDTH: usize = 24;
 
-/// The program in the form of `-d` given so many times; without it as with one.
+/// The program in the form of `-d` given this many times; without it as with one.
 pub(crate) fn classic(program: &Program, dump: u8) -> String {
     match dump {
         0 | 1 => disasm::listing(program),

@@ -17,7 +17,7 @@ pub(super) fn list() -> String {
     text
 }
 
-/// Whether a filter that looks at packets is compiled.
+/// Returns whether a filter that looks at packets is compiled.
 fn is_supported(link_type: &LinkType) -> bool {
     let options = CompileOptions::new(*link_type);
     compile("len > 0", &options, &Tables::new()).is_ok()

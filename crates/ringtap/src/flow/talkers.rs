@@ -15,7 +15,7 @@ pub(crate) struct Talkers {
     rows: usize,
 }
 
-/// The key of a row of flows: records with the same ends are one row, whatever time-out cut them.
+/// The key of a row of flows: records with the same ends are one row, whatever timeout cut them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Conversation {
     source: IpAddr,

@@ -111,7 +111,7 @@ impl Series {
         }
     }
 
-    /// Whether a name is one of the series, or that of an index of one.
+    /// Returns whether a name is one of the series, or that of an index of one.
     fn has(&self, path: &[u8]) -> bool {
         let index = path.strip_suffix(b".idx");
         self.matches(path) || index.is_some_and(|name| self.matches(name))
@@ -128,12 +128,12 @@ impl Series {
 }
 
 impl NamedFiles {
-    /// Whether a file may be read.
+    /// Returns whether a file may be read.
     pub(super) fn may_read(&self, path: &Path) -> bool {
         is_one_of(&self.inputs, path) || self.may_write(path)
     }
 
-    /// Whether a file may be made, overwritten and removed.
+    /// Returns whether a file may be made, overwritten and removed.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         let follows = |series: &Series| series.has(path.as_os_str().as_bytes());
         is_one_of(&self.outputs, path) || self.series.as_ref().is_some_and(follows)
@@ -148,7 +148,7 @@ impl NamedFiles {
     }
 }
 
-/// Whether it is one of the files, or the index of one.
+/// Returns whether it is one of the files, or the index of one.
 fn is_one_of(files: &[PathBuf], path: &Path) -> bool {
     files
         .iter()

@@ -216,7 +216,7 @@ impl Rights {
     /// Gives up all rights but the capabilities to keep, and nothing else.
     ///
     /// # Errors
-    /// As [`Rights::relinquish`].
+    /// The same as [`Rights::relinquish`].
     pub(crate) fn give_up(&self, keep: &[Capability]) -> Result<(), RightsError> {
         let user = match &self.whom {
             Whom::Same | Whom::Root(_) => None,
@@ -285,7 +285,7 @@ fn whom(args: &RightsArgs) -> Result<Whom, RightsError> {
     })
 }
 
-/// Whether the process may open files that its user may not after it has given up its rights, and has
+/// Returns whether the process may open files that its user may not after it has given up its rights, and has
 /// these rights from who started it.
 fn has_all_files() -> bool {
     let strong = [Capability::DAC_OVERRIDE, Capability::DAC_READ_SEARCH];
@@ -310,7 +310,7 @@ fn reader_of(path: &Path) -> Option<&'static Client> {
 /// FIFO without waiting for its writer.
 ///
 /// # Errors
-/// As open(2).
+/// The same as open(2).
 pub(crate) fn read(path: &Path) -> io::Result<File> {
     match reader_of(path) {
         Some(client) => client.read(path),
@@ -321,7 +321,7 @@ pub(crate) fn read(path: &Path) -> io::Result<File> {
 /// The same; for a FIFO, its writer is waited for.
 ///
 /// # Errors
-/// As open(2).
+/// The same as open(2).
 pub(crate) fn read_blocking(path: &Path) -> io::Result<File> {
     let file = read(path)?;
     if look(path).is_ok_and(Kind::is_fifo) {
@@ -332,7 +332,7 @@ pub(crate) fn read_blocking(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether a helper makes the files.
+/// Returns whether a helper makes the files.
 fn has_writer() -> bool {
     FILES
         .get()
@@ -380,7 +380,7 @@ fn writer_of(path: &Path) -> Option<&'static Client> {
 /// started the program, or as the user of `-Z`.
 ///
 /// # Errors
-/// As [`output::open`].
+/// The same as [`output::open`].
 pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<Output> {
     // A FIFO's reader is waited for here and not by the helper, which would not notice our end.
     loop {
@@ -413,7 +413,7 @@ fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Output> 
 /// Removes a file that was opened by [`write`].
 ///
 /// # Errors
-/// As unlink(2).
+/// The same as unlink(2).
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match writer_of(path) {
         Some(client) => client.remove(path),
@@ -424,7 +424,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 /// What a path of the command line leads to.
 ///
 /// # Errors
-/// As stat(2).
+/// The same as stat(2).
 pub(crate) fn look(path: &Path) -> io::Result<Kind> {
     match reader_of(path) {
         Some(client) => client.look(path),

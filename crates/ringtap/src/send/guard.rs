@@ -60,7 +60,7 @@ impl Guard {
         Ok(Self { watched })
     }
 
-    /// Whether a packet of this time may be sent.
+    /// Returns whether a packet of this time may be sent.
     ///
     /// # Errors
     /// It is one too many in a second.

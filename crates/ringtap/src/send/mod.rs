@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: SendArgs) -> ExitCode {
     }
 }
 
-/// Whether everything was sent that could be.
+/// Returns whether everything was sent that could be.
 fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
@@ -98,7 +98,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     }
 }
 
-/// Whether nothing was kept from being sent, by whatever but the user.
+/// Returns whether nothing was kept from being sent, by whatever but the user.
 fn is_complete(report: &Report) -> bool {
     report.rejected == 0 && report.pending == 0
 }

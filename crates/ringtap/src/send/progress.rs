@@ -36,7 +36,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// Whether anybody sees it.
+    /// Returns whether anybody sees it.
     pub(crate) fn is_shown(&self) -> bool {
         !self.bar.is_hidden()
     }

@@ -1,7 +1,7 @@
 //! `ringtap stat`: packets and bytes by filter, counted in the kernel, or here where that is not allowed.
 //!
-//! Data in: counters as `ringtap_capture::stat` reads them, once an interval. Data out: a table that
-//! is drawn anew each time ([`table`]), or lines ([`lines`]); a summary on standard error.
+//! Data in: counters as `ringtap_capture::stat` reads them, once an interval. Data out: a table that is drawn
+//! again each time ([`table`]), or lines ([`lines`]); a summary on standard error.
 
 mod figure;
 mod lines;

@@ -13,7 +13,7 @@ use ringtap_testkit::{Test, test};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// So many that the filter has become native code, too.
+/// This many that the filter has become native code, too.
 const FEW: u64 = 100_000;
 const MANY: u64 = 1_000_000;
 /// What a block may cost, which holds thousands of packets.

@@ -93,7 +93,7 @@ fn differences_exist() {
     );
 }
 
-/// Whether a pcap file of microseconds has a stamp that libpcap cannot make nanoseconds of.
+/// Returns whether a pcap file of microseconds has a stamp that libpcap cannot make nanoseconds of.
 fn is_misread_by_libpcap(file: &Path) -> bool {
     const MICROSECONDS: u32 = 0xa1b2_c3d4;
     const FILE_HEADER: usize = 24;

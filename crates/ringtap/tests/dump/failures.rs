@@ -47,7 +47,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A folder with a capture of so many packets in it.
+/// A folder with a capture of this many packets in it.
 fn capture_file(packets: u64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("input.pcap");

@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// Files of so many packets each.
+/// Files of this many packets each.
 fn captures(packets: &[u64]) -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |(number, &packets): (usize, &u64)| {

@@ -36,7 +36,7 @@ pub(crate) fn capturing(command: &mut Command, side: &Side) -> Running {
     running
 }
 
-/// Interrupts a capture as Ctrl-C does, after its time-out has passed, and returns its output.
+/// Interrupts a capture as Ctrl-C does, after its timeout has passed, and returns its output.
 pub(crate) fn interrupted(running: Running) -> Output {
     running.signal("INT").expect("a signal");
     succeeded(running.wait(LIMIT).expect("ringtap ends"))

@@ -75,7 +75,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A capture of so many numbered packets in a folder of its own.
+/// A capture of this many numbered packets in a folder of its own.
 fn sent(packets: u64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("sent.pcap");
@@ -584,7 +584,7 @@ fn killed() {
         running.wait(LIMIT).expect("it ends");
         sending.wait();
         let (read, _) = packets(&written);
-        // As many as there are in so many bytes at least: how much more is written is left to chance.
+        // As many as there are in this many bytes at least: how much more is written is left to chance.
         assert!(read.len() >= LEAST, "{name}: {} packets", read.len());
         assert!(expected.starts_with(&read), "{name}");
     }

@@ -19,7 +19,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// With so many packets in the capture.
+    /// With this many packets in the capture.
     pub(crate) fn new(packets: u64) -> Self {
         let folder = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),

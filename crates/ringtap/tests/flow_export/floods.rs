@@ -108,7 +108,7 @@ fn template(source: u32) -> Vec<u8> {
     message(source, 0, &[&[1, 0, 0, 3][..], &fields].concat())
 }
 
-/// A flow of so many packets by that template.
+/// A flow of this many packets by that template.
 fn flow(source: u32, packets: u8) -> Vec<u8> {
     message(source, 256, &[10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, packets])
 }

@@ -64,8 +64,8 @@ fn streamed(file: &Path, records: &Path, options: &[&str]) -> (serde_json::Value
     findings(&output, records)
 }
 
-/// Whether a frame is a part of a datagram. So many at a time are not remembered in any case; which ones
-/// make room for others is a matter of chance.
+/// Returns whether a frame is a part of a datagram. So many at a time are not remembered in any case; which
+/// ones make room for others is a matter of chance.
 fn is_fragment(frame: &[u8]) -> bool {
     match frame.get(12..14) {
         Some([0x08, 0x00]) => {

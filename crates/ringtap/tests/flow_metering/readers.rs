@@ -98,7 +98,7 @@ fn received(side: &Side) -> usize {
         .expect("a number")
 }
 
-/// Waits until so many were received; what never arrives is missed in what is metered.
+/// Waits until this many were received; what never arrives is missed in what is metered.
 fn wait_until_received(side: &Side, count: usize) {
     let deadline = Instant::now() + LIMIT;
     while received(side) < count && Instant::now() < deadline {

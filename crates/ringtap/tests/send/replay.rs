@@ -166,7 +166,7 @@ pub(crate) fn rewritten() {
         // All words of a right header sum to 0xffff.
         assert_eq!(sum(&untagged[14..34]), 0xffff);
     }
-    // What was right is recognised as such by computing it anew.
+    // What was right is recognised as such by computing it again.
     let arguments = [
         "-r",
         path.to_str().unwrap(),

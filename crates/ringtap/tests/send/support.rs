@@ -85,7 +85,7 @@ impl Receiver {
         }
     }
 
-    /// So many packets, and what more comes with them.
+    /// This many packets, and what more comes with them.
     pub(crate) fn take(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let begin = Instant::now();
@@ -115,14 +115,14 @@ impl Receiver {
         (seen, self.source.stats().unwrap().dropped.ring.unwrap())
     }
 
-    /// Whether the kernel has taken more packets than have come.
+    /// Returns whether the kernel has taken more packets than have come.
     fn is_missing_some(&mut self) -> bool {
         let stats = self.source.stats().unwrap();
         stats.received.unwrap() - stats.dropped.ring.unwrap() > self.delivered
     }
 }
 
-/// A file of frames, so many microseconds apart.
+/// A file of frames, this many microseconds apart.
 pub(crate) fn file(folder: &Path, frames: &[Vec<u8>], gap: u32) -> PathBuf {
     let path = folder.join("frames.pcap");
     std::fs::write(&path, bytes(frames, gap)).unwrap();

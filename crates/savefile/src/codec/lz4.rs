@@ -55,7 +55,7 @@ impl Chunks for FrameEncoder<Vec<u8>> {
     }
 }
 
-/// lz4 frames one behind another, which the decoder gives one at a time.
+/// lz4 frames one after another, which the decoder gives one at a time.
 ///
 /// The decoder ends a frame in the same way when its end mark comes and when the file ends between
 /// two blocks; the source underneath tells the two apart, for only in the second case was it
@@ -167,7 +167,7 @@ impl<R: Read + Send> Decode for Frames<R> {
     }
 }
 
-/// Whether the decoder can be asked again.
+/// Returns whether the decoder can be asked again.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, WouldBlock};
     matches!(error.kind(), Interrupted | WouldBlock)

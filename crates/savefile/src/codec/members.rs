@@ -1,4 +1,4 @@
-//! gzip members and zstd frames, one behind another, decompressed as they come.
+//! gzip members and zstd frames, one after another, decompressed as they come.
 //!
 //! The decoders' own readers give an error instead of what was decompressed before it in the same
 //! call. Here such bytes are given first: every packet before the damage counts.
@@ -26,7 +26,7 @@ pub(super) struct Step {
     pub(super) result: io::Result<bool>,
 }
 
-/// Members one behind another.
+/// Members one after another.
 pub(super) struct Members<F, R> {
     format: F,
     source: BufReader<R>,

@@ -157,7 +157,7 @@ impl Codec {
         }
     }
 
-    /// Returns the bytes that a file ends with, behind its last chunk.
+    /// Returns the bytes that a file ends with, after its last chunk.
     #[must_use]
     pub fn end(self) -> &'static [u8] {
         match self {
@@ -378,7 +378,7 @@ mod tests {
         assert!(sizes[9] < sizes[1], "{sizes:?}");
     }
 
-    /// Packets of a few flows: heads that differ in a few bytes, and text and noise behind them.
+    /// Packets of a few flows: heads that differ in a few bytes, and text and noise after them.
     fn packets() -> Vec<u8> {
         let mut noise = 1_u32;
         let mut number = move || {

@@ -65,7 +65,7 @@ impl InterfaceTable {
         self.entry(interface).map(|entry| entry.max_caplen)
     }
 
-    /// Whether blocks that are written for this table mean the same under `other`.
+    /// Returns whether blocks that are written for this table mean the same under `other`.
     pub(crate) fn is_prefix_of(&self, other: &Self) -> bool {
         self.first == other.first && other.entries.starts_with(&self.entries)
     }

@@ -158,7 +158,7 @@ impl Reader {
     /// Reads the header of an open file, from its present position on; errors use `name`.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// The same as [`Reader::open`].
     pub fn from_file(file: File, name: &str, options: &ReadOptions) -> Result<Self, ReadError> {
         let input = Input::open(file, options);
         Self::start(input, name, options, None)
@@ -169,7 +169,7 @@ impl Reader {
     /// whole file, and in its uncompressed form.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// The same as [`Reader::open`].
     pub fn skipping(
         file: File,
         name: &str,
@@ -187,7 +187,7 @@ impl Reader {
     /// as soon as one complete record has arrived.
     ///
     /// # Errors
-    /// As [`Reader::open`].
+    /// The same as [`Reader::open`].
     pub fn new(
         raw: Box<dyn Read + Send>,
         name: &str,

@@ -147,7 +147,7 @@ impl<W: Write> PcapWriter<W> {
     /// Copies one packet; a later call writes it together with others.
     ///
     /// # Errors
-    /// As [`PcapBatch::push`].
+    /// The same as [`PcapBatch::push`].
     pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
         let mut batch = self.batch();
         batch.push(packet)?;
@@ -335,7 +335,7 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
     /// Adds all packets of a run: as one piece if its encoding is the file's, otherwise one by one.
     ///
     /// # Errors
-    /// As [`PcapBatch::push`].
+    /// The same as [`PcapBatch::push`].
     pub fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
         let records = self.writer.records;
         match run.encoding() {

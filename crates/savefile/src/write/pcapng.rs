@@ -118,7 +118,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Copies one packet; a later call writes it together with others.
     ///
     /// # Errors
-    /// As [`PcapngBatch::push`].
+    /// The same as [`PcapngBatch::push`].
     pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
         let mut batch = self.batch();
         batch.push(packet)?;
@@ -248,7 +248,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
     /// Adds a packet with the options of its block in another file, which include its flags.
     ///
     /// # Errors
-    /// As [`PcapngBatch::push`].
+    /// The same as [`PcapngBatch::push`].
     pub fn push_with_options(
         &mut self,
         packet: &Packet<'d>,
@@ -318,7 +318,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
     /// otherwise one by one, with their options.
     ///
     /// # Errors
-    /// As [`PcapngBatch::push`].
+    /// The same as [`PcapngBatch::push`].
     pub fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
         match run.encoding() {
             Encoding::Pcapng(encoding) if self.takes(&encoding) => {

@@ -104,7 +104,7 @@ fn an_invalid_time_is_written_as_it_was_stored() {
         (micros, false, [1, 4_000_000_000]),
         (nanos, true, [1, 4_000_000_000]),
         (nanos, false, [1, 4_000_000]),
-        // The format has no room for so many nanoseconds.
+        // The format has no room for this many nanoseconds.
         (micros, true, [4001, 0]),
         (
             Timestamp::from_micros(1, 1_000_001),

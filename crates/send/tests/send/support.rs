@@ -45,13 +45,13 @@ pub(crate) fn sender(side: &Side, options: &SendOptions) -> Sender {
     side.run(|| Sender::open(&side.device, options)).unwrap()
 }
 
-/// So many frames, numbered.
+/// This many frames, numbered.
 pub(crate) fn frames(count: u32) -> Vec<Vec<u8>> {
     let frame = |number| frame(number, 60 + number as usize * 7 % 1400);
     (0..count).map(frame).collect()
 }
 
-/// Frames to be sent, so many nanoseconds apart.
+/// Frames to be sent, this many nanoseconds apart.
 pub(crate) fn outgoing(frames: &[Vec<u8>], gap: i64) -> impl Iterator<Item = Outgoing<'_>> {
     (0..).zip(frames).map(move |(index, frame)| Outgoing {
         timestamp: Timestamp::from_nanos(index * gap),

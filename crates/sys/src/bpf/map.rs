@@ -255,7 +255,7 @@ impl Map {
     /// takes its own call, and the kernel waits each time.
     ///
     /// # Errors
-    /// As [`Map::update_fd`]; elements before the rejected one may have been written.
+    /// The same as [`Map::update_fd`]; elements before the rejected one may have been written.
     pub fn update_fds<F: AsFd>(&self, elements: &[(u32, F)]) -> Result<()> {
         let keys: Vec<u32> = elements.iter().map(|(key, _)| *key).collect();
         let fds = elements.iter().map(|(_, fd)| fd_number(&fd.as_fd()));

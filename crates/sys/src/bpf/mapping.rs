@@ -46,7 +46,7 @@ impl Mapping {
     /// range of it.
     ///
     /// # Errors
-    /// As [`Mapping::new`]; [`Error::Size`] for values that do not consist of whole pages.
+    /// The same as [`Mapping::new`]; [`Error::Size`] for values that do not consist of whole pages.
     pub fn of_value(map: &Map, index: u32, writable: Range<usize>) -> Result<Self> {
         let (len, page) = (map.value_size(), page_size());
         if !len.is_multiple_of(page) || index >= map.max_entries() {
@@ -141,7 +141,7 @@ impl Mapping {
     /// Returns the 32-bit word at an offset.
     ///
     /// # Panics
-    /// As [`Mapping::word_u64`].
+    /// The same as [`Mapping::word_u64`].
     #[must_use]
     pub fn word_u32(&self, offset: usize) -> &AtomicU32 {
         self.check(offset, 4);

@@ -171,7 +171,7 @@ impl Program {
     /// network namespace.
     ///
     /// # Errors
-    /// As [`Program::load`]; `EOPNOTSUPP` if the driver offers no metadata, or if the kernel would
+    /// The same as [`Program::load`]; `EOPNOTSUPP` if the driver offers no metadata, or if the kernel would
     /// lose track of the program ([`super::programs_stay`]).
     pub fn load_for_device(
         kernel: &Kernel,
@@ -191,7 +191,7 @@ impl Program {
     /// Loads a program with options.
     ///
     /// # Errors
-    /// As [`Program::load_for_device`]. It is no error if the kernel does not support names of
+    /// The same as [`Program::load_for_device`]. It is no error if the kernel does not support names of
     /// parts.
     pub fn load_with(
         kernel: &Kernel,
@@ -250,7 +250,7 @@ impl Program {
     /// Loads a program as [`Program::load`], but with another licence than [`LICENCE`].
     ///
     /// # Errors
-    /// As [`Program::load`].
+    /// The same as [`Program::load`].
     pub fn load_licensed(
         kernel: &Kernel,
         name: &str,
@@ -521,8 +521,8 @@ impl Load<'_> {
     }
 }
 
-/// Whether programs for one device can be loaded without danger to the kernel: constants are not hidden,
-/// as a program of two instructions shows.
+/// Returns whether programs for one device can be loaded without danger to the kernel: constants are not
+/// hidden, as a program of two instructions shows.
 ///
 /// # Errors
 /// That program cannot be loaded: nothing is known, and most often no program can be, for want of

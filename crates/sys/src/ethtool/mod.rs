@@ -188,7 +188,7 @@ impl Ethtool {
     /// Returns whether the link is up (`ETHTOOL_GLINK`); `None` if the driver does not report it.
     ///
     /// # Errors
-    /// As [`driver`](Self::driver).
+    /// The same as [`driver`](Self::driver).
     pub fn link(&mut self, interface: &Name) -> Result<Option<bool>> {
         let call = "SIOCETHTOOL(ETHTOOL_GLINK)";
         let answer = self.request(call, interface, &[ETHTOOL_GLINK])?;
@@ -200,7 +200,7 @@ impl Ethtool {
     /// Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
-    /// As [`driver`](Self::driver); `EPERM` if the privilege is missing.
+    /// The same as [`driver`](Self::driver); `EPERM` if the privilege is missing.
     pub fn set_receive_offload(&mut self, interface: &Name, on: bool) -> Result<bool> {
         let call = "SIOCETHTOOL(ETHTOOL_SGRO)";
         let answer = self.request(call, interface, &[ETHTOOL_SGRO, on.into()])?;
@@ -210,7 +210,7 @@ impl Ethtool {
     /// Returns the queues (`ETHTOOL_GCHANNELS`).
     ///
     /// # Errors
-    /// As [`driver`](Self::driver).
+    /// The same as [`driver`](Self::driver).
     pub fn channels(&mut self, interface: &Name) -> Result<Option<Channels>> {
         let call = "SIOCETHTOOL(ETHTOOL_GCHANNELS)";
         let answer = self.request(call, interface, &[ETHTOOL_GCHANNELS])?;
@@ -229,7 +229,7 @@ impl Ethtool {
     /// Returns the descriptor rings (`ETHTOOL_GRINGPARAM`).
     ///
     /// # Errors
-    /// As [`driver`](Self::driver).
+    /// The same as [`driver`](Self::driver).
     pub fn rings(&mut self, interface: &Name) -> Result<Option<Rings>> {
         let call = "SIOCETHTOOL(ETHTOOL_GRINGPARAM)";
         let answer = self.request(call, interface, &[ETHTOOL_GRINGPARAM])?;
@@ -244,7 +244,7 @@ impl Ethtool {
     /// Returns speed and duplex mode (`ETHTOOL_GLINKSETTINGS`).
     ///
     /// # Errors
-    /// As [`driver`](Self::driver).
+    /// The same as [`driver`](Self::driver).
     pub fn link_mode(&mut self, interface: &Name) -> Result<Option<LinkMode>> {
         let call = "SIOCETHTOOL(ETHTOOL_GLINKSETTINGS)";
         // The length of the mode masks is negotiated: the first reply holds it, negated.
@@ -272,7 +272,7 @@ impl Ethtool {
     /// Returns the offloads and other features (`ETHTOOL_GFEATURES`), in the kernel's order.
     ///
     /// # Errors
-    /// As [`driver`](Self::driver).
+    /// The same as [`driver`](Self::driver).
     pub fn features(&mut self, interface: &Name) -> Result<Vec<Feature>> {
         let names = self.strings(interface, STRINGS_FEATURES)?;
         let blocks = u32::try_from(names.len().div_ceil(32)).unwrap_or(u32::MAX);
@@ -299,7 +299,7 @@ impl Ethtool {
     /// Returns the adapter's own counters (`ETHTOOL_GSTATS`), in the driver's order.
     ///
     /// # Errors
-    /// As [`driver`](Self::driver); `EFAULT` if there are more than about a hundred thousand.
+    /// The same as [`driver`](Self::driver); `EFAULT` if there are more than about a hundred thousand.
     pub fn statistics(&mut self, interface: &Name) -> Result<Vec<Statistic>> {
         let names = self.strings(interface, STRINGS_STATISTICS)?;
         if names.is_empty() {
@@ -325,7 +325,7 @@ impl Ethtool {
     /// Returns the time-stamping abilities (`ETHTOOL_GET_TS_INFO`).
     ///
     /// # Errors
-    /// As [`driver`](Self::driver).
+    /// The same as [`driver`](Self::driver).
     pub fn timestamping(&mut self, interface: &Name) -> Result<Option<Timestamping>> {
         let call = "SIOCETHTOOL(ETHTOOL_GET_TS_INFO)";
         let answer = self.request(call, interface, &[ETHTOOL_GET_TS_INFO])?;

@@ -92,7 +92,7 @@ impl Netlink {
     /// Returns all addresses of the namespace's interfaces. Needs no privilege.
     ///
     /// # Errors
-    /// As [`links`](Self::links).
+    /// The same as [`links`](Self::links).
     pub fn addresses(&mut self) -> Result<Vec<Address>> {
         let get = (libc::RTM_GETADDR, "RTM_GETADDR");
         let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ADDRESS_BODY_LEN], "");
@@ -111,7 +111,7 @@ impl Netlink {
     /// privilege.
     ///
     /// # Errors
-    /// As [`links`](Self::links).
+    /// The same as [`links`](Self::links).
     pub fn default_routes(&mut self) -> Result<Vec<DefaultRoute>> {
         let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
         let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");
@@ -133,7 +133,7 @@ impl Netlink {
     /// tables, also those of policy routing. Needs no privilege.
     ///
     /// # Errors
-    /// As [`links`](Self::links).
+    /// The same as [`links`](Self::links).
     pub fn wide_routes(&mut self) -> Result<Vec<WideRoute>> {
         let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
         let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");

@@ -165,7 +165,7 @@ impl Netlink {
     /// mode).
     ///
     /// # Errors
-    /// As [`create_vlan`](Self::create_vlan).
+    /// The same as [`create_vlan`](Self::create_vlan).
     pub fn create_macvlan(
         &mut self,
         parent: impl AsRef<[u8]>,
@@ -211,7 +211,7 @@ impl Netlink {
     /// [`set_master`](Self::set_master) while it is down.
     ///
     /// # Errors
-    /// As [`create`](Self::create), or there is no such mode.
+    /// The same as [`create`](Self::create), or there is no such mode.
     pub fn create_bond(&mut self, name: impl AsRef<[u8]>, mode: u8) -> Result<()> {
         let name = check(name.as_ref(), NAME_MAX)?;
         let mut request = new_link(name, &LinkOptions::default());

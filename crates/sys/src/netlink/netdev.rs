@@ -55,7 +55,7 @@ impl Netlink {
     /// of the calling thread.
     ///
     /// # Errors
-    /// As [`Netlink::xdp_knows_vlan_tags`].
+    /// The same as [`Netlink::xdp_knows_vlan_tags`].
     pub fn xdp_knows_receive_times(index: u32) -> Result<bool> {
         let bits = device_bits(index, RX_METADATA)?;
         Ok(bits.is_some_and(|bits| bits & RX_TIMESTAMP != 0))
@@ -66,7 +66,7 @@ impl Netlink {
     /// namespace of the calling thread.
     ///
     /// # Errors
-    /// As [`Netlink::xdp_knows_vlan_tags`].
+    /// The same as [`Netlink::xdp_knows_vlan_tags`].
     pub fn xdp_features(index: u32) -> Result<Option<XdpFeatures>> {
         let bits = device_bits(index, XDP_FEATURES)?;
         Ok(bits.map(|bits| XdpFeatures {
@@ -83,7 +83,7 @@ impl Netlink {
     /// calling thread.
     ///
     /// # Errors
-    /// As [`Netlink::xdp_knows_vlan_tags`].
+    /// The same as [`Netlink::xdp_knows_vlan_tags`].
     pub fn receive_threads(index: u32) -> Result<Vec<u32>> {
         let mut socket = Socket::open_for(libc::NETLINK_GENERIC)?;
         let Some(family) = family(&mut socket)? else {

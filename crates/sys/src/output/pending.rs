@@ -53,7 +53,7 @@ impl Output {
     /// Opens the file of that name, or makes it, with the rights of this process; `-` is standard output.
     ///
     /// # Errors
-    /// As [`open`].
+    /// The same as [`open`].
     pub fn named(path: &Path, access: Access) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             return Self::standard();

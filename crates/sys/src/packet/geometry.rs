@@ -7,8 +7,8 @@ const MIN_BLOCK: u32 = 32 * 1024;
 /// Larger blocks gain nothing: at moderate rates each costs a wake-up, which costs as much as some
 /// hundred packets.
 const ENOUGH_BLOCK: u64 = 512 * 1024;
-/// Blocks that a ring has if possible. The read time-out delivers whole blocks, full or not, and a
-/// reader that is away for several time-outs should still find room. libpcap's rings have as many.
+/// Blocks that a ring has if possible. The read timeout delivers whole blocks, full or not, and a reader that
+/// is away for several timeouts should still find room. libpcap's rings have as many.
 const GOOD_BLOCKS: u64 = 8;
 /// The kernel takes the block's size as a signed 32-bit number.
 const MAX_BLOCK: u32 = 1 << 30;

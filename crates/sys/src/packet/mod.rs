@@ -29,11 +29,11 @@
 //!
 //! # Delivery
 //!
-//! The kernel delivers a block when the next packet does not fit into it, or when its timer finds
-//! packets in a block older than the time-out. So a packet waits for at most the time-out, plus the
-//! timer's lateness. From Linux 6.18 on, the timer is a high-resolution one. Before, it counts
-//! jiffies: a time-out of 1 ms means up to two jiffies, 8 ms at 250 Hz. Before the time-out, the
-//! kernel never delivers a block that has room left. The smallest time-out is 1 ms.
+//! The kernel delivers a block when the next packet does not fit into it, or when its timer finds packets in
+//! a block older than the timeout. So a packet waits for at most the timeout, plus the timer's lateness. From
+//! Linux 6.18 on, the timer is a high-resolution one. Before, it counts jiffies: a timeout of 1 ms means up
+//! to two jiffies, 8 ms at 250 Hz. Before the timeout, the kernel never delivers a block that has room left.
+//! The smallest timeout is 1 ms.
 //!
 //! To receive each packet at once, there is a ring of another version (TPACKET_V2). There each
 //! packet has a slot with its own status word, and wakes the reader. The rules for blocks apply to
@@ -162,7 +162,7 @@ pub struct RingOptions<'a> {
     /// The time after which the kernel delivers a block that is not full, in milliseconds; at least
     /// 1.
     pub retire_timeout_ms: u16,
-    /// Deliver each packet at once, by itself (TPACKET_V2): the time-out is then ignored.
+    /// Deliver each packet at once, by itself (TPACKET_V2): the timeout is then ignored.
     pub immediate: bool,
     /// Also receive packets for other hosts; ignored for all interfaces.
     pub promiscuous: bool,

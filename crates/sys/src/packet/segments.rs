@@ -63,7 +63,7 @@ impl SegmentSender {
     /// options say.
     ///
     /// # Errors
-    /// As [`Sender::open`](super::Sender::open).
+    /// The same as [`Sender::open`](super::Sender::open).
     pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
         let socket = Socket::open(false, options.device)?;
         socket.set_packet(option::VNET_HDR, &1_i32, "setsockopt(PACKET_VNET_HDR)")?;

@@ -59,8 +59,8 @@ struct Headers {
     messages: Box<[libc::mmsghdr]>,
 }
 
-// SAFETY: the pointers are written anew before each call that reads them, by the calling thread;
-// between calls nothing follows them.
+// SAFETY: the pointers are written again before each call that reads them, by the calling thread; between
+// calls nothing follows them.
 unsafe impl Send for Headers {}
 
 impl Sender {

@@ -99,7 +99,7 @@ impl RingSender {
     /// Opens a socket. Needs `CAP_NET_RAW`. Allocates no ring yet.
     ///
     /// # Errors
-    /// As [`Sender::open`](super::Sender::open); or the kernel does not support such rings.
+    /// The same as [`Sender::open`](super::Sender::open); or the kernel does not support such rings.
     pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
         let socket = Socket::open(false, options.device)?;
         socket.set_version(TPACKET_V2)?;

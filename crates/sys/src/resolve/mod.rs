@@ -1,9 +1,9 @@
 //! Resolves the names of a filter: hosts, networks, services, protocols, Ethernet addresses.
 //!
-//! Takes names and returns numbers; it does not parse filter expressions, and the caller handles
-//! numbers that stand for names. The C library resolves hosts (DNS, `/etc/hosts` and other sources
-//! of nsswitch.conf(5)). The other names come from files such as services(5), read anew each time.
-//! If a minimal system lacks `services` or `protocols`, a built-in table is used.
+//! Takes names and returns numbers; it does not parse filter expressions, and the caller handles numbers that
+//! stand for names. The C library resolves hosts (DNS, `/etc/hosts` and other sources of nsswitch.conf(5)).
+//! The other names come from files such as services(5), read again each time. If a minimal system lacks
+//! `services` or `protocols`, a built-in table is used.
 //!
 //! Source: services(5), protocols(5), networks(5), ethers(5), getaddrinfo(3).
 

@@ -30,7 +30,7 @@ impl Doorbell {
     /// Creates a doorbell.
     ///
     /// # Errors
-    /// As [`Map::create`], and the errors of mmap(2).
+    /// The same as [`Map::create`], and the errors of mmap(2).
     pub fn create(kernel: &Kernel) -> crate::bpf::Result<Self> {
         let page = page_size();
         let spec = MapSpec::new(

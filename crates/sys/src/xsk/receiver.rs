@@ -71,7 +71,7 @@ impl Receiver {
     /// ones are left out.
     ///
     /// # Errors
-    /// As [`Receiver::open`].
+    /// The same as [`Receiver::open`].
     pub fn open_all(queues: &[QueueOptions]) -> Result<Vec<Self>> {
         let Some(first) = queues.first() else {
             return Ok(Vec::new());

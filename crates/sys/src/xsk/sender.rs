@@ -31,7 +31,7 @@ impl Sender {
     /// Opens a socket and binds it to the queue. Needs `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// As [`super::Receiver::open`].
+    /// The same as [`super::Receiver::open`].
     pub fn open(options: &QueueOptions) -> Result<Self> {
         let umem = Arc::new(options.memory(1)?);
         let descriptors = (libc::XDP_TX_RING, "setsockopt(XDP_TX_RING)");

@@ -28,7 +28,7 @@ enum Kind {
 pub(super) struct Capturers {
     all: Vec<(Kind, &'static str, PathBuf)>,
     snaplen: Option<u32>,
-    /// A filter that keeps so many bytes, in the form that netsniff-ng reads.
+    /// A filter that keeps this many bytes, in the form that netsniff-ng reads.
     filter: PathBuf,
 }
 

@@ -333,7 +333,7 @@ impl Setting<'_> {
         command
     }
 
-    /// Sends the traffic until it amounts to so many bytes.
+    /// Sends the traffic until it amounts to this many bytes.
     fn send(&self, bytes: u64) -> Result<Report, String> {
         let traffic = self.record() * FILE_PACKETS as u64;
         let loops = bytes.div_ceil(traffic);

@@ -50,7 +50,7 @@ impl Room {
         by_room.min(by_memory).max(threads + LEAST_CHUNKS)
     }
 
-    /// Returns the `--write-buffer` for so many compressing threads.
+    /// Returns the `--write-buffer` for this many compressing threads.
     pub(super) fn queue(&self, threads: usize) -> u64 {
         THREAD * (threads as u64 + 1) + self.chunks(threads) * CHUNK_MEMORY
     }

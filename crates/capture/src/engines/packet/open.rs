@@ -24,7 +24,7 @@ use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, OptionError};
 use crate::readers::Readers;
 use crate::{Description, Error, Filter, LinkType, Result, Source};
 
-/// The least time-out of a ring, for immediate mode, where it means nothing.
+/// The least timeout of a ring, for immediate mode, where it means nothing.
 const IMMEDIATE_MS: u16 = 1;
 /// From this kernel on the ring's timer is a high-resolution one.
 const HIGH_RESOLUTION_TIMER: (u32, u32) = (6, 18);
@@ -232,7 +232,7 @@ impl Opening {
         })
     }
 
-    /// Starts to receive, behind a filter that rejects everything.
+    /// Starts to receive, after a filter that rejects everything.
     fn bind(&mut self, fanout: Option<Fanout>) -> Result<()> {
         let name = self.target.name();
         let options = ring_options(&name, &self.target, self.layer, &self.options, fanout);

@@ -37,7 +37,7 @@ impl ChainWatch {
 }
 
 impl TapSource {
-    /// Whether a chain is watched: on one interface, at tcx.
+    /// Returns whether a chain is watched: on one interface, at tcx.
     pub(super) fn watches_chain(&self) -> bool {
         let at_tcx = |place| matches!(place, HookPoint::Tcx(_));
         let mut hooks = self.attached.hooks.iter();

@@ -450,7 +450,7 @@ fn engine_of(attached: &Attached, asked: &'static str) -> &'static str {
     }
 }
 
-/// Whether it needs Linux 6.1.
+/// Returns whether it needs Linux 6.1.
 pub(super) fn is_atomic(clock: KernelClock) -> bool {
     matches!(clock, KernelClock::Tai | KernelClock::TaiByPoll)
 }

@@ -47,7 +47,7 @@ pub(super) struct WaitHistory {
     spin: Duration,
     /// Whether programs have another processor while the reader looks.
     may_spin: bool,
-    /// Nothing came during the last time-out.
+    /// Nothing came during the last timeout.
     idle: bool,
     /// In bytes of records.
     pace: Pace,

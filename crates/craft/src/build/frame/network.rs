@@ -113,7 +113,7 @@ pub(super) fn options(
     extension(place, fields, &options)
 }
 
-/// Builds a routing header; its data begins behind the segments left (RFC 8200, section 4.4).
+/// Builds a routing header; its data begins after the segments left (RFC 8200, section 4.4).
 pub(super) fn routing(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
@@ -122,7 +122,7 @@ pub(super) fn routing(
     extension(place, fields, &data)
 }
 
-/// Returns type, segments left and the data behind them, padded.
+/// Returns type, segments left and the data after them, padded.
 fn route_data(fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
     let mut data = vec![fields.u8("type", 0)?, fields.u8("left", 0)?];
     data.extend(fields.hex("data")?);

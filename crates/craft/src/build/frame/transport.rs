@@ -86,7 +86,7 @@ pub(super) fn icmp(
     Ok(message)
 }
 
-/// Builds the common header (RFC 9260, section 3.1); chunks are the bytes behind.
+/// Builds the common header (RFC 9260, section 3.1); chunks are the bytes after.
 pub(super) fn sctp(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,

@@ -1,6 +1,6 @@
 //! The copy of the program that reads the packet in place.
 //!
-//! R7 points to the packet, R1 behind its readable part, and R2 to byte X, where that is known.
+//! R7 points to the packet, R1 after its readable part, and R2 to byte X, where that is known.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@ use super::view::View;
 
 /// How far a check may look ahead, in bytes of packet: the shortest Ethernet frame.
 const AHEAD: u32 = 60;
-/// The same behind byte X: an Ethernet and a TCP header.
+/// The same after byte X: an Ethernet and a TCP header.
 const AHEAD_OF_X: u32 = 34;
 
 /// Returns the instructions that are reachable from `entries`.

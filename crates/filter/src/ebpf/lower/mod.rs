@@ -14,13 +14,13 @@
 //! loads read the context; metadata that the hook does not have is an error.
 //!
 //! # Code generation
-//! Classic BPF jumps forward only. The program is written twice. The *fast copy* reads the packet
-//! in place, behind bounds checks; a check is hoisted so that it serves all following loads
-//! (`flow`). The *slow copy* calls a helper for each load. A failing check in the fast copy jumps
-//! to the same instruction of the slow copy. That finds out whether the bytes are in a further
-//! buffer or beyond the packet. So a check may cover more than its instruction needs: that costs
-//! time on short packets, but never gives a wrong verdict. If no packet has further buffers (XDP
-//! without frags), there is no slow copy, and checks cover only what every path needs.
+//! Classic BPF jumps forward only. The program is written twice. The *fast copy* reads the packet in place,
+//! after bounds checks; a check is hoisted so that it serves all following loads (`flow`). The *slow copy*
+//! calls a helper for each load. A failing check in the fast copy jumps to the same instruction of the slow
+//! copy. That finds out whether the bytes are in a further buffer or beyond the packet. So a check may cover
+//! more than its instruction needs: that costs time on short packets, but never gives a wrong verdict. If no
+//! packet has further buffers (XDP without frags), there is no slow copy, and checks cover only what every
+//! path needs.
 //!
 //! # The verifier
 //! The verifier follows every path, but stops at a state that it has seen before. The code keeps
@@ -115,7 +115,7 @@ impl Hook {
         }
     }
 
-    /// Whether packet bytes may be outside `data` to `data_end`.
+    /// Returns whether packet bytes may be outside `data` to `data_end`.
     fn has_further_buffers(self) -> bool {
         self != Self::Xdp { frags: false }
     }

@@ -47,14 +47,14 @@ struct Slow<'a> {
     around_tag: Vec<AroundTag>,
 }
 
-/// A load at X plus a constant that begins before byte 16 of a packet with a tag. It is rare, so it
-/// is written behind everything else.
+/// A load at X plus a constant that begins before byte 16 of a packet with a tag. It is rare, so it is
+/// written after everything else.
 struct AroundTag {
     k: i32,
     size: Size,
     /// The label of its code.
     start: Label,
-    /// The label behind the load.
+    /// The label after the load.
     done: Label,
 }
 

@@ -130,7 +130,7 @@ impl Step {
         matches!(self, Self::Length(_))
     }
 
-    /// Whether the step reads A (X).
+    /// Returns whether the step reads A (X).
     pub(super) fn reads(self, target: Target) -> bool {
         let reads_a = matches!(
             self,
@@ -163,7 +163,7 @@ impl Step {
             }
     }
 
-    /// Whether the step changes A (X).
+    /// Returns whether the step changes A (X).
     pub(super) fn writes(self, target: Target) -> bool {
         let written = match self {
             Self::Absolute { .. }

@@ -3,7 +3,7 @@
 
 use crate::ebpf::Size;
 
-/// The offset of the tag, where the bytes behind it also begin.
+/// The offset of the tag, where the bytes after it also begin.
 pub(super) const TAG_START: u32 = 12;
 pub(super) const TAG_END: u32 = 16;
 pub(super) const TAG_BYTES: u32 = TAG_END - TAG_START;

@@ -50,7 +50,7 @@ pub(super) fn relation(kind: &TokenKind) -> Option<Relation> {
 }
 
 impl Parser<'_> {
-    /// Whether the token `n` further on is an operator of arithmetic or of comparison.
+    /// Returns whether the token `n` further on is an operator of arithmetic or of comparison.
     pub(super) fn arithmetic_follows(&self, n: usize) -> bool {
         self.peek_nth(n)
             .is_some_and(|kind| operator(kind).is_some() || relation(kind).is_some())

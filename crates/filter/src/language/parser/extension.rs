@@ -10,7 +10,7 @@ use crate::error::{CompileError, ErrorKind};
 /// Words that begin a tunnel only in the extensions.
 const TUNNELS: [&str; 2] = ["gtpu", "gre"];
 
-/// Whether a word has a meaning only in the extensions.
+/// Returns whether a word has a meaning only in the extensions.
 pub(super) fn is_word(word: &str) -> bool {
     TUNNELS.contains(&word) || matches!(word, "inner" | "deep" | "in")
 }
@@ -27,17 +27,17 @@ impl Parser<'_> {
         self.peek_nth(n) == Some(&TokenKind::Symbol(symbol))
     }
 
-    /// Whether `inner (` follows `n` tokens on.
+    /// Returns whether `inner (` follows `n` tokens on.
     fn inner_is_at(&self, n: usize) -> bool {
         self.name_at(n) == Some("inner") && self.symbol_is_at(n + 1, Symbol::LeftParen)
     }
 
-    /// Whether `in {` follows.
+    /// Returns whether `in {` follows.
     pub(super) fn at_set(&self) -> bool {
         self.name_at(0) == Some("in") && self.symbol_is_at(1, Symbol::LeftBrace)
     }
 
-    /// Whether a condition of the extensions begins here: with a word that is a name in libpcap,
+    /// Returns whether a condition of the extensions begins here: with a word that is a name in libpcap,
     /// followed by a token that cannot follow a name there.
     pub(super) fn at_extension(&self) -> bool {
         let numbered = matches!(self.peek_nth(1), Some(TokenKind::Number(_)));
@@ -92,7 +92,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses `inner ( … )` behind the tunnel that began at byte `start`.
+    /// Parses `inner ( … )` after the tunnel that began at byte `start`.
     fn inner(&mut self, tunnel: Tunnel, start: usize) -> Parsed<Expr> {
         let span = self.span_from(start);
         self.at += 1;
@@ -116,12 +116,12 @@ impl Parser<'_> {
         Ok(Expr::Primitive(primitive, self.span_from(start)))
     }
 
-    /// Parses `vlan in { … }`, behind the keyword.
+    /// Parses `vlan in { … }`, after the keyword.
     pub(super) fn vlan_set(&mut self) -> Parsed<Primitive> {
         Ok(Primitive::VlanIn(self.set(Self::range)?))
     }
 
-    /// Parses `arithmetic in { … }`, behind the arithmetic that began at byte `start`.
+    /// Parses `arithmetic in { … }`, after the arithmetic that began at byte `start`.
     pub(super) fn arith_set(&mut self, left: Arith, start: usize) -> Parsed<Expr> {
         let ranges = self.set(Self::range)?;
         let primitive = Primitive::RelationIn(left, ranges);

@@ -5,7 +5,7 @@ use super::super::keyword::Keyword;
 use super::super::lexer::{Symbol, TokenKind};
 use super::{Parsed, Parser, VALUE, negate};
 
-/// Whether a token can only begin a value (a number or parenthesis may begin something else).
+/// Returns whether a token can only begin a value (a number or parenthesis may begin something else).
 pub(super) fn begins(kind: &TokenKind) -> bool {
     matches!(
         kind,
@@ -93,7 +93,7 @@ impl Parser<'_> {
     pub(super) fn bare_value(&mut self) -> Parsed<Id> {
         let id = match self.peek() {
             Some(TokenKind::Name(name)) => Id::Name(name.clone()),
-            // It is a keyword only since libpcap 1.11; behind qualifiers it is still a name.
+            // It is a keyword only since libpcap 1.11; after qualifiers it is still a name.
             Some(TokenKind::Keyword(Keyword::Vxlan)) => Id::Name("vxlan".to_owned()),
             Some(&TokenKind::Number(number)) => Id::Number(number),
             Some(&TokenKind::Dotted(address)) => Id::Dotted(address),

@@ -166,7 +166,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a word is valid only in the extensions, which are off.
+    /// Returns whether a word is valid only in the extensions, which are off.
     fn belongs_to_extensions(&self, word: &str) -> bool {
         !self.extensions && extension::is_word(word)
     }
@@ -310,7 +310,7 @@ impl Parser<'_> {
         Ok((negate(expr, negated), inherited))
     }
 
-    /// Whether the parenthesis here encloses values, with no arithmetic after it.
+    /// Returns whether the parenthesis here encloses values, with no arithmetic after it.
     fn id_is_next(&mut self) -> bool {
         let at = self.at;
         let any = Qualifiers {
@@ -340,7 +340,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a word is the end of a named number's name: `syn` of `tcp-syn`.
+/// Returns whether a word is the end of a named number's name: `syn` of `tcp-syn`.
 fn names_a_number(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
     ["tcp-", "icmp-", "icmp6-"].iter().any(|prefix| {

@@ -28,12 +28,12 @@ impl Prefix {
         }
     }
 
-    /// Whether `radio[…]` reads it.
+    /// Returns whether `radio[…]` reads it.
     pub(super) fn is_radio(self) -> bool {
         matches!(self, Self::Prism | Self::Radiotap | Self::Avs)
     }
 
-    /// Whether it records that the MAC header was padded to words.
+    /// Returns whether it records that the MAC header was padded to words.
     pub(super) fn tells_padding(self) -> bool {
         self == Self::Radiotap
     }
@@ -76,9 +76,9 @@ impl Prefix {
     }
 }
 
-/// Tests whether a radiotap header says that the MAC header was padded: the first word of its
-/// bitmap is the last and has the flags field, and the flag is set. As in libpcap, the field is
-/// read behind one word. Fields are little-endian.
+/// Tests whether a radiotap header says that the MAC header was padded: the first word of its bitmap is the
+/// last and has the flags field, and the flag is set. As in libpcap, the field is read after one word. Fields
+/// are little-endian.
 pub(super) fn is_padded(values: &mut Values) -> Condition {
     const PRESENT: u32 = 4;
     const FIRST_FIELD: u32 = 8;

@@ -1,5 +1,5 @@
-//! `deep ( … )`: the transport header behind the extension headers of IPv6 (RFC 8200, section 4;
-//! RFC 4302; RFC 6275), found once where the condition begins and kept in cells.
+//! `deep ( … )`: the transport header after the extension headers of IPv6 (RFC 8200, section 4; RFC 4302; RFC
+//! 6275), found once where the condition begins and kept in cells.
 
 use super::super::protocol::ipproto;
 use super::super::{Lowered, Lowering};
@@ -34,7 +34,7 @@ pub(in super::super) struct Transport {
     header: Cell,
 }
 
-/// Whether the walk skips headers of this number, so that it never ends at them.
+/// Returns whether the walk skips headers of this number, so that it never ends at them.
 fn is_passed(number: u32) -> bool {
     LONG_HEADERS.contains(&number) || matches!(number, ipproto::FRAGMENT | ipproto::AH)
 }
@@ -140,7 +140,7 @@ impl Lowering<'_> {
         Condition::Any(numbers.into()).and(Condition::Set(behind, end))
     }
 
-    /// Handles a fragment header before the first fragment, which has the data behind it.
+    /// Handles a fragment header before the first fragment, which has the data after it.
     fn first_of_fragments(&mut self, next: ValueId, at: Offset, behind: Cell) -> Condition {
         const LENGTH: u32 = 8;
         const OFFSET_BITS: u32 = 0xfff8;
@@ -157,8 +157,8 @@ impl Lowering<'_> {
         is_authentication.and(Condition::Set(behind, end))
     }
 
-    /// Returns the distance of the data behind a header. Its second byte counts units of two to the
-    /// power of `shift` bytes; it leaves out `more` units.
+    /// Returns the distance of the data after a header. Its second byte counts units of two to the power of
+    /// `shift` bytes; it leaves out `more` units.
     fn behind_units(&mut self, at: Offset, more: u32, shift: u32) -> ValueId {
         let count = self.values.load(Size::Byte, at + 1);
         let more = self.values.constant(more);

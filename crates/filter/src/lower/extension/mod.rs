@@ -1,9 +1,9 @@
 //! The extensions of the language: expressions that are errors in libpcap.
 //!
-//! Sets become a test for each of their ranges (`set`). A condition in `TUNNEL inner ( … )` is
-//! lowered for the inner packet, and later conditions for the outer one again (`tunnel`). In `deep
-//! ( … )` the transport header is found once, also behind the extension headers of IPv6, and all
-//! transport primitives use it (`deep`).
+//! Sets become a test for each of their ranges (`set`). A condition in `TUNNEL inner ( … )` is lowered for
+//! the inner packet, and later conditions for the outer one again (`tunnel`). In `deep ( … )` the transport
+//! header is found once, also after the extension headers of IPv6, and all transport primitives use it
+//! (`deep`).
 
 mod deep;
 mod set;

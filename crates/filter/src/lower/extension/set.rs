@@ -78,7 +78,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// `vlan in { … }`; later primitives read behind the tag, as after `vlan`.
+    /// `vlan in { … }`; later primitives read after the tag, as after `vlan`.
     pub(in super::super) fn vlan_in(&mut self, ranges: &[Numbers]) -> Lowered<Condition> {
         const MAX: u32 = 4095;
         for range in ranges {

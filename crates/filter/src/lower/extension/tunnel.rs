@@ -99,7 +99,7 @@ impl Lowering<'_> {
         Ok((over_ip4.or(over_ip6), self.values.place_in(start)))
     }
 
-    /// Returns the test for UDP packets to a port, and the offset behind the UDP header.
+    /// Returns the test for UDP packets to a port, and the offset after the UDP header.
     fn behind_udp(&mut self, port: u32) -> Lowered<(Condition, Offset)> {
         let (found, udp) = self.behind_ip(ipproto::UDP)?;
         let to_port = equals(self.values, Size::Half, udp + 2, port);
@@ -140,7 +140,7 @@ impl Lowering<'_> {
         Ok(found)
     }
 
-    /// Finds the inner packet: behind the header, its optional fields, and extension headers.
+    /// Finds the inner packet: after the header, its optional fields, and extension headers.
     fn gtpu_options(&mut self, at: Offset, packet: Cell) -> Condition {
         const OPTIONAL_FIELDS: u32 = 0x07;
         const EXTENSIONS: u32 = 0x04;
@@ -213,8 +213,7 @@ impl Lowering<'_> {
         self.values.binary(Operator::ShiftRight, bit, shift)
     }
 
-    /// Returns the distance of the data behind the header: checksum, key and sequence number are
-    /// optional.
+    /// Returns the distance of the data after the header: checksum, key and sequence number are optional.
     fn gre_end(&mut self, at: Offset) -> ValueId {
         let checksum = self.gre_field(at, 0x80, 5);
         let key = self.gre_field(at, 0x20, 3);

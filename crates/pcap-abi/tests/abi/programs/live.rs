@@ -166,7 +166,7 @@ fn tcpdump_directions(stage: &Stage) -> String {
         ready.expect("tcpdump captures");
         running.wait_until_resting(LIMIT).expect("tcpdump waits");
         talk(&pair, 5);
-        // Its read time-out is a second; each datagram is answered by an error.
+        // Its read timeout is a second; each datagram is answered by an error.
         let due = if direction == "inout" { 10 } else { 5 };
         for _ in 0..500 {
             if lines_of().lines().count() >= due {

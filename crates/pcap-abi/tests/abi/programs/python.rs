@@ -24,7 +24,7 @@ for packet in sniff(iface="veth0", filter="udp and greater 100", count=20, timeo
 sendp(Ether(dst="02:00:00:00:00:09") / IP(dst="10.99.0.2") / UDP() / b"hello", iface="veth0")
 "#;
 
-/// Ends with its time-out, although packets never stop arriving.
+/// Ends with its timeout, although packets never stop arriving.
 const SCAPY_TIMES_OUT: &str = r#"
 import socket, threading, time
 from scapy.all import *

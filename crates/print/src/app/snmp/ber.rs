@@ -133,7 +133,7 @@ pub(super) fn read<'a>(cx: &mut Context<'_>, from: Encoded<'a>) -> Result<Elemen
     })
 }
 
-/// Reads the first element of `from`, and moves behind it.
+/// Reads the first element of `from`, and moves after it.
 pub(super) fn step<'a>(cx: &mut Context<'_>, from: &mut Encoded<'a>) -> Result<Element<'a>, Halt> {
     let element = read(cx, *from)?;
     *from = from.skip(element.size);
