@@ -1,6 +1,6 @@
 //! Descriptions of packets, and rules that change them, both of any text, on frames of any bytes.
 //!
-//! The first byte says what the rest is: a description, a TOML file, or a line of rules and a frame.
+//! The first byte selects the kind of the rest: a description, a TOML file, or a line of rules and a frame.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Random expressions, mostly valid: each pass of the optimiser alone leaves what the program decides
-//! as it is, on packets that are made up, whole and cut short.
+//! Random expressions, mostly valid. Each pass of the optimiser alone must keep the program's verdicts, on
+//! random packets, whole and cut.
 #![no_main]
 
 use ringtap_agreement::packets::{self, made};

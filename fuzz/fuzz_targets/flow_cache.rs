@@ -8,7 +8,7 @@ use std::time::Duration;
 use ringtap_flow::{EndReason, FlowRecord, LinkType, Meter, MeterOptions, Packet, Tunnels};
 
 const HEADER: usize = 20;
-/// What one packet is made of.
+/// The parts of one packet.
 const STEP: usize = 6;
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -87,8 +87,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     assert_eq!(seen, got);
 });
 
-/// What tells flows apart here: the ends, in one order where directions are one flow, and the
-/// protocol.
+/// The identity of a flow: the ends, in one order if directions are one flow, and the protocol.
 fn flow(source: u8, destination: u8, protocol: u8, both_ways: bool) -> [u8; 3] {
     if both_ways && source > destination {
         [destination, source, protocol]
@@ -97,7 +96,7 @@ fn flow(source: u8, destination: u8, protocol: u8, both_ways: bool) -> [u8; 3] {
     }
 }
 
-/// Time goes on by up to 31 s, or back, or on by hours.
+/// Time advances by up to 31 s, or goes back, or advances by hours.
 fn later(now: u64, wait: u8) -> u64 {
     const SECOND: u64 = 1_000_000_000;
     match wait {

@@ -1,8 +1,8 @@
-//! Datagrams of anybody, as a collector gets them: each is counted, none stops it, and what it makes of
-//! them can be exported in each version, and be collected again without a complaint.
+//! Datagrams of any sender, as a collector gets them: each is counted, none stops it. Its records can be
+//! exported in each version, and be collected again without a complaint.
 //!
-//! The input is a sequence of datagrams of one exporter, each behind two bytes of its length, so that
-//! templates come before, after or instead of what they describe.
+//! The input is a sequence of datagrams of one exporter, each after two bytes of its length, so that
+//! templates come before, after or instead of their data.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Version};
 use ringtap_flow_io::Decoder;
 
-/// Records that are exported again: enough for several messages, and few enough where each claims so
-/// much that it becomes thousands.
+/// The number of records that are exported again: enough for several messages, and few enough if each claims
+/// so much that it becomes thousands.
 const MOST: usize = 20;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {

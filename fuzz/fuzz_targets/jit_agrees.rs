@@ -22,7 +22,7 @@ const JUMPS: [u16; 12] = [
 const WORDS: u32 = 4;
 const MAX_BODY: usize = 120;
 
-/// A constant: mostly small, seldom any number or one near the ends.
+/// A constant: mostly small, rarely any number or one near the ends.
 fn number(kind: u8, bytes: [u8; 2]) -> u32 {
     let small = u32::from(bytes[0]);
     match kind % 8 {

@@ -1,6 +1,6 @@
 //! The headers of any bytes, of any link type, and of the packets inside tunnels.
 //!
-//! Every place that is found lies in what was captured.
+//! Every offset that is found lies in the captured bytes.
 #![no_main]
 
 use ringtap_packet::LinkType;

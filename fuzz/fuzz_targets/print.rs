@@ -1,6 +1,6 @@
 //! Lines and JSON objects of any packets, of any link type, some after others that a printer remembers.
 //!
-//! What is printed ends a line, is bounded, and has no control characters.
+//! Printed text ends a line, is bounded, and has no control characters.
 #![no_main]
 
 use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};

@@ -33,7 +33,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         return;
     }
     assert_eq!(plain, unpacked);
-    // A cut stream gives the packets that it holds, and an error where it is cut within a member.
+    // A cut stream yields its packets, and an error if it is cut within a member.
     let cut = usize::from(cut) * compressed.len() / 255;
     let part = read::read(&compressed[..cut], BUFFER);
     assert!(plain.packets.starts_with(&part.packets));

@@ -1,6 +1,6 @@
-//! Anything as the index of a capture, its checksums right: it is read to an end or an error, its
-//! stretches are in order, and the capture is read without them, whatever they are. Where they are
-//! whole records, what is left is what a reader of all would find there.
+//! Random bytes as the index of a capture, with valid checksums. It is read to an end or an error, and its
+//! stretches are in order. The capture is read without them, whatever they are. If they are whole records,
+//! the remaining packets are those that a reader of all would find there.
 #![no_main]
 
 use std::fs::File;
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
-/// What is skipped by every second entry.
+/// The parts that every second entry skips.
 fn read(index: &[u8], stamp: &Stamp) -> Option<Skips> {
     let mut reader = IndexReader::new(index, stamp).ok()?;
     let (mut skips, mut end, mut number) = (Skips::default(), 0, 0);

@@ -1,4 +1,4 @@
-//! Any bytes behind one of pcap's magics.
+//! Random bytes after one of pcap's magics.
 #![no_main]
 
 #[path = "savefile/check.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as a pcapng file, as they are and behind a valid section header and interface.
+//! Random bytes as a pcapng file, unchanged and after a valid section header and interface.
 #![no_main]
 
 #[path = "savefile/check.rs"]

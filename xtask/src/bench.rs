@@ -91,7 +91,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// The documents whose measured tables are not what the results in `docs/report` give.
+/// Checks that the measured tables of documents match the results in `docs/report`.
 pub(crate) fn stale_tables(repository: &Path) -> Result<Vec<String>, String> {
     let results = ringtap_bench::report::load(&repository.join("docs/report"));
     let results = results.map_err(|error| error.to_string())?;
@@ -123,7 +123,7 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The commit, with a `+` where the tree differs from it.
+/// Returns the commit, with a `+` if the tree differs from it.
 fn commit(repository: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git")

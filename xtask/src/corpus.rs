@@ -1,10 +1,9 @@
 //! `cargo xtask corpus`: captures for the tests, out of source packages of Debian.
 //!
-//! What it is: apt fetches the archives, with lists and a cache of its own, so that nothing of the
-//! system's changes and no rights are needed; hashes that are committed here are compared; the capture
-//! files, and nothing else, go to the user's cache ([`corpus::fetched`]). One release's packages are
-//! taken wherever it runs, so that everybody has the same files. What it is not: nothing of this is
-//! redistributed, and what is there is not fetched again.
+//! apt fetches the archives, with its own lists and cache, so the system is unchanged and no privileges are
+//! needed. Committed hashes are compared. Only the capture files go to the user's cache
+//! ([`corpus::fetched`]). The packages of one release are used everywhere, so that everybody has the same
+//! files. Nothing is redistributed, and existing files are not fetched again.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,14 +18,14 @@ use crate::process;
 
 /// Debian 12. Its archives are those of many releases: nDPI's are the same in Debian 13.
 const SUITE: &str = "bookworm";
-/// Where no `apt` of this machine says otherwise.
+/// Unless this machine's `apt` has another setting.
 const MIRROR: &str = "http://deb.debian.org/debian/";
 /// Keys of the archive, by the names that they have had.
 const KEYRINGS: [&str; 2] = [
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/keyrings/debian-archive-keyring.pgp",
 ];
-/// What fetching one archive may take.
+/// The time limit for fetching one archive.
 const LIMIT: Duration = Duration::from_secs(600);
 /// The file beside the captures of a package that says which version they are of.
 const VERSION: &str = ".version";
@@ -73,11 +72,11 @@ const PACKAGES: [Package; 2] = [
 pub(crate) enum Missing {
     /// Something that this machine lacks, such as a network.
     Unreachable(String),
-    /// What came is not what it should be.
+    /// The archive differs from the expected one.
     Wrong(String),
 }
 
-/// Fetches what is missing, and says where it is.
+/// Fetches missing captures, and returns their folder.
 pub(crate) fn run() -> ExitCode {
     match fetch() {
         Ok(folder) => {
@@ -156,7 +155,7 @@ impl Package {
         Ok(corpus::is_capture(&entry.path()) && (is_small || is_named))
     }
 
-    /// Moves the captures, and nothing else, to where the tests find them.
+    /// Moves only the captures to the folder where the tests find them.
     fn keep(&self, unpacked: &Path, corpus: &Path) -> Result<(), Missing> {
         let explain = |error: std::io::Error| unreachable_at(corpus, &error);
         let kept = unpacked.join(".kept");
@@ -223,7 +222,7 @@ impl<'w> Apt<'w> {
             .arg("--quiet")
             .arg("--config-file")
             .arg(&self.configuration)
-            // A list that cannot be fetched is no mere warning.
+            // If a list cannot be fetched, it is an error, not only a warning.
             .args(["--option", "APT::Update::Error-Mode=any"])
             .args(words);
         let mut get = process::limited(LIMIT, &get);

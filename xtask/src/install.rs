@@ -1,8 +1,8 @@
 //! `cargo xtask install`: ringtap, ringtap-bench and their libpcap, to be used from a folder of one's own.
 //!
-//! What it is: a release build and copies of its results, of headers, pkg-config's file, the
-//! `pcap-config` script and the documents. `cargo xtask package` puts the same into Debian packages.
-//! What it is not: nothing outside the prefix is changed, no `ldconfig` is run.
+//! Makes a release build and copies its results, the headers, pkg-config's file, the `pcap-config` script and
+//! the documents. `cargo xtask package` puts the same into Debian packages. Nothing outside the prefix is
+//! changed, and `ldconfig` is not run.
 
 mod package;
 
@@ -27,11 +27,11 @@ const LINKS: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 
 /// Where things go.
 struct Layout {
-    /// What is written into the files: the place from which they will be used.
+    /// The prefix that is written into the files: the place from which they will be used.
     prefix: PathBuf,
-    /// What the prefix is below while the files are copied: `/`, or a folder to make a package of.
+    /// The root of the prefix while the files are copied: `/`, or a folder to make a package of.
     root: PathBuf,
-    /// Of libraries, below the prefix.
+    /// The folder of libraries, below the prefix.
     libraries: PathBuf,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
 /// Installs into a folder, for programs that are then compiled against it.
 ///
 /// # Errors
-/// What could not be built or written.
+/// The build failed, or a file could not be written.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     install(&Layout {
         prefix: prefix.to_path_buf(),
@@ -64,7 +64,7 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     })
 }
 
-/// Nothing where the words are not understood.
+/// Returns `None` if the words are invalid.
 fn parse(words: &[&str]) -> Option<Result<Layout, String>> {
     let (mut prefix, mut libraries, mut root) = (None, "lib", None);
     let mut words = words.iter();
@@ -103,7 +103,7 @@ fn install(layout: &Layout) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds what is installed, in release form.
+/// Builds a release of everything that is installed.
 pub(crate) fn build() -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);

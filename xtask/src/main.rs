@@ -1,4 +1,4 @@
-//! What people and CI call: `cargo xtask demo`, `test`, `bench`, `kernels`, `install` and others.
+//! The commands for people and CI: `cargo xtask demo`, `test`, `bench`, `kernels`, `install` and others.
 #![forbid(unsafe_code)]
 
 mod agree;

@@ -84,7 +84,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 /// Runs with the output passed through as it comes.
 ///
 /// # Errors
-/// A sentence that says how it failed.
+/// Returns a sentence about the failure.
 pub(crate) fn check(command: &mut Command) -> Result<(), String> {
     let status = command.status();
     judge(command, status)
@@ -93,7 +93,7 @@ pub(crate) fn check(command: &mut Command) -> Result<(), String> {
 /// Runs; the output is printed only if it fails.
 ///
 /// # Errors
-/// A sentence that says how it failed.
+/// Returns a sentence about the failure.
 pub(crate) fn check_quietly(command: &mut Command) -> Result<(), String> {
     let mut output = String::new();
     let status = watch(command, |line| {
@@ -107,7 +107,7 @@ pub(crate) fn check_quietly(command: &mut Command) -> Result<(), String> {
     judged
 }
 
-/// A status as a sentence where it is not success.
+/// Returns a status as a sentence, unless it is success.
 pub(crate) fn judge(command: &Command, status: io::Result<ExitStatus>) -> Result<(), String> {
     let program = Path::new(command.get_program()).display();
     match status {

@@ -1,9 +1,8 @@
 //! `cargo xtask programs`: programs that use libpcap through other languages, compiled against an
 //! installed ringtap and run on its library and on Debian's, with the same result.
 //!
-//! What it is: the part of the comparison that needs compilers and packages from other registries,
-//! so that it is no part of `cargo xtask test`. The programs that Debian ships are compared by the
-//! tests of `crates/pcap-abi`.
+//! This part of the comparison needs compilers and packages from other registries, so it is not part of
+//! `cargo xtask test`. The tests of `crates/pcap-abi` compare the programs that Debian ships.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -129,7 +128,7 @@ impl Place {
         Ok(folder)
     }
 
-    /// A command that compiles and links with what is installed.
+    /// A command that compiles and links with the installed library.
     fn builder(&self, program: &Path) -> Command {
         let include = format!("-I{}", self.prefix.join("include").display());
         let link = format!("-L{}", self.libraries().display());
@@ -220,7 +219,7 @@ fn compare(place: &Place, command: &Command) -> Result<usize, String> {
     }
 }
 
-/// What it prints, while packets come in on its device again and again.
+/// Returns its output, while packets come in on its device repeatedly.
 fn observe(place: &Place, command: &Command, library: &Path) -> Result<String, String> {
     let pair = VethPair::new();
     let name = command.get_program().to_string_lossy().into_owned();

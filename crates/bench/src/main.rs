@@ -30,7 +30,8 @@ struct Arguments {
     /// Only cases whose title has this text
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
-    /// Leave out what the folder holds already: whole, of this build of ringtap, and as long a run
+    /// Leave out cases whose results are in the folder: complete, from this build of ringtap, and from as
+    /// long a run
     #[arg(long)]
     resume: bool,
     /// The ringtap program to measure, if not the one beside ringtap-bench

@@ -13,7 +13,7 @@ pub struct Results {
     pub experiment: String,
     /// The experiment's purpose, in a sentence.
     pub purpose: String,
-    /// The documents' finding, and what is measured here.
+    /// The claim of the documents, and the cases measured here.
     pub caption: String,
     /// Less data and fewer rounds: a check that it works, not a comparison.
     pub quick: bool,

@@ -44,8 +44,8 @@ pub(crate) struct Load {
     pub(crate) size: u16,
     pub(crate) packets: u32,
     pub(crate) pace: LoadPace,
-    /// Whether frames arrive at the driver, where XDP sees them, or at the stack behind it, where
-    /// none is lost on the way.
+    /// Whether frames arrive at the driver, where XDP sees them, or at the stack after it, where none is lost
+    /// on the way.
     pub(crate) at_driver: bool,
 }
 

@@ -189,7 +189,7 @@ fn engines_tell() {
     let pair = VethPair::new();
     let engines = by_name(&pair.left.namespace, "veth0").engines();
     assert_eq!((engines[0].engine, &engines[0].obstacle), ("packet", &None));
-    // An engine is listed as working where it opens.
+    // An engine is listed as working if it opens.
     for support in &engines {
         let device = format!("{}:veth0", support.engine);
         let steals = support.engine == "xsk";

@@ -177,8 +177,8 @@ fn chooses_alike_in_a_large_file() {
     }
 }
 
-/// A file of more than 8 MiB, which one thread is to read. Who opens it for writing meanwhile waits until
-/// it is let go of, not for one that has read all of it; its end is then read and not looked at.
+/// A file of more than 8 MiB, for one thread. A process that opens it for writing waits until the mapping is
+/// dropped, not for a reader that has read all of it; its end is then read and not mapped.
 fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
     const PACKETS: usize = 20_000;
     let mut writer = PcapngWriter::new(Vec::new(), &Default::default()).unwrap();
@@ -238,7 +238,7 @@ fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
     }
 }
 
-/// A file that is read, by blocks or, where that may be, packet by packet.
+/// A file that is read, by blocks or, if possible, packet by packet.
 struct Reading {
     source: FileSource,
     is_visited: bool,
@@ -258,7 +258,7 @@ impl Reading {
         }
     }
 
-    /// Reads a piece, packet by packet; false where that may not be.
+    /// Reads a piece, packet by packet. Returns false if that is not possible.
     fn visits(&mut self) -> bool {
         let visited = self.source.drain(&mut Seen(&mut self.seen));
         self.visited += visited;
@@ -289,7 +289,7 @@ impl Visitor for Seen<'_> {
     }
 }
 
-/// Returns whether a lease of this file is to be given back, as the kernel's list of locks tells.
+/// Returns whether a lease of this file must be returned, by the kernel's list of locks.
 fn somebody_waits(path: &Path) -> bool {
     let inode = path.metadata().unwrap().ino();
     let locks = std::fs::read_to_string("/proc/locks").unwrap();

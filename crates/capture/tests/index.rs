@@ -1,4 +1,4 @@
-//! Indices of capture files: what a search finds by one is what it finds without.
+//! Indices of capture files: a search with one finds the same as without.
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails where something is missing"
@@ -181,7 +181,7 @@ fn packets_with_offsets(file: &Path) -> Vec<Placed> {
     packets
 }
 
-/// What of a packet tells it from others.
+/// The identity of a packet.
 type Seen = (Timestamp, u32, Vec<u8>);
 
 fn read(mut source: impl Source, search: &Search) -> (Vec<Seen>, Option<String>) {
@@ -204,7 +204,7 @@ fn read(mut source: impl Source, search: &Search) -> (Vec<Seen>, Option<String>)
     }
 }
 
-/// Searches with and without the index, and gives what was found and what became of the index.
+/// Searches with and without the index. Returns the results and the use of the index.
 fn both_ways(path: &Path, filter: &str, search: &Search) -> (Vec<Seen>, IndexUse) {
     let filter = (!filter.is_empty()).then(|| Filter::new(filter));
     let options = ReadOptions::default();
@@ -361,7 +361,7 @@ fn compressed_files() {
     }
 }
 
-/// Where nobody can tell what is in a packet, little more than the packet is read in vain.
+/// If the keys of a packet are unknown, little more than the packet is read in vain.
 fn packets_that_cannot_be_followed() {
     let whole = many(40_000, 200);
     let header = 24;
@@ -416,7 +416,7 @@ fn chunks_of_one_frame() {
         let (found, used) = both_ways(&path, "host 10.99.99.99", &Search::default());
         assert_eq!(found.len(), 1, "{codec}");
         assert!(matches!(used, IndexUse::Used { .. }), "{codec}: {used:?}");
-        // What is passed over is not even read.
+        // Skipped parts are not even read.
         spoil(&path, &[compressed.len() / 5]);
         let filter = Filter::new("host 10.99.99.99");
         let (options, search) = (ReadOptions::default(), Search::default());
@@ -425,7 +425,7 @@ fn chunks_of_one_frame() {
     }
 }
 
-/// Spoils some bytes of a file at these places, so that its time does not tell.
+/// Corrupts some bytes of a file at these offsets, without changing its time.
 fn spoil(path: &Path, places: &[usize]) {
     let spoilt = File::options().write(true).open(path).unwrap();
     let modified = spoilt.metadata().unwrap().modified().unwrap();
@@ -523,7 +523,7 @@ fn a_stale_index_is_ignored() {
     assert!(matches!(used.unwrap().1, IndexUse::Ignored { .. }));
 }
 
-/// What is before the damage is indexed, and the damage is found by searches, too.
+/// The part before the damage is indexed, and searches find the damage, too.
 fn a_damaged_capture() {
     let mut whole = many(20_000, 200);
     whole.truncate(whole.len() - 7);
@@ -552,7 +552,7 @@ fn a_damaged_capture() {
     );
 }
 
-/// At most a hundredth of the capture, also where every packet has addresses of its own.
+/// At most a hundredth of the capture, also if every packet has unique addresses.
 fn the_size_of_an_index() {
     let options = PcapOptions::for_interface(&Interface::new(LinkType::RAW, 65_535));
     let mut writer = PcapWriter::new(Vec::new(), &options).unwrap();

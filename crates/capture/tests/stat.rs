@@ -155,7 +155,7 @@ fn keep_tags(side: &Side) {
     side.namespace.output("ethtool", &arguments);
 }
 
-/// The hook that this kernel has after the driver.
+/// The hook of this kernel after the driver.
 fn chain() -> &'static str {
     if Need::Tcx.unmet().is_none() {
         "tcx"
@@ -164,8 +164,8 @@ fn chain() -> &'static str {
     }
 }
 
-/// Has the right end receive a frame this many times: from the kernel where it makes frames (Linux 5.18),
-/// else from the left end, from where they arrive a little later.
+/// Lets the right end receive a frame this many times: from the kernel if it can make frames (Linux 5.18),
+/// else from the left end, from which they arrive a little later.
 fn receive(pair: &VethPair, frame: &[u8], copies: u32) {
     if Need::Kernel(5, 18).unmet().is_none() {
         let frames = LiveFrames::new(frame, Target::ReceivedOn(&pair.right)).expect("loaded");
@@ -269,8 +269,8 @@ fn at_xdp() {
         statistics.describe().hooks(),
         format!("XDP in the driver and {} egress", chain())
     );
-    // Frames without a socket buffer, where the kernel makes them, and with one, which the driver makes a
-    // frame of.
+    // Frames without a socket buffer, if the kernel makes them, and with one, from which the driver makes a
+    // frame.
     for frame in &mix.frames {
         if Need::Kernel(5, 18).unmet().is_none() {
             let frames = LiveFrames::new(frame, Target::OutOf(&pair.left)).expect("loaded");
@@ -284,8 +284,8 @@ fn at_xdp() {
     mix.assert_counted(statistics.totals(), 3);
 }
 
-/// The sender's kernel keeps the tag beside the packet, and so does veth: XDP sees the packet without
-/// it, and with it what counts puts back. What is passed on is as it was.
+/// The sender's kernel stores the tag separately, and so does veth. XDP sees the packet without it, and the
+/// counting program restores it. The packet is passed on unchanged.
 fn tags_beside() {
     let pair = VethPair::new();
     let _pushing = push_tags(&pair.left);
@@ -337,7 +337,7 @@ fn push_tags(side: &Side) -> bpf::Link {
     link.expect("tcx")
 }
 
-/// Reads until this many packets were counted; what comes into a veth pair is received a little later.
+/// Reads until this many packets were counted; packets into a veth pair are received a little later.
 fn wait_for(statistics: &mut Statistics, packets: u64) {
     for _ in 0..2_000 {
         statistics.read();
@@ -562,7 +562,7 @@ fn by_socket() {
     assert_eq!(statistics.totals().total, total);
 }
 
-/// As the kernel is to who has CAP_NET_RAW alone.
+/// The kernel with CAP_NET_RAW alone.
 fn stand_in() {
     const EPERM: i32 = 1;
     let pair = VethPair::new();
@@ -604,7 +604,7 @@ fn socket_losses() {
     read_until(&mut statistics, SENT.into());
     let totals = statistics.totals();
     let lost = totals.lost.expect("told");
-    // More than the ring has room for, and nobody has read.
+    // More than the ring holds, and nobody has read.
     assert!(lost > 0 && totals.total.packets > 0, "{totals:?}");
     assert_eq!(totals.total.packets + lost, SENT.into());
     let length = frame.len() as u64;

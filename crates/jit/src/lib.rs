@@ -1,8 +1,8 @@
 #![doc = include_str!("../README.md")]
 
-// The way of a program: instructions → operations (`op`) → what is known of a packet's length at each of them (`facts`)
-// → which tests are made together (`plan`) → the code generator's intermediate form (`emit`) → functions (`code`) in
-// executable memory (`memory`).
+// The steps of the compiler: instructions → operations (`op`) → known packet length at each of them (`facts`)
+// → tests that are made together (`plan`) → the code generator's intermediate form (`emit`) → functions
+// (`code`) in executable memory (`memory`).
 //
 // Hostile programs: sums of offsets are made in 64 bits and cannot wrap. Each load is covered by a comparison with the
 // captured length, its own or one earlier on every path. Scratch memory becomes registers or stack slots of fixed places.

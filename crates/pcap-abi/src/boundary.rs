@@ -1,13 +1,13 @@
 //! The boundary between C and Rust, which no panic crosses.
 //!
 //! A cancellation (pthread_cancel(3)), which unwinds the thread's stack, must not cross it either: threads
-//! are not cancelled after the boundary. Functions that wait for packets do so before it, where no value has
+//! are not cancelled inside the boundary. Functions that wait for packets do so before it, where no value has
 //! a destructor ([`export_waiting`]).
 
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Exports functions under their C names. Each body runs after the boundary: if it panics, the function
+/// Exports functions under their C names. Each body runs inside the boundary: if it panics, the function
 /// returns the value after `else`.
 ///
 /// The types of pointer arguments state the contract with C: `Option<&T>` and `Option<&mut T>` are
@@ -64,7 +64,7 @@ macro_rules! export_waiting {
 pub(crate) use export_waiting;
 
 /// Exports functions whose calls mostly finish before the boundary, because the boundary costs as much as
-/// their work. If the first expression returns `None`, the body runs after the boundary, as in [`export`].
+/// their work. If the first expression returns `None`, the body runs inside the boundary, as in [`export`].
 ///
 /// The first expression calls nothing that panics or allocates, and keeps no value with a
 /// destructor.

@@ -46,7 +46,7 @@ impl HandleId {
         let mut open = lock(&OPEN);
         open.retain(|one| *one != self);
         if open.is_empty() {
-            // Whoever looks for memory that was not freed finds none.
+            // A leak checker finds no unfreed memory.
             open.shrink_to_fit();
         }
     }

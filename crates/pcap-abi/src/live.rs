@@ -192,7 +192,7 @@ fn start(
     if dlt == COOKED_V2 && source.change(Change::LinkType(LinkType::LINUX_SLL)).is_ok() {
         dlt = COOKED_V1;
     }
-    // A tap that is polled rings for every packet; it is only asked for what a program asks for.
+    // A polled tap rings for every packet, so a tap only does it for programs that poll.
     let polling = source.polling().filter(|_| description.engine == "packet");
     let poll_fd = polling.map(Polling::fd).transpose();
     let poll_fd = poll_fd.map_err(|error| refusal(&error))?;

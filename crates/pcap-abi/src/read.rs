@@ -256,7 +256,7 @@ fn read(
             reading.failed = false;
             code::ERROR
         }
-        // A loop has done what it was asked for.
+        // A loop has finished its task.
         End::Enough | End::File if mode == Mode::Loop => 0,
         // The next call reports the error.
         _ => delivered,
@@ -366,7 +366,7 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
         }
         Ok(Pause::End) => return Advance::End(End::File),
         Ok(Pause::TimedOut) => return Advance::Nothing,
-        // Either the loop was broken, or a filter is to be set.
+        // Either the loop was interrupted, or a filter must be set.
         Ok(Pause::Woken) => {}
         Err(error) if error.is_transient() && !is_file => {}
         Err(error) => {

@@ -1,5 +1,5 @@
-//! What a profile says to do, in plain words: what dominates and what would help. Where that is a setting,
-//! it can be tried ([`crate::trials`]).
+//! The advice of a profile, in plain words: what dominates and what would help. If that is a setting, it can
+//! be tried ([`crate::trials`]).
 
 use ringtap_capture::devices::{DeviceInfo, Effect as Offload};
 
@@ -17,7 +17,7 @@ const BUSY: u32 = 200;
 /// Enough of a packet for its headers, as in `ringtap flow`.
 const HEADERS: u32 = 96;
 
-/// What a report says to do; `interface` where it is one of the host's.
+/// Returns the advice of a report. `interface` is given for one of the host's.
 #[must_use]
 pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let mut advice = Vec::new();

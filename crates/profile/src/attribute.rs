@@ -37,7 +37,7 @@ pub struct Cast {
     pub reader: u32,
     /// Threads that generate packets.
     pub generators: Vec<u32>,
-    /// The application's code in the own program, where it is known.
+    /// The application's code in the profiled program, if known.
     pub application: Option<Range<u64>>,
     /// The interface's driver by its number in the table.
     pub driver: Option<u16>,
@@ -205,8 +205,8 @@ impl Attributor {
         frames.clear();
         let mut innermost = None;
         for (depth, address) in chain.enumerate() {
-            // Behind the innermost are addresses to return to, after the call: it may be the last instruction
-            // of its function.
+            // After the innermost address come return addresses, which point after the call: it may be the
+            // last instruction of its function.
             let address = if depth == 0 {
                 address
             } else {

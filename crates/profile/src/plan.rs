@@ -1,4 +1,4 @@
-//! What is profiled, and what a profile on the way knows.
+//! The plan of a profile, and the measurements while it runs.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::TapKind;
 use crate::counters::ProcessorTime;
 use crate::traffic::{Generator, Traffic};
 
-/// What is profiled.
+/// The plan of a profile.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The interface, without an engine; nothing to generate packets in namespaces made for that.
@@ -23,7 +23,7 @@ pub struct Plan {
     pub duration: Duration,
     /// Samples per second and processor.
     pub rate: u32,
-    /// What is generated, where there is no interface.
+    /// The generated traffic, if no interface is given.
     pub traffic: Traffic,
     /// Whether the capture is also cut short and measured step by step.
     pub steps: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Profile<'a> {
     pub(crate) cannot_tell: Vec<String>,
 }
 
-/// What one phase has seen.
+/// The measurements of one phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,

@@ -111,7 +111,7 @@ pub struct Sampling {
     pub own_ns: Option<f64>,
     /// Samples by result.
     pub tally: Tally,
-    /// Samples lost for want of room.
+    /// Samples that were lost because the buffer was full.
     pub lost: u64,
     /// How often the kernel paused the samples.
     pub throttled: u64,
@@ -284,7 +284,7 @@ pub struct Report {
     pub steps: Vec<Step>,
     /// The reader's clock measurements.
     pub reader_clock: ReaderClock,
-    /// What to do about it.
+    /// The recommended action.
     pub advice: Vec<Advice>,
 }
 
@@ -325,7 +325,7 @@ pub fn read(path: &Path) -> Result<Vec<Report>> {
     Ok(found)
 }
 
-/// What a trial brought.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The component's cost without the setting: median, lowest, highest of the runs.
@@ -351,14 +351,14 @@ pub struct Effect {
 pub struct Advice {
     /// In words.
     pub text: String,
-    /// The setting, where it can be tried.
+    /// The setting, if it can be tried.
     pub trial: Option<Trial>,
     /// How it is set: an option of `ringtap dump`, or a command.
     #[serde(default)]
     pub setting: Option<String>,
-    /// What it brought, where it was tried.
+    /// The result, if it was tried.
     pub effect: Option<Effect>,
-    /// Why it could not be tried, where it should have been.
+    /// The reason why it could not be tried, if it should have been.
     #[serde(default)]
     pub untried: Option<String>,
 }

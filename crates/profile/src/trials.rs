@@ -1,6 +1,6 @@
-//! Trials of what a profile advises: runs with a setting and without it take turns, and the effect is
-//! reported with its spread, or that the spread swallows it. Settings of the host's interface are touched
-//! only where the caller allows that, and put back; for a wire of our own, another one is made.
+//! Trials of a profile's advice: runs with and without a setting take turns, and the effect is reported with
+//! its spread, or that the spread hides it. Settings of the host's interface are changed only if the caller
+//! allows that, and restored. For generated traffic, another pair of interfaces is made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,13 +11,14 @@ use crate::interface::Changed;
 use crate::report::{Effect, Figure, Report, spread, to_f64};
 use crate::{Plan, Result, Trial};
 
-/// Pairs of runs of a trial. So many runs with and this many without lie apart by chance in 3 of 100 cases.
+/// The number of pairs of runs in a trial. With this many runs each, ranges differ by chance in 3 of 100
+/// cases.
 const PAIRS: usize = 4;
 /// The longest of each.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Makes the plan one with the setting. What is set at the host's interface is put back with the
-/// value that is returned.
+/// Applies the setting to the plan. Dropping the returned value restores the settings of the host's
+/// interface.
 fn apply(trial: Trial, plan: &mut Plan) -> Result<Option<Changed>> {
     let options = &mut plan.options;
     match trial {
@@ -44,7 +45,7 @@ fn apply(trial: Trial, plan: &mut Plan) -> Result<Option<Changed>> {
 /// Tries every setting that the report's advice names, by runs with and without it in turn. Settings of
 /// the host's interface only with that consent.
 ///
-/// Where that can't be, the advice says why.
+/// If that is not possible, the advice gives the reason.
 pub fn try_all(plan: &Plan, report: &mut Report, may_change_interface: bool, stop: &AtomicBool) {
     let engine = report.engine.clone();
     for advice in &mut report.advice {

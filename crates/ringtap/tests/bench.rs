@@ -1,4 +1,4 @@
-//! `ringtap bench`: finds `ringtap-bench` and runs it with the arguments as they are.
+//! `ringtap bench`: finds `ringtap-bench` and runs it with unchanged arguments.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -195,7 +195,7 @@ fn json_equals_ip_address() {
     );
 }
 
-/// What ethtool prints for a flag: the lines `name: value`.
+/// ethtool's output for a flag: the lines `name: value`.
 fn ethtool(namespace: &Namespace, flag: &str) -> HashMap<String, String> {
     let output = namespace.output("ethtool", &[flag, "veth0"]).stdout;
     let text = String::from_utf8(output).expect("ASCII");
@@ -213,7 +213,7 @@ fn json_equals_ethtool() {
     assert_eq!(ours["driver"]["name"], driver["driver"].as_str());
     assert_eq!(ours["driver"]["version"], driver["version"].as_str());
     let channels = ethtool(namespace, "-l");
-    // The last section of ethtool's answer tells what is in use.
+    // The last section of ethtool's answer shows the settings in use.
     assert_eq!(ours["channels"]["rx"].to_string(), channels["RX"]);
     assert_eq!(ours["channels"]["tx"].to_string(), channels["TX"]);
     let features = ethtool(namespace, "-k");

@@ -1,9 +1,9 @@
 //! The convention for errors, checked in the sources of all crates: a message includes its cause, and
 //! `source()` does not return that cause again.
 //!
-//! With thiserror this means: beside a message that is written out there is neither `#[from]` nor
-//! `#[source]`, and a field with the cause is `r#source`. Transparent errors pass on both the message and
-//! the source of what they hold, which follows the same convention.
+//! With thiserror this means: an error with a written message has neither `#[from]` nor `#[source]`, and a
+//! field with the cause is `r#source`. Transparent errors pass on both the message and the source of their
+//! content, which follows the same convention.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,12 +69,12 @@ fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// The messages in a source file, each with the text of the fields behind it.
+/// Returns the messages in a source file, each with the text of its fields.
 fn errors(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let starts = text.match_indices("#[error(");
     starts.map(|(at, start)| {
         let (message, rest) = parenthesised(&text[at + start.len()..]);
-        // Behind the attribute's end come other attributes, comments, and the name.
+        // After the attribute's end come other attributes, comments, and the name.
         let lines = rest.trim_start_matches(']').lines().map(str::trim);
         let ends = |line: &str| !line.is_empty() && !line.starts_with(['#', '/']);
         let name = lines
@@ -92,7 +92,7 @@ fn errors(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// What stands before the bracket that closes those around `text`, and what stands behind it.
+/// Returns the text before the bracket that closes those around `text`, and the text after it.
 fn parenthesised(text: &str) -> (&str, &str) {
     let (mut depth, mut in_string, mut escaped) = (1, false, false);
     for (at, character) in text.char_indices() {

@@ -59,7 +59,7 @@ fn ringtap(args: &[&str]) -> Output {
     command.args(args).output().expect("ringtap runs")
 }
 
-/// What a successful run prints.
+/// The output of a successful run.
 fn printed(args: &[&str]) -> String {
     let output = ringtap(args);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -118,7 +118,7 @@ fn optimiser() {
     assert!(optimised < count(&["-ddd", "-O", expression]));
     let plain = printed(&["dump", "-ddd", "-y", "EN10MB", "-O", expression]);
     assert_eq!(plain, filter(&["-ddd", "-O", expression]));
-    // That an expression rejects everything is found out by the optimiser.
+    // The optimiser finds out that an expression rejects everything.
     assert_eq!(ringtap(&["filter", "ip and arp"]).status.code(), Some(2));
     assert!(count(&["-ddd", "-O", "ip and arp"]) > 0);
 }
@@ -235,7 +235,7 @@ fn explains() {
     assert_eq!(both, filter(&["-d", "ip"]) + "\n" + &alone);
 }
 
-/// The steps of the example in docs/reference/filter.md. (What a program costs may change.)
+/// The steps of the example in docs/reference/filter.md. (The cost of a program may change.)
 fn page() {
     let repository = ringtap_testkit::repository();
     let page = std::fs::read_to_string(repository.join("docs/reference/filter.md"));
@@ -304,7 +304,7 @@ fn extensions() {
     assert!(error.contains("--extended"), "{error}");
 }
 
-/// What is printed decides as what libpcap compiles for the same mask.
+/// The printed program decides like the one that libpcap compiles for the same mask.
 fn netmask() {
     let mut oracle = Oracle::start().expect("the helper starts");
     let addresses = [

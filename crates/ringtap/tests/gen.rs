@@ -1,4 +1,4 @@
-//! `ringtap gen` at both ends of a wire: what one sends is what the other counts.
+//! `ringtap gen` at both ends of a wire: one end counts the packets that the other sends.
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails where something is missing"
@@ -98,7 +98,7 @@ fn all_arrives() {
     }
 }
 
-/// What is asked for by `--explain` is said before the packets go out.
+/// The output of `--explain` comes before the packets go out.
 fn choices_are_explained() {
     let pair = VethPair::new();
     let generic = "back-end: packet, because at this rate it keeps to the schedule best";
@@ -127,7 +127,7 @@ fn live_frames() {
     assert_eq!(sent["sent"], 20_000);
     let told = interrupted(receiver);
     let run = &told["runs"][0];
-    // What the driver had no room for is all that may be missing.
+    // Only packets for which the driver had no room may be missing.
     let received = run["received"].as_u64().unwrap();
     let lost = run["lost"].as_u64().unwrap();
     let last = run["last"].as_u64().unwrap();

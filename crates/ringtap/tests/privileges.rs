@@ -1,5 +1,5 @@
-//! What each command may still do while it handles packets: its user, its capabilities, and whose are
-//! the files that it makes. Seen from outside, in `/proc` and in the file system.
+//! The privileges of each command while it handles packets: its user, its capabilities, and the owner of the
+//! files that it creates. Seen from outside, in `/proc` and in the file system.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, Permissions};
@@ -211,7 +211,7 @@ fn reading_commands() {
         let mut ringtap = Command::new(RINGTAP);
         let mut running =
             Running::start_piped(ringtap.arg(command).arg("-r").arg(&fifo)).expect("it starts");
-        // It waits for the FIFO's writer, and has given up its rights before it looks at a byte.
+        // It waits for the FIFO's writer, and has given up its privileges before it reads a byte.
         wait_until_bare(&mut running, unprivileged().uid);
         running.signal("INT").expect("a signal");
         running.wait(LIMIT).expect("it ends");
@@ -303,7 +303,7 @@ fn open_folder(folder: &Path) -> PathBuf {
     inner
 }
 
-/// Of a link in a sticky folder, also on the way to a file, the owner decides.
+/// The owner of a link in a sticky folder decides, also on the way to the file.
 fn linked_folder() {
     let (folder, input) = capture(10);
     let sticky = folder.path().join("sticky");
@@ -397,7 +397,7 @@ fn commands() {
     let (folder, input) = capture(20_000);
     let told = folder.path().join("told");
     let script = folder.path().join("command");
-    // Whoever runs it can write where only root can, and reads the file that it is given.
+    // A root process can write where only root can, and reads the given file.
     let text = format!(
         "#!/bin/sh\nid -u >> {0}\nwc -c < \"$1\" >> {0}\n",
         told.display()
@@ -412,7 +412,7 @@ fn commands() {
     let text = fs::read_to_string(&told).expect("the command has run");
     let users = text.lines().filter(|line| *line == "0").count();
     assert!(users >= 2, "{text}");
-    // As the user of -Z where one is named.
+    // As the user of -Z, if one is named.
     let place = open_folder(folder.path());
     let told = place.join("told");
     let text = format!("#!/bin/sh\nid -u >> {}\n", told.display());
@@ -538,7 +538,7 @@ __attribute__((constructor)) static void begin(void)
         .arg(&library)
         .arg(&source);
     succeeded(cc.arg("-pthread"));
-    // Root's rights cannot be given up for the other thread, which is told.
+    // Root's privileges cannot be given up for the other thread, which is reported.
     let mut command = Command::new(RINGTAP);
     command
         .env("LD_PRELOAD", &library)
@@ -551,7 +551,7 @@ __attribute__((constructor)) static void begin(void)
     );
     let text = stderr(&output);
     assert!(text.contains("privileges are kept"), "{text}");
-    // Where nothing is held there is nothing to tell.
+    // Without privileges there is nothing to report.
     let mut command = Command::new("setpriv");
     command.args(["--bounding-set=-all", "--inh-caps=-all", "env"]);
     command.arg(format!("LD_PRELOAD={}", library.display()));
@@ -582,7 +582,7 @@ fn mapped() {
         "-r",
     ]);
     let running = Running::start_piped(command.arg(&input)).expect("it starts");
-    // Whoever opens the file for writing waits for the mapping at most, not for the run.
+    // A process that opens the file for writing waits at most for the mapping, not for the run.
     for _ in 0..20 {
         drop(File::options().append(true).open(&input).expect("granted"));
         std::thread::sleep(Duration::from_millis(5));

@@ -145,7 +145,7 @@ fn no_chart() {
     serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("what was measured");
 }
 
-/// Of no packet nothing is known, and no sum of it.
+/// Without packets there is no cost and no sum.
 fn silence() {
     let pair = VethPair::new();
     let mut command = pair.left.namespace.command(RINGTAP);
@@ -185,7 +185,7 @@ fn interface() {
         sender.run(|| {
             let socket = std::net::UdpSocket::bind("0.0.0.0:0").expect("bound");
             while !seen.load(std::sync::atomic::Ordering::Relaxed) {
-                // Nobody listens, which the socket may be told.
+                // Nothing listens, and the socket may report it.
                 let _ = socket.send_to(&[0; 40], target);
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -216,11 +216,11 @@ fn interface() {
     assert_eq!(link(), before);
 }
 
-/// Packets that one processor makes and receives, all that it can: the advice is to hand them on (RPS),
-/// which is tried where that is allowed. While it is, an interrupt comes. On a busy machine a short look may
-/// miss that the processor can do no more.
+/// One processor makes and receives packets at its limit: the advice is to distribute them (RPS), which is
+/// tried if it is allowed. An interrupt comes during the trial. On a busy machine a short profile may miss
+/// that the processor is at its limit.
 fn interrupted_trial() {
-    // What stood there is not what a new interface has.
+    // The former setting differs from that of a new interface.
     const SCRIPT: &str = "mount -t sysfs none /sys || exit 9
         rps=/sys/class/net/$2/queues/rx-0/rps_cpus
         echo 1 > $rps && before=$(cat $rps) && during=$before || exit 9

@@ -96,8 +96,7 @@ fn counting(command: &mut Command, side: &Side, programs: usize) -> Running {
     running
 }
 
-/// Frames of which every third has a VLAN tag: what was sent, in packets and bytes, by filter and
-/// in total.
+/// Frames, every third with a VLAN tag: their packets and bytes, by filter and in total.
 fn send(side: &Side) -> Vec<(u64, u64)> {
     let traffic = Traffic {
         packets: 300,
@@ -106,7 +105,7 @@ fn send(side: &Side) -> Vec<(u64, u64)> {
     let injector = side.run(|| Injector::open(index_of(side)).expect("root"));
     let mut sums = vec![(0, 0); FILTERS.len() + 1];
     for (at, mut frame) in traffic.frames().into_iter().enumerate() {
-        // Behind a tag, "udp" and "tcp" look at the wrong place, as they do on a file.
+        // After a tag, "udp" and "tcp" test the wrong place, as they do on a file.
         let is_tagged = at % 3 == 0;
         let is_udp = !is_tagged && frame[23] == 17;
         let ports = [&frame[34..36], &frame[36..38]];
@@ -161,7 +160,7 @@ fn unprivileged() {
         "--inh-caps=-bpf,-net_admin,-perfmon,-sys_admin",
         "--bounding-set=-bpf,-net_admin,-perfmon,-sys_admin",
     ]);
-    // What is sent has come to the socket when the call returns.
+    // Sent packets have reached the socket when the call returns.
     command.args([RINGTAP, "stat", "-i", &pair.right.device, "-Q", "out"]);
     command
         .args(["--interval", "100ms", "--json"])

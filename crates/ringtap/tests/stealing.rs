@@ -1,4 +1,4 @@
-//! A program that runs first and takes packets away from a capture: the capture says so, without a
+//! A program that runs first and takes packets away from a capture: the capture reports it, without a
 //! privilege and without an option.
 
 use std::path::{Path, PathBuf};
@@ -244,8 +244,8 @@ enum Ending {
 const TAKES: &str = "takes the packets that its filter matches";
 const GONE: &str = "is gone: packets reach this one again";
 
-/// A thief that takes what its filter matches, by that engine. None of the packets here do, so that the
-/// capture behind it can't notice by itself.
+/// A thief that takes the packets that match its filter, with that engine. No packet here does, so the other
+/// capture cannot notice by itself.
 fn start_filtered(wires: &Wires, engine: &str, folder: &Path) -> Watched {
     let device = wires.device(&format!("{engine}:"));
     let arguments = [

@@ -1,4 +1,4 @@
-//! How packet records are encoded, what a walk over them finds, and what takes their packets.
+//! The encoding of packet records, the result of a walk over them, and the visitor of their packets.
 
 use crate::pcapng::InterfaceTable;
 use crate::{ByteOrder, Packet};
@@ -80,7 +80,7 @@ impl<S> Walk<S> {
     }
 }
 
-/// What takes packets one by one.
+/// A visitor that takes packets one by one.
 ///
 /// Not a closure, since only a function can be made a part of each loop that calls it.
 pub trait Visitor {

@@ -1,4 +1,4 @@
-//! Packets that a filter has accepted, in the memory where they were read.
+//! Packets that matched a filter, in the memory into which they were read.
 
 use std::fmt;
 

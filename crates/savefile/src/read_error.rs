@@ -8,10 +8,9 @@ use crate::codec::Compression;
 use crate::format::Format;
 use crate::pcapng::block_type::block_name;
 
-/// The error of a file that cannot be read, or only up to a place: every packet before was
-/// delivered.
+/// The error of a file that cannot be read, or only up to an offset; every packet before it was delivered.
 ///
-/// It names the input, the offset in the uncompressed stream where the damaged structure begins,
+/// It contains the input's name, the offset in the uncompressed stream where the damaged structure begins,
 /// and what was expected and found there.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0)]

@@ -112,7 +112,7 @@ fn is_unknown(dlt: u32) -> bool {
     matches!(dlt, 2..=5 | REDBACK_SMARTEDGE | 290..=304)
 }
 
-/// Why ringtap gives `expression` another meaning than libpcap of this version, where it stays with
+/// Returns why ringtap gives `expression` another meaning than libpcap of this version, if it stays with
 /// 1.10.3. `refusal` is libpcap's message if it rejects the expression.
 #[must_use]
 pub fn kept(

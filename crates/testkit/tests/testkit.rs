@@ -15,7 +15,7 @@ static ALLOCATOR: ringtap_testkit::alloc::Counting = ringtap_testkit::alloc::Cou
 
 /// Set when this program runs inside a test of its own behaviour.
 const INNER: &str = "RINGTAP_TESTKIT_INNER";
-/// Set when this program runs to print where the corpus is.
+/// Set when this program runs only to print the corpus folder.
 const ASK_CORPUS: &str = "RINGTAP_TESTKIT_ASK_CORPUS";
 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]

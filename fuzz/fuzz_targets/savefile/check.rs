@@ -1,4 +1,4 @@
-//! What must hold for any bytes that are read as a capture file and written again.
+//! Properties of any bytes that are read as a capture file and written again.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use ringtap_savefile::{
 
 use crate::read::{Contents, OwnedPacket, open, own, read};
 
-/// Reads with buffers of several sizes, whose results must be the same, and writes what was read,
-/// which must be the same when read again.
+/// Reads with buffers of several sizes, whose results must be equal, and writes the packets, which must be
+/// equal when read again.
 pub(crate) fn check(bytes: &[u8]) {
     if is_compressed(bytes) {
         // A target of its own; how much a damaged stream gives depends on the calls.
@@ -47,7 +47,7 @@ impl PacketFilter for Wanted {
     }
 }
 
-/// A filter in the reader chooses what it would choose from all packets.
+/// A filter in the reader selects the same packets as applied to all packets afterwards.
 fn check_filtered(bytes: &[u8], contents: &Contents) {
     let Ok(mut reader) = open(bytes, 4096) else {
         return;
@@ -106,7 +106,7 @@ fn assert_same(ours: &OwnedPacket, first: &OwnedPacket, contents: &Contents, by_
     let mut ours = ours.clone();
     let interface = &contents.interfaces[first.interface as usize];
     let time = first.timestamp.secs();
-    // A simple packet block has no time, and gets the epoch even where the interface has none.
+    // A simple packet block has no time, and gets the epoch even if the interface has none.
     let exact = by_run || (interface.time_offset == 0 && (0..i64::MAX / 2).contains(&time));
     if !exact || !(0..i64::from(u32::MAX)).contains(&time) {
         ours.timestamp = first.timestamp;

@@ -1,8 +1,8 @@
 //! `cargo xtask demo`: ringtap at work on real traffic, for somebody who sees it for the first time.
 //!
-//! What it is: a network of two namespaces, traffic in it, and ringtap's commands on that traffic,
-//! each shown with its output, and checked. It needs Rust and nothing else; without the right to
-//! capture it shows the same on a file and says so. What it is not: a test of every function.
+//! The demo creates a network of two namespaces with traffic, and runs ringtap's commands on it. It shows
+//! each command with its output, and checks it. It needs only Rust; without the privilege to capture it shows
+//! the same on a file and says so. It does not test every function.
 
 mod place;
 mod scenes;
@@ -98,7 +98,7 @@ fn machine() -> String {
     )
 }
 
-/// What a demo could leave on a machine.
+/// Removes everything that a demo could leave on a machine.
 struct Traces(BTreeSet<String>);
 
 impl Traces {

@@ -1,4 +1,4 @@
-//! Where the demo runs: with a network of its own if the system lets it.
+//! The place of the demo: a network of its own, if the system allows it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,14 +6,14 @@ use ringtap_sys::netns::enter_user_namespace;
 use ringtap_testkit::Need;
 use ringtap_testkit::netns::{VethOptions, VethPair};
 
-/// What the demo can work with.
+/// The environment of the demo.
 pub(super) enum Place {
     /// Two namespaces and a cable between them, and by which right.
     Network {
         pair: Box<VethPair>,
         right: &'static str,
     },
-    /// Nothing live, and why.
+    /// Nothing live, with the reason.
     FileOnly(String),
 }
 

@@ -1,4 +1,4 @@
-//! The scenes of the demo: commands, their output, and what must be true of it.
+//! The scenes of the demo: commands, their output, and checks of it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ pub(super) const FOLDER_PREFIX: &str = "ringtap-demo-";
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long each engine captures, after the main capture.
 const ENGINE_TIME: Duration = Duration::from_millis(300);
-/// The filter of the capture: what the transfer and the datagrams are.
+/// The filter of the capture: the transfer and the datagrams.
 const FILTER: &str = "tcp port 443 or udp";
 
-/// An engine and what came of it.
+/// An engine and its result.
 pub(super) struct Engine {
     pub(super) name: &'static str,
     pub(super) result: String,
 }
 
-/// What the scenes share.
+/// The state that the scenes share.
 pub(super) struct Scenes<'a> {
     pub(super) program: &'a Path,
     pub(super) folder: &'a Path,
@@ -309,7 +309,7 @@ fn count(summary: &[u8]) -> Result<u64, String> {
     number.ok_or_else(|| format!("no summary: {text}"))
 }
 
-/// The sum of what a summary says was dropped.
+/// Returns the sum of all dropped packets in a summary.
 fn losses(summary: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(summary);
     let places = [

@@ -1,4 +1,4 @@
-//! How the demo looks: headings, commands as they are typed, their output indented.
+//! The appearance of the demo: headings, typed commands, their output indented.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ pub(super) fn heading(number: u32, text: &str) {
     println!("\n{number}. {text}\n");
 }
 
-/// A remark on what was just seen.
+/// Prints a remark on the last output.
 pub(super) fn remark(text: &str) {
     println!("   -> {text}");
 }

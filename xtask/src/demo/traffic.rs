@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const DATAGRAMS: [usize; 5] = [64, 172, 512, 900, 1400];
 const NAMES: [&str; 3] = ["www.example.org", "mail.example.net", "cdn.example.com"];
 
-/// What the senders handed to the kernel.
+/// Returns the packets that the senders passed to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// Bytes of the TCP transfer.
@@ -42,7 +42,7 @@ pub(super) fn run(pair: &VethPair, duration: Duration) -> io::Result<Sent> {
     thread::scope(|scope| {
         let resolver = scope.spawn(|| answer(&resolver, &ends));
         let queries = scope.spawn(|| query(client, server, &ends));
-        // The names come first, then what they are asked for.
+        // The names come first, then the requests.
         thread::sleep(Duration::from_millis(20));
         let sink = scope.spawn(|| receive(&listener));
         let transfer = scope.spawn(|| transfer(client, server, &ends));

@@ -1,10 +1,10 @@
 //! `cargo xtask package`: Debian packages of the same files.
 //!
-//! Two: `ringtap`, the program with `ringtap-bench`, and `ringtap-libpcap`, which takes the place of Debian's library
-//! and of what is needed to compile against it, so that every program on the system runs on ringtap.
+//! There are two packages: `ringtap`, the program with `ringtap-bench`, and `ringtap-libpcap`. The latter
+//! replaces Debian's library and its development files, so that every program on the system runs on ringtap.
 //!
-//! With `--check`, they are then installed by apt into a copy of the system that lives as long as the
-//! check: a mount namespace with an overlay over `/`, of which nothing is left.
+//! With `--check`, apt then installs them into a temporary copy of the system: a mount namespace with an
+//! overlay over `/`, of which nothing remains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use super::{LIBPCAP, Layout, PROGRAMS, RINGTAP, build, write};
 use crate::process;
 
-/// What is done in the copy of the system.
+/// The work in the copy of the system.
 const CHECK: &str = include_str!("check.sh");
 
 /// Builds both packages into `target/debian`.
@@ -41,7 +41,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     }
 }
 
-/// Installs the packages where nothing of it stays, and tries what programs find then.
+/// Installs the packages where nothing remains of them, and tests programs with them.
 fn check(made: &[PathBuf]) -> Result<(), String> {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--net", "sh", "-c", CHECK, "sh"]);
@@ -71,7 +71,7 @@ fn packages() -> Result<Vec<PathBuf>, String> {
         let library = layout.libraries.join(format!("libpcap.so.{LIBPCAP}"));
         let needed = dependencies(&[layout.place(library)])?;
         let control = |name: &str| layout.root.join("DEBIAN").join(name);
-        // What is linked with it asks for upstream's name.
+        // Programs that were linked with it need upstream's name.
         let shlibs = format!("libpcap 1 ringtap-libpcap (>= {RINGTAP})\n");
         write(&control("shlibs"), shlibs.as_bytes(), 0o644)?;
         write(&control("triggers"), b"activate-noawait ldconfig\n", 0o644)?;

@@ -1,8 +1,8 @@
 //! The virtual machine: its first file system, its command line, the script that runs the suites.
 //!
-//! The first program is a script for a static BusyBox. It mounts the host's root by 9P, read-only, puts a
-//! layer in memory above, mounts what a system has, and hands over to the suites' script in there. Results go
-//! out by a second share.
+//! The first program is a script for a static BusyBox. It mounts the host's root by 9P, read-only, with a
+//! layer in memory above it, mounts the usual system directories, and starts the suites' script there.
+//! Results go out through a second share.
 
 use std::fs;
 use std::path::Path;
@@ -17,23 +17,23 @@ use super::table::Kernel;
 use crate::process;
 
 const PROCESSORS: usize = 2;
-/// Emulation, by turns on one thread. With a thread for each processor, one of them may go on to execute
-/// the breakpoint that the kernel writes while it patches its own code (a static key of the hooks at
-/// `tc`), long after it is gone: a soft lockup (seen with QEMU 7.2).
+/// Emulation on one thread. With a thread for each processor, one of them may continue to execute the
+/// breakpoint that the kernel writes while it patches its own code (a static key of the hooks at `tc`), long
+/// after it was removed: a soft lockup (seen with QEMU 7.2).
 const ACCELERATOR: &str = "tcg,thread=single";
 const MEMORY: &str = "3G";
-/// What starting and stopping may take besides the suites.
+/// The time limit for start and stop, besides the suites.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Packets that wait for a processor to receive them, 1,000 otherwise: a test's sender is faster than the
 /// receiving side where each gets the one thread by turns.
 const BACKLOG: u32 = 50_000;
-/// What a script of the caller's may take.
+/// The time limit for a caller's script.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(3600);
 /// How much slower than a processor its emulation is; tests that wait or repeat take it into account.
 const SLOWNESS: &str = "10";
 /// This many failed tests of a suite are run once more, alone; more are no accident.
 const MOST_REPEATED: usize = 5;
-/// What one of these may take, in seconds.
+/// The time limit for one of these, in seconds.
 const AGAIN_LIMIT: u64 = 600;
 /// Where results go, inside.
 const OUT: &str = "/run/vm/out";
@@ -83,7 +83,7 @@ hostname ringtap-vm
 exec switch_root /new /bin/sh -c 'sh /run/vm/out/script > /run/vm/out/script.log 2>&1; sync; /run/vm/bin/poweroff -f'
 "#;
 
-/// What is run in the machine.
+/// The work in the machine.
 #[derive(Clone, Copy)]
 pub(crate) enum Job<'a> {
     /// Test programs, one after the other.
@@ -92,7 +92,7 @@ pub(crate) enum Job<'a> {
     Script(&'a Path),
 }
 
-/// The copy of a script, which may be where the machine has a folder of its own.
+/// The copy of a script; the machine may have its own folder at the original place.
 const JOB: &str = "job";
 /// The file with the output of a script.
 pub(crate) const OUTPUT: &str = "output";
@@ -166,7 +166,7 @@ pub(crate) fn run(
     ))
 }
 
-/// What every script in the machine begins with.
+/// The beginning of every script in the machine.
 fn beginning() -> String {
     let repository = ringtap_testkit::repository();
     let mut script = format!(

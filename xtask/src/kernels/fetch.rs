@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::table::Kernel;
 use crate::process;
 
-/// What fetching lists or packages may take.
+/// The time limit for fetching lists or packages.
 const FETCH_LIMIT: Duration = Duration::from_secs(300);
 const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -27,14 +27,14 @@ pub(crate) struct Fetched {
     pub(crate) image: PathBuf,
     /// Its modules, with an index.
     pub(crate) modules: PathBuf,
-    /// A static BusyBox, of which the first programs in the machine are.
+    /// A static BusyBox, which contains the first programs of the machine.
     pub(crate) busybox: PathBuf,
 }
 
 /// Fetches a kernel, unless it is there already.
 ///
 /// # Errors
-/// A sentence on what is missing.
+/// Returns a sentence on the missing program.
 pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
     let busybox = busybox(cache)?;
     let folder = cache.join(kernel.name);

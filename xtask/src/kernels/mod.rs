@@ -1,13 +1,13 @@
 //! `cargo xtask kernels`: the live suites on other kernels, booted in QEMU with the host's files visible.
 //!
-//! What it is: Debian's kernels, fetched as packages and extracted, never installed; a virtual machine for
-//! each, whose root is the host's (read-only, with a layer in memory above); the compiled test programs run
-//! in it as root; a table of what passed, failed and was skipped, printed and written to `docs/explanation/kernels.md`.
-//! What it is not: a measurement, since a machine without KVM is ten to twenty times slower.
+//! Fetches Debian's kernels as packages and extracts them, without installing. It boots a virtual machine for
+//! each, whose root is the host's (read-only, with a layer in memory above), and runs the compiled test
+//! programs in it as root. A table of passed, failed and skipped tests is printed and written to
+//! `docs/explanation/kernels.md`. It does not measure: a machine without KVM is ten to twenty times slower.
 //!
-//! Results are kept in `target/kernels/NAME`. A suite that has one for the same test program is not run
-//! again, so an interrupted run goes on where it was. `docs/report/kernels` has the last results of each
-//! suite, from which the table is written whenever a kernel is done.
+//! Results are kept in `target/kernels/NAME`. A suite that has results for the same test program is not run
+//! again, so an interrupted run continues. `docs/report/kernels` has the last results of each suite. The
+//! table is written from it whenever a kernel is done.
 
 mod boot;
 mod fetch;
@@ -28,13 +28,13 @@ pub(crate) use outcome::KernelOutcome;
 use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
 
-/// What a machine without QEMU is asked for.
+/// The packages that a machine without QEMU needs.
 const QEMU: &str = "qemu-system-x86_64";
 
 /// The most boots of a kernel: a machine that stops takes one suite with it, and the others run in the next.
 const BOOTS: usize = 4;
 
-/// Runs the command line behind `kernels`.
+/// Runs `cargo xtask kernels`.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
     match Request::parse(words).and_then(|request| carry_out(&request)) {
         Ok(true) => ExitCode::SUCCESS,
@@ -49,7 +49,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
 /// The kernel and the suites that `cargo xtask test` runs.
 const TESTED: (&str, [&str; 4]) = ("6.1", ["packet", "tap", "stat", "hooks"]);
 
-/// What came of the boot that belongs to `cargo xtask test`.
+/// Returns the result of the boot that belongs to `cargo xtask test`.
 pub(crate) enum Tested {
     /// It could not be tried.
     Skipped(String),
@@ -70,7 +70,7 @@ pub(crate) struct Prepared {
 /// Fetches the kernel that belongs to `cargo xtask test` and builds its suites.
 ///
 /// # Errors
-/// What came of it instead.
+/// The other outcome.
 pub(crate) fn prepare() -> Result<Prepared, Tested> {
     if let Some(reason) = obstacle() {
         return Err(Tested::Skipped(reason));
@@ -88,7 +88,7 @@ pub(crate) fn prepare() -> Result<Prepared, Tested> {
     let Some(&kernel) = request.kernels.first() else {
         return Err(Tested::Failed(format!("no kernel {name} in the table")));
     };
-    // A mirror that cannot be reached is no fault of the code.
+    // An unreachable mirror is not an error of the code.
     let fetched = fetch::kernel(&place.packages, kernel).map_err(Tested::Skipped)?;
     let programs = suites::build(&request.wanted()).map_err(Tested::Failed)?;
     Ok(Prepared {
@@ -126,12 +126,12 @@ pub(crate) fn lines(outcome: &KernelOutcome) -> String {
     report::lines(outcome)
 }
 
-/// What is to be done.
+/// The work to do.
 struct Request {
     kernels: Vec<&'static Kernel>,
     /// Suites by name; none for all.
     suites: Vec<String>,
-    /// Also what has a result already.
+    /// Whether to run suites again that have results.
     again: bool,
     /// Machines that run at once.
     jobs: usize,
@@ -318,12 +318,12 @@ fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<(), Strin
     Ok(())
 }
 
-/// What the threads share that boot a kernel each.
+/// The state that the threads share, each of which boots a kernel.
 struct Work<'a> {
     place: &'a Place,
     programs: &'a [Program],
     again: bool,
-    /// Held by whoever fetches, prints or writes results.
+    /// Held by the thread that fetches, prints or writes results.
     turn: Mutex<()>,
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What the first file system needs. A kernel that has one of them built in has no such module.
+/// The modules that the first file system needs. A kernel with one of them built in has no such module.
 const FIRST: [&str; 5] = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng"];
 
 /// A module, decompressed.
@@ -14,7 +14,7 @@ pub(super) struct Module {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The first modules, each behind those that it depends on.
+/// The first modules, in order of their dependencies.
 ///
 /// # Errors
 /// A sentence on what cannot be read.
@@ -34,9 +34,9 @@ pub(super) fn first(folder: &Path) -> Result<Vec<Module>, String> {
         .collect()
 }
 
-/// Takes out of the index what no emulated machine asks for: drivers of hardware, and the names by which
-/// buses ask for drivers. BusyBox reads the whole index for each module that a program asks for, also for
-/// one that does not exist, which took seconds.
+/// Removes entries from the index that no emulated machine needs: hardware drivers, and the names by which
+/// buses request drivers. BusyBox reads the whole index for each requested module, also for one that does not
+/// exist, which took seconds.
 ///
 /// # Errors
 /// A sentence on what cannot be read or written.

@@ -1,4 +1,4 @@
-//! What the suites left in a kernel's folder of results.
+//! Reads the suites' results in a kernel's folder.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::table::Kernel;
 
 /// The status of timeout(1) and of a process that it killed.
 const OUT_OF_TIME: [i32; 2] = [124, 137];
-/// Words of the kernel's log that say something is wrong with it. The killer of processes in a full memory group, which
+/// Words of the kernel's log that indicate a problem. The killer of processes in a full memory group, which
 /// tests provoke, has none of them.
 const ALARMS: [&str; 4] = ["BUG:", "WARNING:", "Oops", "Kernel panic"];
 
@@ -18,7 +18,7 @@ pub(crate) const UNSTEADY: &str = "unsteady: ";
 /// The status of a suite during which the machine ended.
 const STOPPED: i32 = -1;
 
-/// What came of a kernel.
+/// The result of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KernelOutcome {
     pub(crate) kernel: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct KernelOutcome {
     pub(crate) suites: Vec<SuiteOutcome>,
 }
 
-/// What came of a suite.
+/// The result of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SuiteOutcome {
     /// The column of the table.
@@ -92,7 +92,7 @@ impl SuiteOutcome {
     }
 }
 
-/// What tells a test program from an earlier one: its name, length and time.
+/// Identifies a test program: its name, length and time.
 pub(crate) fn stamp(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let found = fs::metadata(program).ok();
@@ -156,7 +156,7 @@ pub(crate) fn mark_stopped(results: &Path, programs: &[&Program]) -> Result<bool
 fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     let id = suite.id();
     let log = fs::read(results.join(format!("{id}.log"))).ok()?;
-    // Without a status it runs still, or whoever ran it was stopped.
+    // Without a status it is still running, or it was interrupted.
     let status = fs::read_to_string(results.join(format!("{id}.status"))).ok()?;
     let log = String::from_utf8_lossy(&log);
     let mut outcome = read_log(&log);
@@ -234,7 +234,7 @@ fn read_log(log: &str) -> SuiteOutcome {
     outcome
 }
 
-/// `---- name ----`, behind which the reason for a failure stands.
+/// `---- name ----`, after which the reason for a failure follows.
 fn heading(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" ----")
 }

@@ -1,4 +1,4 @@
-//! The results that the repository keeps, a file for each kernel: the table of `docs/explanation/kernels.md` is
+//! The results in the repository, a file for each kernel. The table of `docs/explanation/kernels.md` is
 //! written from them, also on a machine that has booted only one of the kernels.
 
 use std::fs;
@@ -42,7 +42,7 @@ fn read(repository: &Path, kernel: &Kernel) -> Option<KernelOutcome> {
     from_json(&serde_json::from_str(&text).ok()?, kernel)
 }
 
-/// Results of a kernel with newer ones. Suites that the table has no more are left out.
+/// Merges results of a kernel with newer ones. Suites that are no longer in the table are left out.
 fn merged(kept: &KernelOutcome, new: &KernelOutcome) -> KernelOutcome {
     let find = |of: &KernelOutcome, id: &str| of.suites.iter().find(|one| one.id == id).cloned();
     let suites = SUITES.iter().filter_map(|suite| {

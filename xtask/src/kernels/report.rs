@@ -85,7 +85,7 @@ pub(crate) fn table(outcomes: &[KernelOutcome]) -> String {
     text
 }
 
-/// Passed, failed, skipped; zeros behind are left out.
+/// Returns passed, failed, skipped; trailing zeros are left out.
 fn cell(sum: &SuiteOutcome) -> String {
     let mut text = sum.passed.to_string();
     if !sum.failed.is_empty() {
@@ -100,7 +100,7 @@ fn cell(sum: &SuiteOutcome) -> String {
     text
 }
 
-/// What failed and what was skipped, by kernel.
+/// Returns the failures and skips, by kernel.
 fn details(outcomes: &[KernelOutcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {

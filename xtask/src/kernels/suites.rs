@@ -15,7 +15,7 @@ pub(crate) struct Suite {
     pub(crate) folder: &'static str,
     /// The target's name.
     pub(crate) target: &'static str,
-    /// What it may take in a machine without KVM on a busy host, before it is taken to hang.
+    /// Its time limit in a machine without KVM on a busy host, after which it counts as hanging.
     pub(crate) limit: Duration,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Program {
 }
 
 impl Suite {
-    /// What its results are called.
+    /// The name of its results.
     pub(crate) fn id(&self) -> String {
         format!("{}.{}", self.folder, self.target)
     }

@@ -3,15 +3,15 @@
 /// A kernel of Debian's.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// What it is called here, in results and in `docs/explanation/kernels.md`.
+    /// Its name here, in results and in `docs/explanation/kernels.md`.
     pub(crate) name: &'static str,
-    /// The suite that has its packages.
+    /// The Debian suite of its packages.
     pub(crate) suite: &'static str,
-    /// What its version begins with; the newest is taken.
+    /// The start of its version; the newest is used.
     pub(crate) version: &'static str,
-    /// What the packages' names end with.
+    /// The end of the packages' names.
     pub(crate) flavour: &'static str,
-    /// Whose kernel it is, for readers of the table.
+    /// The distribution, for readers of the table.
     pub(crate) of: &'static str,
 }
 

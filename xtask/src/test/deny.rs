@@ -1,4 +1,4 @@
-//! What dependencies may be (`deny.toml`), for each lock file of the repository, by cargo-deny.
+//! Checks the rules for dependencies (`deny.toml`), for each lock file of the repository, with cargo-deny.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +8,13 @@ use super::report::{Outcome, Report};
 use super::tools::DENY;
 use crate::process;
 
-/// The packages that have a lock file: the workspace, and what is outside of it.
+/// The packages with a lock file: the workspace, and those outside of it.
 const MANIFESTS: [&str; 3] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
     "crates/pcap-abi/tests/guests/rust/Cargo.toml",
 ];
-/// What fetching the advisory database may take.
+/// The time limit for fetching the advisory database.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Two checks of each lock file.
@@ -55,7 +55,7 @@ fn check(repository: &Path, manifest: &str, rules: &[&str], missing: Option<&str
     Outcome::from(checked)
 }
 
-/// Why the advisory database cannot be had.
+/// Returns why the advisory database is unavailable.
 fn fetch(repository: &Path) -> Option<String> {
     let mut fetch = match deny(repository, MANIFESTS[0]) {
         Ok(deny) => deny,

@@ -20,7 +20,7 @@ const SECONDS: u64 = 10;
 /// Targets of native code begin so. Building its code generator with the sanitizer takes longer
 /// than all the rest together, so it is left to those who change it (CONTRIBUTING.md).
 const NATIVE_CODE: &str = "jit_";
-/// The target that has libpcap compile the same, and so needs what it does.
+/// The target that compiles the same with libpcap, and so needs its headers.
 const BESIDE_LIBPCAP: &str = "filter_agree";
 /// Beyond the fuzzing itself: start, seeds, and the report of a find.
 const SLACK: u64 = 120;
@@ -64,7 +64,7 @@ pub(super) fn run(repository: &Path, report: &mut Report) {
     }
 }
 
-/// Runs the targets, of which each uses one processor, two at a time.
+/// Runs the targets two at a time; each uses one processor.
 fn run_all<'a>(
     repository: &Path,
     targets: &'a [String],
@@ -117,7 +117,7 @@ fn stem(path: &Path) -> Option<String> {
     Some(path.file_stem()?.to_str()?.to_owned())
 }
 
-/// What a command sets, for others of its kind.
+/// Environment variables for other commands of the same kind.
 fn environment(cargo: &Command) -> Vec<(OsString, OsString)> {
     let set = cargo.get_envs();
     set.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))

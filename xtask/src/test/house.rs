@@ -296,8 +296,7 @@ fn unnamed_crates(repository: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// A line without its comment and without what stands in its string literals, as far as one line
-/// tells.
+/// Returns a line without its comment and string literals, as far as one line shows them.
 fn code(line: &str) -> String {
     let line = line.replace("\\\"", "").replace("'\"'", "");
     let outside = line.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");

@@ -8,14 +8,14 @@ use std::thread::JoinHandle;
 use super::report::{Outcome, Tally};
 use crate::kernels::{self, KernelOutcome, Tested};
 
-/// A machine that is running, or what came of it already.
+/// A running machine, or its result.
 pub(super) enum Machine {
     Running(JoinHandle<Tested>),
     Over(Tested),
 }
 
 impl Machine {
-    /// Boots it, where that can be done. Afterwards nothing that it runs may be built again until `outcome`.
+    /// Boots it, if possible. Afterwards, programs that it runs must not be rebuilt until `outcome`.
     pub(super) fn start() -> Self {
         match kernels::prepare() {
             Ok(prepared) => Self::Running(std::thread::spawn(move || prepared.run())),

@@ -1,7 +1,7 @@
 //! `cargo test`, its output read for the results.
 //!
-//! What is printed: a line for each test program, and everything that a program wrote where a test of it
-//! failed. The whole output goes to `target/test.log`.
+//! Prints a line for each test program, and its whole output if a test of it failed. The complete output goes
+//! to `target/test.log`.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::process;
 
 /// More failed tests than this are no accident, and are not run again.
 const MOST_REPEATED: usize = 10;
-/// What cargo says of its work, of no use where it succeeds.
+/// Cargo's progress messages, which are useless after a success.
 const NOISE: [&str; 6] = [
     "Compiling ",
     "Checking ",
@@ -43,15 +43,15 @@ impl Log {
 /// A failed test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FailedTest {
-    /// How cargo is told to run its program.
+    /// The cargo arguments that run its program.
     target: String,
     /// Its name there.
     name: String,
-    /// As it is listed: `tap: captures`.
+    /// The name in the list: `tap: captures`.
     label: String,
 }
 
-/// What came of a `cargo test`.
+/// The result of a `cargo test`.
 pub(super) struct Ran {
     pub(super) tally: Tally,
     /// Those of the failed tests that can be run again.
@@ -75,8 +75,8 @@ pub(super) fn run(command: &mut Command, log: &mut Log) -> Ran {
 
 /// Runs each failed test once more, alone. `cargo` gives the command without what selects a test.
 ///
-/// A live test among others on a busy machine may fail for want of a processor. Such a one passes now; it is
-/// listed as unsteady, never as passed in silence.
+/// A live test on a busy machine may fail because it gets no processor in time. Such a test passes now; it is
+/// listed as unsteady, never counted as passed silently.
 pub(super) fn run_again(
     failed: &[FailedTest],
     cargo: impl Fn() -> Command,
@@ -99,7 +99,7 @@ pub(super) fn run_again(
     }
 }
 
-/// What the output said so far.
+/// The parsed output so far.
 #[derive(Default)]
 struct Results {
     tally: Tally,
@@ -108,18 +108,18 @@ struct Results {
     started: usize,
     /// Test programs that came to their result.
     ended: usize,
-    /// What cargo is told to run the present program alone; nothing for examples in documentation.
+    /// The cargo arguments that run the current program alone. `None` for examples in documentation.
     target: Option<String>,
     /// The present program's name.
     program: String,
-    /// What the present program has written.
+    /// The output of the current program.
     written: Vec<String>,
-    /// Whether indented lines say what a slow test waits for.
+    /// Whether indented lines describe a slow test.
     in_detail: bool,
 }
 
 impl Results {
-    /// Takes a line and returns those that are to be printed.
+    /// Takes a line and returns the lines to print.
     fn read(&mut self, line: &str) -> Vec<String> {
         if let Some(running) = line.strip_prefix("     Running ") {
             return self.begin(program_of(running), target_of(running));
@@ -164,7 +164,7 @@ impl Results {
         died
     }
 
-    /// The present program's result: a line, after all that it wrote where a test failed.
+    /// Returns the current program's result: a line, after its whole output if a test failed.
     fn end(&mut self, counts: &str) -> Vec<String> {
         self.ended += 1;
         let [passed, failed, skipped] =
@@ -186,7 +186,7 @@ impl Results {
         shown
     }
 
-    /// What a program wrote that ended without a result, if there is one.
+    /// Returns the output of a program that ended without a result, if there is one.
     fn finish(&mut self) -> Vec<String> {
         std::mem::take(&mut self.written)
     }
@@ -241,7 +241,7 @@ fn program_of(running: &str) -> &str {
     file.rsplit_once('-').map_or(file, |(name, _)| name)
 }
 
-/// How cargo is told to run such a program alone.
+/// Returns the cargo arguments that run such a program alone.
 fn target_of(running: &str) -> Option<String> {
     if running.starts_with("tests/") {
         Some(format!("--test={}", program_of(running)))

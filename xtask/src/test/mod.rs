@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every check of the project, one after the other.
 //!
-//! What it is: a list of steps; each runs whatever came of the ones before, except that a build
-//! that fails ends the list. A step that is not a test of libtest counts as one check. The last
-//! line of the output is the summary alone: `N passed, N failed, N skipped`.
+//! A list of steps. Each runs regardless of the earlier ones, except that a failed build ends the list. A
+//! step that is not a test of libtest counts as one check. The last line of the output is only the summary:
+//! `N passed, N failed, N skipped`.
 
 mod deny;
 mod fuzz;
@@ -24,11 +24,11 @@ use kernels::Machine;
 use libtest::Log;
 use report::{Outcome, Report};
 
-/// What the whole test run may take before it is taken to hang: several times what it takes on two
-/// processors of its own. A single test that hangs is ended long before, by its suite.
+/// The time limit for the whole test run: several times its duration on two idle processors. Each suite ends
+/// a hanging test much earlier.
 const TESTS_LIMIT: Duration = Duration::from_secs(3000);
 
-/// What is not built by default, and tested all the same.
+/// Features that are not built by default but tested.
 pub(crate) const FEATURES: &str = "--features=ringtap/parquet";
 
 /// Nothing is left to build for it.
@@ -39,8 +39,8 @@ const DEMO_LIMIT: Duration = Duration::from_secs(600);
 pub(crate) enum Extent {
     /// Everything.
     Whole,
-    /// What needs neither rights nor a network: format, house, and the tests that are not live. Clippy checks
-    /// all dependencies again, which is as long as building them.
+    /// The checks that need neither privileges nor a network: format, house rules, and the tests that are not
+    /// live. Clippy checks all dependencies again, which takes as long as building them.
     Quick,
     /// The dependencies alone.
     Deny,
@@ -119,7 +119,7 @@ fn after_tests(repository: &Path, report: &mut Report, log: &mut Log) {
     report.step("demo", demo);
 }
 
-/// The captures that tests read: where this machine has none, Debian's.
+/// Returns the captures that tests read: if this machine has none, Debian's.
 fn corpus() -> Outcome {
     if ringtap_testkit::Need::Corpus.unmet().is_none() {
         return Outcome::Passed;
@@ -161,8 +161,8 @@ fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Command {
     process::limited(TESTS_LIMIT, &command)
 }
 
-/// The library as it is built without its feature `jit`: the programs that compare it with Debian's, but for
-/// those that are about waiting. The test program is the one that is there already.
+/// Tests the library without its feature `jit`: the programs that compare it with Debian's, except those
+/// about waiting. It uses the existing test program.
 fn without_native_code(repository: &Path, log: &mut Log) -> Outcome {
     let mut build = process::cargo(repository);
     build.args([

@@ -1,4 +1,4 @@
-//! The programs that tests compare with, installed from Debian where that is allowed.
+//! Installs the programs that tests compare with, from Debian if that is allowed.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use ringtap_testkit::need::find_tool;
 use super::report::Outcome;
 use crate::process;
 
-/// What shows that a package is installed.
+/// A file of the package, which shows that it is installed.
 enum Sign {
     Program(&'static str),
     File(&'static str),
@@ -61,7 +61,7 @@ const PEERS: [(&str, Sign); 34] = [
     ("zstd", Sign::Program("zstd")),
 ];
 
-/// Installs what is missing; where it cannot, the tests that need it are skipped one by one.
+/// Installs missing programs. If that fails, the tests that need them are skipped one by one.
 pub(super) fn install() -> Outcome {
     let missing = missing();
     if missing.is_empty() {

@@ -1,10 +1,10 @@
-//! The count of what passed, failed and was skipped.
+//! Counts passed, failed and skipped tests.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// One check that passed.
@@ -52,7 +52,7 @@ impl Report {
         }
     }
 
-    /// Counts a test that was counted as failed, and has passed alone since.
+    /// Counts a test as passed that failed at first and has passed alone since.
     pub(super) fn unsteady(&mut self, test: &str) {
         let failures = &mut self.total.failures;
         if let Some(at) = failures.iter().position(|failure| failure == test) {
@@ -106,7 +106,7 @@ impl Report {
         }
     }
 
-    /// Lists what was skipped and what failed, then the summary as the last line.
+    /// Prints skipped and failed tests, then the summary as the last line.
     pub(super) fn finish(self) -> ExitCode {
         let Self { begun, total } = self;
         println!("\n== summary after {:.0} s", begun.elapsed().as_secs_f64());
@@ -120,7 +120,7 @@ impl Report {
             println!("failed: {failure}");
         }
         println!("{}", total.line());
-        // A reader that has gone has no use for the summary; the exit status still says it.
+        // If the reader has closed the pipe, the exit status still shows the result.
         let _ = std::io::stdout().flush();
         if total.failed == 0 {
             ExitCode::SUCCESS

@@ -1,10 +1,10 @@
 //! Tests that would pass without having tested: the rule that a skip is counted.
 //!
-//! Two shapes are found. A test's body that returns early: bodies are functions marked `#[test]`, and
-//! those that a suite lists, as in `test("name", needs, body)`. And a test that looks for a program by
-//! itself and goes on without it; after a need of that program, the search is followed by `expect`.
+//! It finds two patterns. First, a test's body that returns early: bodies are functions marked `#[test]`, and
+//! those that a suite lists, as in `test("name", needs, body)`. Second, a test that looks for a program by
+//! itself and continues without it; after a need of that program, the search is followed by `expect`.
 
-/// Numbers of lines, from 1, and what is wrong there. `bodies` are the names of functions that suites of
+/// Returns line numbers, from 1, and the problem there. `bodies` are the names of functions that suites of
 /// the same folder list.
 pub(super) fn find(text: &str, bodies: &[String]) -> Vec<(usize, &'static str)> {
     let lines: Vec<&str> = text.lines().collect();
@@ -58,7 +58,7 @@ pub(super) fn bodies(text: &str) -> Vec<String> {
     calls.filter_map(body).collect()
 }
 
-/// The third argument, where it is a path.
+/// Returns the third argument, if it is a path.
 fn body(call: &str) -> Option<String> {
     let mut depth = 0_usize;
     let mut in_text = false;
@@ -92,7 +92,7 @@ fn function_name(line: &str) -> Option<&str> {
     is_start.then(|| &rest[..end])
 }
 
-/// The line behind the one that closes the function, by rustfmt's indentation.
+/// Returns the line after the one that closes the function, by rustfmt's indentation.
 fn end_of_body(lines: &[&str], start: usize) -> usize {
     let indentation = lines[start].len() - lines[start].trim_start().len();
     let close = format!("{}}}", " ".repeat(indentation));

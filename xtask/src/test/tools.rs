@@ -1,7 +1,7 @@
 //! Programs that check the project and are no part of it: cargo-deny and cargo-fuzz.
 //!
-//! Where a machine lacks one, cargo builds it from crates.io, of the version named here, into
-//! `target/tools`, once. Built without optimisation each takes a minute or two of two processors.
+//! If a machine lacks one, cargo builds it once from crates.io, in the version named here, into
+//! `target/tools`. Without optimisation each takes a minute or two on two processors.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,13 +30,14 @@ pub(super) const FUZZ: Tool = Tool {
     nightly: true,
 };
 
-/// What building one may take.
+/// The time limit for building one.
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
-/// What fetching a toolchain may take.
+/// The time limit for fetching a toolchain.
 const TOOLCHAIN_LIMIT: Duration = Duration::from_secs(600);
 
 impl Tool {
-    /// A cargo that has the subcommand: the user's own, or that of `target/tools`, built where need be.
+    /// Returns a cargo that has the subcommand: the user's own, or that of `target/tools`, built if
+    /// necessary.
     ///
     /// # Errors
     /// The reason why there is none, for a skip.
@@ -91,7 +92,7 @@ impl Tool {
     }
 }
 
-/// Returns whether there is a nightly toolchain; where there is none, rustup installs it.
+/// Returns whether there is a nightly toolchain. If there is none, rustup installs it.
 ///
 /// # Errors
 /// The reason why there is none, for a skip.

@@ -207,7 +207,7 @@ fn address_resolution() -> Vec<(u16, Vec<u8>)> {
     list
 }
 
-/// Returns payloads of protocols of which filters test only the type.
+/// Returns payloads of protocols whose type is all that filters test.
 fn by_first_byte() -> Vec<(u16, Vec<u8>)> {
     [
         (0x6001, 1),

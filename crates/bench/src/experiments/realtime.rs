@@ -167,8 +167,8 @@ fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>,
     ])
 }
 
-/// Has a thread of the kernel receive instead of an interrupt (`/sys/class/net/DEV/threaded`, Linux
-/// 5.12). To see the namespace's devices, sysfs is mounted in it, privately.
+/// Lets a kernel thread receive instead of an interrupt (`/sys/class/net/DEV/threaded`, Linux 5.12). To see
+/// the namespace's devices, sysfs is mounted in it, privately.
 fn threaded(stage: &Stage, on: bool) -> Result<(), String> {
     let side = &stage.pair.right;
     let script = format!(

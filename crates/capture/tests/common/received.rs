@@ -38,8 +38,8 @@ pub(crate) fn copied(block: &Block<'_>) -> Vec<Seen> {
     copies.collect()
 }
 
-/// What comes until nothing has come for a while, and at least `wanted` packets: what is on its way
-/// is waited for, however late the machine brings it, and what should not come is seen.
+/// Returns the packets until none has come for a while, and at least `wanted`: packets on their way are
+/// waited for, however slow the machine is, and unexpected ones are seen.
 pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut quiet = 0;

@@ -1,4 +1,4 @@
-//! Filters that ask for what is not in the packet: direction and interface.
+//! Filters on facts beside the packet's bytes: direction and interface.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use crate::support::{
     data, drain, frame, injector, ip_frame, open_on, patience, prompt, wait_for_length,
 };
 
-/// What the end receives and what it sends, in turn; broadcast, so that only the direction differs.
+/// The packets that the end receives and sends, in turn; broadcast, so that only the direction differs.
 fn traffic(pair: &VethPair) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let kinds = |first: u16| {
         vec![
@@ -109,7 +109,7 @@ pub(crate) fn directions_equal_tcpdump() {
     }
 }
 
-/// Programs with a loop run here, and a new filter chooses here from what an older one let through.
+/// Programs with a loop run in user space, and there a new filter selects from the packets of the old one.
 pub(crate) fn directions_in_user_space() {
     let pair = VethPair::new();
     for (filter, expected) in [

@@ -1,4 +1,4 @@
-//! Filters in the kernel say what the same filters say of a file.
+//! Filters in the kernel select the same packets as on a file.
 
 use ringtap_capture::{CaptureOptions, Filter, FilterPlace, Next};
 use ringtap_testkit::netns::VethPair;
@@ -30,7 +30,7 @@ pub(crate) fn filters_from_the_first_packet() {
     });
 }
 
-/// As the kernel has it of a packet: what stands after a tag. It is no matter of the filter, and stays.
+/// The kernel's protocol of a packet: the one after a tag. It does not depend on the filter, and stays.
 pub(crate) fn takes_one_protocol() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
@@ -70,7 +70,7 @@ pub(crate) fn changes_filters_without_mixing() {
         injector.send(&frame(1, 60)).unwrap();
         injector.send(&tcp).unwrap();
     }
-    // What matches both filters stays; what matches the old one only is gone.
+    // Packets that match both filters stay; those that match only the old one are dropped.
     source.set_filter(Some(&Filter::new("tcp or udp"))).unwrap();
     for _ in 0..100 {
         injector.send(&tcp).unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn changes_filters_without_mixing() {
     injector.send(&frame(3, 60)).unwrap();
     assert_eq!(number(&collect(&mut *source, 1)[0].data), 3);
 
-    // A filter that is none leaves the old one in place.
+    // An invalid filter leaves the old one in place.
     source.set_filter(Some(&Filter::new("udp"))).unwrap();
     assert!(
         source

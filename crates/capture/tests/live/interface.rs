@@ -1,4 +1,4 @@
-//! Interfaces: found, taken, given back, lost.
+//! Interfaces: found, taken, returned, lost.
 
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};

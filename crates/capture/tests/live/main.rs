@@ -36,7 +36,7 @@ fn main() -> std::process::ExitCode {
 
 const ROOT: &[Need] = &[Need::Root];
 
-/// Tests of what only the packet engine does.
+/// Tests of the packet engine alone.
 fn only_packet() -> Vec<Test> {
     vec![test(
         "shares_packets_between_threads",
@@ -45,10 +45,10 @@ fn only_packet() -> Vec<Test> {
     )]
 }
 
-/// Tests of what every engine does alike.
+/// Tests of all engines.
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_engine(prefix: &str, engine: &'static str) -> Vec<Test> {
-    // The tap's program has atomic operations that give the old value.
+    // The tap's program has atomic operations that return the old value.
     let kernel = if engine == "tcx:" {
         Need::Kernel(5, 12)
     } else {

@@ -1,4 +1,4 @@
-//! Every packet, as it was sent, once.
+//! Every packet arrives once, unchanged.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ fn now() -> Timestamp {
 
 pub(crate) fn captures_every_packet() {
     let pair = VethPair::new();
-    // All that is sent fits into each processor's part, however long the reader has to wait for one.
+    // All sent packets fit into each processor's part, however long the reader has to wait for one.
     let options = CaptureOptions {
         buffer: 64 << 20,
         ..prompt()
@@ -194,7 +194,7 @@ pub(crate) fn samples_about_one_in_n() {
         }
     }
     sender.join().unwrap();
-    // Those that the kernel has let through, it has counted.
+    // The kernel has counted those that it let through.
     let let_through = usize::try_from(source.stats().unwrap().received.unwrap()).unwrap();
     seen += drain(&mut *source, let_through.saturating_sub(seen)).len();
     assert_eq!(seen, let_through);
@@ -232,9 +232,9 @@ pub(crate) fn allocates_nothing_per_packet() {
     let ((packets, blocks, bytes), counts) = alloc::count(|| read(&mut *source));
     sender.join().unwrap();
     assert_eq!((packets, bytes), (20_000, 200 * 20_000));
-    // There are fewer and larger ones where the reader had to wait for its processor.
+    // There are fewer and larger ones if the reader had to wait for its processor.
     assert!(blocks > 4, "{blocks} blocks");
-    // Once a second the kernel is asked for the filters at clsact, of which it sends a list.
+    // Once a second the kernel is asked for the filters at clsact, and sends a list.
     let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap() + 1;
     let is_clsact = source.describe().hook.starts_with("clsact");
     let most = if is_clsact { 64 * seconds } else { 0 };

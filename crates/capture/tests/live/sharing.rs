@@ -12,8 +12,8 @@ use crate::support::{injector, ip_frame, patience, prompt};
 
 const PACKETS: u16 = 4000;
 
-/// The source port of each datagram that comes to one source, until all sources together have had
-/// what was sent, and nothing more comes for a while.
+/// Returns the source port of each datagram that comes to one source, until all sources together have had the
+/// sent packets, and nothing more comes for a while.
 fn read(source: &mut dyn Source, came: &AtomicUsize) -> Vec<u16> {
     let mut ports = Vec::new();
     let mut quiet = 0;

@@ -13,7 +13,7 @@ pub(crate) use crate::received::{Seen, copied, drain, number, prompt, until_erro
 pub(crate) use ringtap_testkit::frames::{frame, patience};
 
 thread_local! {
-    /// What precedes devices that name no engine, in the running test.
+    /// The prefix of devices that name no engine, in the running test.
     static ENGINE: Cell<&'static str> = const { Cell::new("") };
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn ip_frame(tags: &[(u16, u16)], protocol: u8, ports: (u16, u16)) -> 
     frame
 }
 
-/// Captures with each filter what it accepts by the interpreter, as it would of a file, and nothing else.
+/// Each filter captures exactly the packets that the interpreter accepts in a file.
 pub(crate) fn assert_as_of_a_file(frames: &[Vec<u8>], filters: &[&str]) {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
@@ -163,7 +163,7 @@ pub(crate) fn assert_as_of_a_file(frames: &[Vec<u8>], filters: &[&str]) {
     }
 }
 
-/// Sends the frames over and over for as long as `work` takes, also where it panics.
+/// Sends the frames repeatedly for as long as `work` takes, even if it panics.
 pub(crate) fn flooded<T>(injector: &Injector, frames: &[Vec<u8>], work: impl FnOnce() -> T) -> T {
     struct Done<'a>(&'a AtomicBool);
     impl Drop for Done<'_> {

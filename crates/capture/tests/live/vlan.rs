@@ -1,4 +1,4 @@
-//! VLAN tags: what is captured is what was on the wire.
+//! VLAN tags: captured packets equal those on the wire.
 
 use ringtap_capture::CaptureOptions;
 use ringtap_testkit::netns::VethPair;

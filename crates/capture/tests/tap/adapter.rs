@@ -104,7 +104,7 @@ pub(crate) fn stamps_at_tcx() {
         let nanos = LONG_AGO + u64::from(i);
         send_stamped(&pair.left, &frame(i, 60), nanos);
     }
-    // No stamp, what a driver keeps there of its own, and a packet that is sent.
+    // No stamp, a driver's own value in its place, and a sent packet.
     let before = now();
     injector(&pair.left).send(&frame(4, 60)).unwrap();
     send_stamped(&pair.left, &frame(5, 60), 0xffff_8880_1234_5678);
@@ -123,7 +123,7 @@ pub(crate) fn stamps_at_tcx() {
         }
     }
     assert_eq!(source.stats().unwrap().stamped_by_host, Some(3));
-    // Who asks for the host's clock gets it, whatever stamps packets have.
+    // A user who requests the host's clock gets it, whatever stamps packets have.
     let mut plain = open(&prompt());
     send_stamped(&pair.left, &frame(7, 60), LONG_AGO);
     let seen = drain(&mut *plain, 1);
@@ -140,7 +140,7 @@ pub(crate) fn no_clock_is_told_at_the_opening() {
         panic!("a veth takes no request for stamps");
     };
     assert!(matches!(error, Error::NoAdapterClock { .. }), "{error}");
-    // Loopback's XDP is the generic one, which is told nothing.
+    // Loopback's XDP is the generic one, which has no stamps.
     let host = Host {
         stamper: Stamper::StandIn,
         ..Host::default()

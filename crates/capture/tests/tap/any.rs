@@ -1,4 +1,4 @@
-//! All interfaces at once, each with packets as they are.
+//! All interfaces at once, each with its packets unchanged.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What changes while packets come.
+//! Changes while packets come.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::support::{drain, frame, injector, number, numbers, patience, prompt, 
 
 const SENT: u32 = 60_000;
 
-/// A capture that loses nothing for want of room.
+/// A capture that loses nothing for lack of room.
 fn roomy() -> CaptureOptions {
     CaptureOptions {
         buffer: 64 << 20,

@@ -79,7 +79,7 @@ fn in_order(engine: &str, precision: Precision) {
     }
 }
 
-/// Also where a reader that was late has more to put in order than it hands out at once.
+/// Also if a late reader has more to sort than it returns at once.
 pub(crate) fn two_processors_without_allocation() {
     let pair = VethPair::new();
     let options = CaptureOptions {
@@ -339,7 +339,7 @@ pub(crate) fn keeps_up_without_system_calls() {
     assert_eq!(sleeps(), before, "in {blocks} blocks");
 }
 
-/// What can be had without a wait.
+/// The packets that are available without a wait.
 fn take_all(source: &mut dyn Source) -> usize {
     let mut packets = 0;
     loop {

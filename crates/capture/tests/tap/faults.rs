@@ -1,4 +1,4 @@
-//! What goes wrong beneath a running capture.
+//! Failures under a running capture.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -26,13 +26,13 @@ const ENGINES: [&str; 2] = ["tcx", "xdp"];
 const CHILD: &str = "RINGTAP_TEST_TAP_ON";
 const WITHOUT_RIGHTS: &str = "RINGTAP_TEST_TAP_WITHOUT_RIGHTS";
 const SHORT_OF_MEMORY: &str = "RINGTAP_TEST_TAP_SHORT_OF_MEMORY";
-/// A buffer that the control group of the test has no room for, and that room, in bytes.
+/// A buffer that exceeds the control group of the test, and the group's room, in bytes.
 const TOO_MUCH: u64 = 256 << 20;
 const ROOM: u64 = 96 << 20;
 /// How far apart two readings of clocks may be.
 const SLACK: Duration = Duration::from_millis(50);
 
-/// What this process does where a test has started it as a child.
+/// The work of this process if a test has started it as a child.
 pub(crate) fn run_as_child() -> Option<ExitCode> {
     if let Ok(device) = std::env::var(WITHOUT_RIGHTS) {
         privileges::relinquish(None, &[Capability::NET_RAW]).unwrap();
@@ -124,7 +124,7 @@ fn has_tcx() -> bool {
     Need::Tcx.unmet().is_none()
 }
 
-/// Programs in the ingress chain of a side, or at clsact where there is no chain, and at XDP.
+/// Programs in the ingress chain of a side, or at clsact if there is no chain, and at XDP.
 fn programs(side: &Side) -> usize {
     let mut netlink = side.namespace.netlink();
     let index = netlink.index(&side.device).unwrap();
@@ -171,7 +171,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// What this program prints as a child for which `variable` names the device, while frames come.
+/// The output of this program as a child for which `variable` names the device, while frames come.
 fn child_output(pair: &VethPair, variable: &str, device: &str, group: Option<&Path>) -> String {
     let program = std::env::current_exe().unwrap();
     // The shell enters the group, and becomes the program.
@@ -310,7 +310,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
 /// Which requests a kernel refuses.
 type Refuses = fn(&Request<'_>) -> bool;
 
-/// What the error says where the kernel refuses programs for which `refuses` holds.
+/// The error if the kernel rejects programs for which `refuses` holds.
 fn refusal(engine: &str, side: &Side, options: &CaptureOptions, refuses: Refuses) -> Error {
     const EINVAL: i32 = 22;
     let gate = move |request: &Request<'_>| {
@@ -372,7 +372,7 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
         let text = refusal(engine, &pair.right, &prompt(), refuses).to_string();
         assert_eq!(text, format!("{engine}{}: {expected}", pair.right.device));
     }
-    // Who steals and names no engine gets a tap or nothing.
+    // A stealing capture without a named engine gets a tap or nothing.
     let steal = CaptureOptions {
         mode: Mode::Steal,
         ..prompt()
@@ -472,7 +472,7 @@ fn program_that_returns(verdict: u64, kind: ProgramKind) -> bpf::Result<Program>
     Program::load(&Kernel::running(), "foreign", kind, &[set_r0, exit])
 }
 
-/// Somebody's program, first in the chain, that ends it: packets go on to the host unseen by those after.
+/// A foreign program, first in the chain, that ends it: packets go on to the host unseen by later programs.
 fn cut_chain(side: &Side) -> bpf::Result<Link> {
     const TCX_PASS: u64 = 0;
     let kernel = Kernel::running();
@@ -486,12 +486,13 @@ pub(crate) fn cut_chain_is_seen_first() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     let cutter = cut_chain(&pair.right).unwrap();
-    // A tap that comes later stands before the program that ends the chain.
+    // A later tap is placed before the program that ends the chain.
     let mut source = tap("tcx", &pair.right, &prompt());
     injector.send(&frame(1, 60)).unwrap();
     assert_eq!(numbers(&drain(&mut *source, 1)), [1]);
     drop(cutter);
-    // One that comes after the tap, and first, hides packets from it; it goes on when that is gone.
+    // A program that comes after the tap, and is put first, hides packets from it; it continues when that is
+    // removed.
     let cutter = cut_chain(&pair.right).unwrap();
     injector.send(&frame(2, 60)).unwrap();
     assert!(drain(&mut *source, 0).is_empty());

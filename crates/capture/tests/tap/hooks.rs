@@ -1,4 +1,4 @@
-//! Where a tap sits, what it sees there, and what becomes of the packets.
+//! The place of a tap, what it sees there, and what happens to packets.
 
 use std::net::UdpSocket;
 
@@ -81,8 +81,8 @@ pub(crate) fn xdp_puts_tags_back() {
     }
 }
 
-/// Returns whether a datagram from left reaches a program on the right: it has or it never will when one
-/// after it has come that nothing steals.
+/// Returns whether a datagram from left reaches a program on the right: it has, or it never will once a later
+/// one has come that nothing steals.
 fn arrives(pair: &VethPair, port: u16) -> bool {
     let socket = |side: &Side, port: u16| {
         let address = (side.ipv4, port);
@@ -108,7 +108,7 @@ fn stealing() -> &'static [&'static str] {
     if has_tcx() { &["tcx", "xdp"] } else { &["xdp"] }
 }
 
-/// On an older kernel, the refusal is a line that names what is missing and the version that has it.
+/// On an older kernel, the error is a line with the missing feature and the version that has it.
 pub(crate) fn opens_or_names_the_kernel() {
     let pair = VethPair::new();
     for (engine, major, minor) in [("tcx", 5, 12), ("xdp", 5, 18)] {

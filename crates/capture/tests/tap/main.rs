@@ -29,7 +29,7 @@ fn main() -> std::process::ExitCode {
     // Both taps.
     let root = &[Need::Root, Need::Kernel(5, 18)];
     let tcx = &[Need::Root, Need::Tcx];
-    // A veth tells stamps to XDP.
+    // A veth passes stamps to XDP.
     let told = &[Need::Root, Need::Kernel(6, 3)];
     // Interfaces get new names while they are up.
     let renames = &[Need::Root, Need::Kernel(6, 2)];

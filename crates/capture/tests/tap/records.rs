@@ -1,4 +1,4 @@
-//! What a record holds, and how many a ring holds.
+//! The content of a record, and the number of records in a ring.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -204,7 +204,7 @@ pub(crate) fn whole_buffer_is_usable() {
         let memory = source.describe().memory.unwrap();
         let ring = memory.block_size as usize;
         let fits = ring / (RECORD + len.next_multiple_of(4));
-        // The reader is stalled. Whichever processor packets come to, it has all rings.
+        // The reader is stalled. Packets on any processor can use all rings.
         let sent = fits * memory.blocks as usize * 2;
         (0..sent).for_each(|_| injector.send(&frame(7, len)).unwrap());
         let stats = source.stats().unwrap();
@@ -233,7 +233,7 @@ pub(crate) fn whole_buffer_is_usable_by_polls() {
     let frames = LiveFrames::new(&frame(1, 60), Target::OutOf(&pair.left)).unwrap();
     let begin = Instant::now();
     let stats = loop {
-        // The driver drops what its queue has no room for, so some are sent until enough have come.
+        // The driver drops packets for which its queue has no room, so some are sent until enough have come.
         frames.send(256).unwrap();
         let stats = source.stats().unwrap();
         if stats.received.unwrap() >= 2 * fits as u64 {
@@ -274,7 +274,7 @@ pub(crate) fn losses_are_told_in_place() {
                 }
             }
         }
-        // The next packet of each processor tells what it lost; a few, so that all have had one.
+        // The next packet of each processor contains its losses; a few, so that all have had one.
         (0..50).for_each(|i| injector.send(&frame(i, 60)).unwrap());
     }
     for (_, options) in drain_options(&mut *source) {
@@ -289,7 +289,7 @@ pub(crate) fn losses_are_told_in_place() {
     assert!(told * 3 >= stats.dropped.ring.unwrap(), "{told} {stats:?}");
 }
 
-/// Length and losses told, of what is left.
+/// Length and reported losses of the remaining ones.
 fn drain_options(source: &mut dyn ringtap_capture::Source) -> Vec<(u32, u64)> {
     let mut told = Vec::new();
     let mut quiet = 0;

@@ -29,7 +29,7 @@ pub(crate) fn injector(side: &Side) -> Injector {
     side.run(|| Injector::open(index).unwrap())
 }
 
-/// Sends a frame, again where the receiving processor's backlog had no room for it.
+/// Sends a frame, again if the receiving processor's backlog had no room for it.
 pub(crate) fn send(injector: &Injector, frame: &[u8]) {
     const ENOBUFS: i32 = 105;
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What goes wrong beneath a running capture.
+//! Failures under a running capture.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -15,15 +15,15 @@ use ringtap_testkit::netns::{Namespace, VethPair};
 use crate::{bytes, collect, inject, now, opened, options, patience, programs, traffic};
 
 const CHILD: &str = "RINGTAP_TEST_XSK_ON";
-/// The kind of interface that stands in for a bond.
+/// The kind of interface that replaces a bond.
 const STAND_IN: &str = "RINGTAP_TEST_XSK_STAND_IN";
 const WITHOUT_RIGHTS: &str = "RINGTAP_TEST_XSK_WITHOUT_RIGHTS";
 const SHORT_OF_MEMORY: &str = "RINGTAP_TEST_XSK_SHORT_OF_MEMORY";
-/// A buffer that the control group of the test has no room for, and that room, in bytes.
+/// A buffer that exceeds the control group of the test, and the group's room, in bytes.
 const TOO_MUCH: u64 = 256 << 20;
 const ROOM: u64 = 96 << 20;
 
-/// What this process does where a test has started it as a child.
+/// The work of this process if a test has started it as a child.
 pub(crate) fn run_as_child() -> Option<ExitCode> {
     if let Ok(device) = std::env::var(WITHOUT_RIGHTS) {
         privileges::relinquish(None, &[Capability::NET_RAW]).expect("one thread");
@@ -107,8 +107,7 @@ pub(crate) fn killed_reader_leaves_nothing() {
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
 }
 
-/// The memory is the process's own, so that one that asks for more than its control group has is ended by
-/// the kernel.
+/// The memory is the process's own, so the kernel ends one that exceeds its control group.
 pub(crate) fn short_of_memory_leaves_nothing() {
     let pair = VethPair::new();
     let group = MemoryGroup::new(ROOM).expect("it was there before");
@@ -136,7 +135,7 @@ pub(crate) fn survives_a_new_name_and_mtu() {
     let mut source = opened(&pair.right, &options(), None);
     let mut frames = traffic(30);
     for frame in &mut frames {
-        // None that the new MTU has no room for.
+        // None for which the new MTU has no room.
         frame.truncate(1000);
     }
     let mut netlink = pair.right.namespace.netlink();
@@ -184,7 +183,7 @@ pub(crate) fn a_moved_interface_is_told() {
     let mut from = pair.right.namespace.netlink();
     from.move_to(&pair.right.device, elsewhere.as_fd())
         .expect("it exists");
-    // What came before is handed out before the end is told.
+    // Earlier packets are delivered before the end is reported.
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
     let error = source.next().expect_err("it is elsewhere");
     assert!(matches!(error, Error::InterfaceGone { .. }), "{error}");
@@ -192,8 +191,8 @@ pub(crate) fn a_moved_interface_is_told() {
     assert_eq!(programs(&elsewhere, &pair.right.device), 0);
 }
 
-/// Puts somebody's program, which lets packets go on, in the place of the capture's. It stays there for as long
-/// as what is returned.
+/// Replaces the capture's program with a foreign one, which lets packets pass. It stays until the returned
+/// value is dropped.
 pub(crate) fn replace_program(namespace: &Namespace, device: &str) -> Link {
     let kernel = Kernel::running();
     let set_r0 = u64::from_ne_bytes([0xb4, 0, 0, 0, 2, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! Engine `xsk` live: what is delivered is what was sent, and the host gets the rest.
+//! Engine `xsk` live: delivered packets equal the sent ones, and the host gets the rest.
 
 mod faults;
 mod members;
@@ -299,7 +299,7 @@ fn replaced() {
     };
     inject(&pair.left, &frames);
     assert_eq!(bytes(collect(&mut *source, of(17).len())), of(17));
-    // What the old one has let through and nobody has read is not for the new one.
+    // Unread packets that the old filter let through are not for the new one.
     inject(&pair.left, &frames);
     // A program is loaded for a device of the calling thread's namespace.
     let tcp = Filter::new("tcp");

@@ -1,5 +1,5 @@
-//! One capture on all members of a bond. A bridge stands in for a bond on kernels that have none: its
-//! ports' packets are taken before it sees them, as a bond's members' are.
+//! One capture on all members of a bond. A bridge replaces a bond on kernels without one: its ports' packets
+//! are taken before it sees them, as those of a bond's members are.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use ringtap_testkit::netns::Namespace;
 use crate::faults::{self, capturing_child, replace_program};
 use crate::{options, patience, programs};
 
-/// What holds the members together.
+/// The device that joins the members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Master {
     /// A bond with its mode.
@@ -199,7 +199,7 @@ pub(crate) fn losses_are_summed(master: Master) {
     assert_eq!(numbers(&mut *source, 128).len(), 128);
     let stats = source.stats().expect("counters");
     assert_eq!((stats.received, stats.dropped.ring), (Some(200), Some(72)));
-    // What a member lost that has left is still counted.
+    // Losses of a removed member still count.
     let mut netlink = group.right.netlink();
     netlink.set_master(NAMES[1], None).expect("free");
     assert!(matches!(told(&mut *source), Error::MemberGone { .. }));
@@ -244,7 +244,7 @@ pub(crate) fn comings_and_goings_are_told(master: Master) {
     assert_eq!(numbers(&mut *source, 10), (20..30).collect::<Vec<u16>>());
     netlink.delete(MASTER).expect("it exists");
     let error = loop {
-        // Depending on what is seen first, the member's leaving is told before.
+        // Depending on the order, the member's leaving is reported first.
         match told(&mut *source) {
             Error::MemberGone { .. } => {}
             error => break error,
@@ -260,7 +260,7 @@ fn copying() -> CaptureOptions {
     }
 }
 
-/// Has the source look at its interfaces until something is so.
+/// Lets the source check its interfaces until a condition holds.
 fn wait_for(source: &mut dyn Source, condition: impl Fn() -> bool) {
     let begin = Instant::now();
     while !condition() {
@@ -285,13 +285,13 @@ pub(crate) fn one_that_cannot_be_opened(master: Master) {
     assert_eq!(group.programs(), [0, 0, 1], "none is kept");
     drop(other);
     let mut source = group.open();
-    // One that joins and cannot be opened is told, once, and the others go on.
+    // A new member that cannot be opened is reported once, and the others continue.
     let mut netlink = group.right.netlink();
     netlink.set_master(NAMES[1], None).expect("free");
     assert!(matches!(told(&mut *source), Error::MemberGone { .. }));
     // Its sockets are closed once all that they brought was handed out.
     assert!(matches!(source.next(), Ok(Next::TimedOut)));
-    // Bonds and teams take down what they let go.
+    // Bonds and teams take down the members that they release.
     netlink.set_up(NAMES[1], true).expect("it exists");
     assert!(
         netlink
@@ -347,7 +347,7 @@ pub(crate) fn control_frames_go_on(master: Master) {
     let text = source.describe().to_string();
     assert!(text.contains("LACP"), "{text}");
     let host = format!("packet:{}", NAMES[0]);
-    // A bridge asks and tells of groups of its own accord.
+    // A bridge sends queries and reports of groups by itself.
     let received = CaptureOptions {
         direction: Direction::In,
         ..copying()
@@ -376,7 +376,7 @@ pub(crate) fn the_tap_sees_all(master: Master) {
     let device = format!("xdp:{MASTER}");
     let opened = group.right.run(|| open(&device, &copying(), None));
     let mut source = opened.unwrap_or_else(|error| panic!("{error}"));
-    // A bond with an active member throws away what others bring, but for its own program.
+    // A bond with an active member drops packets of the others, except through its own program.
     group.send(0, 0..50);
     group.send(1, 50..100);
     assert_eq!(
@@ -413,7 +413,7 @@ pub(crate) fn a_replaced_program_is_told(master: Master) {
         matches!(&error, Error::Detached { device, .. } if device == NAMES[1]),
         "{error}"
     );
-    // The other goes on, and somebody's program has the member's packets.
+    // The other continues, and the foreign program has the member's packets.
     group.send(1, 10..20);
     group.send(0, 0..10);
     assert_eq!(

@@ -67,7 +67,7 @@ impl Mark {
 pub(crate) struct LookedAt {
     /// The condition for packets that have all the shifts. It sets cells, so it is evaluated first.
     pub(crate) before: Condition,
-    /// `None` where the language has no such test.
+    /// `None` if the language has no such test.
     pub(crate) tests: Option<[Condition; 3]>,
 }
 

@@ -46,7 +46,7 @@ struct Node {
     shifts: Vec<Shift>,
     values: Values,
     before: Step,
-    /// `None` where the language has no tests, so that nothing is known about such a packet.
+    /// `None` if the language has no tests, so that nothing is known about such a packet.
     tests: Option<[Step; 3]>,
     /// One node per header that can follow; `None` until a packet first gets here.
     children: Option<Vec<Node>>,

@@ -13,10 +13,10 @@ use ringtap_testkit::{Test, test};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// This many that the filter has become native code, too.
+/// So many that the filter is compiled to native code.
 const FEW: u64 = 100_000;
 const MANY: u64 = 1_000_000;
-/// What a block may cost, which holds thousands of packets.
+/// The maximum cost of a block with thousands of packets.
 const PACKETS_PER_ALLOCATION: u64 = 1_000;
 
 type Fallible = Result<u64, Box<dyn std::error::Error>>;

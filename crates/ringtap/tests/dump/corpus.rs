@@ -13,8 +13,8 @@ use ringtap_testkit::{Need, Test, corpus, need, test};
 
 use crate::program::{dump, stderr};
 
-/// The most microseconds of which libpcap makes nanoseconds without an overflow of its 32 bits: files with
-/// more in any stamp are misread by it, and not by ringtap.
+/// The most microseconds that libpcap converts to nanoseconds without an overflow of its 32 bits. It misreads
+/// files with more in any stamp, and ringtap does not.
 const MOST_MICROSECONDS: u32 = u32::MAX / 1000;
 
 /// Filters over what most traffic consists of.
@@ -118,18 +118,18 @@ fn is_misread_by_libpcap(file: &Path) -> bool {
     false
 }
 
-/// What a program made of a file.
+/// The result of a program on a file.
 #[derive(Debug)]
 struct Rewritten {
     /// Whether it ended without an error.
     success: bool,
-    /// What it said on standard error.
+    /// Its standard error.
     message: String,
-    /// What it wrote, as libpcap reads it; `None` where it wrote no capture at all.
+    /// Its output, as libpcap reads it. `None` if it wrote no capture at all.
     capture: Option<Capture>,
 }
 
-/// A folder for what the programs write, and a judge of it.
+/// A folder for the programs' output, and a judge of it.
 struct Bench {
     folder: tempfile::TempDir,
     oracle: Oracle,
@@ -165,7 +165,7 @@ impl Bench {
         found
     }
 
-    /// Through pcapng and back, every packet is what it was.
+    /// Every packet is unchanged after conversion to pcapng and back.
     fn compare_through_pcapng(&mut self, file: &Path) -> Vec<String> {
         let pcapng = self.path("between.pcapng");
         let direct = self.rewrite(&mut ringtap(file, None));
@@ -173,7 +173,7 @@ impl Bench {
         to_pcapng.arg("-r").arg(file).arg("-w").arg(&pcapng);
         let first = to_pcapng.output().expect("ringtap runs");
         let mut through = self.rewrite(&mut ringtap(&pcapng, None));
-        // Damage is told where the original is read; the copy is whole.
+        // Damage is reported when the original is read; the copy is intact.
         through.success &= first.status.success();
         difference(&through, &direct).into_iter().collect()
     }
@@ -213,10 +213,10 @@ fn tcpdump(file: &Path, filter: Option<&str>) -> Command {
     command
 }
 
-/// libpcap before 1.11 refuses to look behind the tags of switches; ringtap does.
+/// libpcap before 1.11 does not read past the tags of switches; ringtap does.
 const NOT_IN_LIBPCAP: &str = "link-layer type filtering not implemented";
 
-/// Filters know the link types of networks first; what they do not know they must refuse.
+/// Filters support the link types of networks first; they must reject the others.
 fn is_not_yet_filtered(ours: &Rewritten, theirs: &Rewritten) -> bool {
     let is_required = theirs
         .capture

@@ -1,5 +1,5 @@
-//! Wrong usage, missing files, full disks, closed pipes: clear words, the right exit status, and
-//! what was written stays whole.
+//! Wrong usage, missing files, full disks, closed pipes: clear messages, the right exit status, and intact
+//! output.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -291,7 +291,7 @@ fn damaged_file() {
     assert!(text.contains("offset"), "the place is named: {text}");
 }
 
-/// Whoever writes the FIFO says nothing more: only the signal ends the reading.
+/// The FIFO's writer is silent: only the signal ends the reading.
 fn silent_fifo() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let [fifo, written] = ["fifo", "out.pcap"].map(|name| folder.path().join(name));
@@ -339,7 +339,7 @@ fn same_file() {
         .arg(index.with_extension(""));
     assert_fails(&mut command, 2, &["f.idx: is both read and written"]);
     assert_eq!(bytes(&index), before, "the input is untouched");
-    // Also where it is the second of several that are written.
+    // Also if it is the second of several outputs.
     let (folder, input) = capture_file(1000);
     let (first, second) = (folder.path().join("f"), folder.path().join("f1"));
     std::fs::rename(&input, &second).expect("renamed");

@@ -1,5 +1,4 @@
-//! Command lines of tcpdump: what it takes is taken or rejected with what to do instead, and what was
-//! probably meant is said.
+//! Command lines of tcpdump are accepted, or rejected with an alternative or a suggestion.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,7 +68,7 @@ fn help() {
         let text = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
         assert!(text.contains("standard output: No space left"), "{text}");
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = Command::new(RINGTAP);
@@ -80,11 +79,11 @@ fn help() {
     }
 }
 
-/// Formats that can't hold an invalid time have what it adds up to, which is said once.
+/// Formats that cannot hold an invalid time get the equivalent valid one, which is reported once.
 fn altered_times() {
     let (folder, paths) = captures(&[3]);
     let mut damaged = bytes(&paths[0]);
-    // The fraction of the first packet's second, and that of the one behind it.
+    // The fraction of the first packet's second, and that of the next one.
     let second =
         24 + 16 + u32::from_ne_bytes(damaged[32..36].try_into().expect("4 bytes")) as usize;
     for record in [24, second] {
@@ -141,8 +140,8 @@ fn value_of(option: &str) -> Option<&'static str> {
     })
 }
 
-/// Each option that `tcpdump --help` has is known: none is an unexpected argument, and those that are not
-/// supported say what to do instead.
+/// Each option of `tcpdump --help` is known: none is an unexpected argument, and unsupported ones have an
+/// alternative.
 fn options() {
     let help = finished(Command::new("tcpdump").arg("--help"));
     let help = String::from_utf8_lossy(&help.stdout).into_owned() + &stderr(&help);
@@ -270,7 +269,7 @@ fn precisions() {
     }
 }
 
-/// `-V`, which keeps the order of its lines, and names behind `-r`.
+/// `-V`, which keeps the order of its lines, and names after `-r`.
 fn lists() {
     let (folder, paths) = captures(&[3, 5]);
     let list = folder.path().join("list");

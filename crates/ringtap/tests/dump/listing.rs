@@ -1,4 +1,4 @@
-//! Options that users of tcpdump type: lists of interfaces and link types, and what is taken for habit.
+//! Options that users of tcpdump type: lists of interfaces and link types, and options without effect.
 
 use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::{Need, Test, test};

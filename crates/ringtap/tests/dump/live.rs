@@ -114,8 +114,8 @@ fn million_filtered() {
     );
 }
 
-/// The traffic runs before the capture begins, and ends after all: what lies in the ring before the
-/// filter is attached must not come out.
+/// The traffic starts before the capture and ends after it: packets in the ring from before the filter was
+/// attached must not come out.
 fn no_race_at_the_start() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");
@@ -249,7 +249,7 @@ fn several_threads() {
     let mut running = capturing(&mut command, &pair.right);
     Replay::new(&sent, Rate::Pps(100_000)).run(&pair.left);
     running.wait_until_resting(LIMIT).expect("all is captured");
-    // What is told in between is of all threads, too.
+    // The counters in between also cover all threads.
     running.signal("USR1").expect("a signal");
     let told = running.wait_until_told("dropped by the interface", LIMIT);
     told.expect("told in between");

@@ -8,7 +8,7 @@ use ringtap_testkit::{Test, test};
 
 use crate::program::{LIMIT, dump, figure, stderr, succeeded};
 
-/// What the peak may differ by: fragments of the allocator, pages touched late, in bytes.
+/// The tolerance of the peak: fragments of the allocator, pages touched late, in bytes.
 const SLACK: u64 = 4 << 20;
 const FEW: u64 = 100_000;
 const MANY: u64 = 10_000_000;
@@ -61,7 +61,7 @@ fn peak(arguments: &[&str], packets: u64) -> u64 {
     };
     let totals = traffic.write(std::io::BufWriter::with_capacity(1 << 20, &mut pipe));
     let totals = totals.expect("the packets are read");
-    // All but what the pipe holds has been read, and the program waits for more.
+    // Everything except the pipe's content has been read, and the program waits for more.
     let peak = running.peak_memory().expect("a running program");
     drop(pipe);
     let output = succeeded(running.wait(LIMIT).expect("an end"));

@@ -14,7 +14,7 @@ use crate::program::{
 /// The device's network is 172.16.0.0/20.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 16, 5, 1);
 const PREFIX: u8 = 20;
-/// Destinations, and whether the bits behind the prefix are all ones or all zeros.
+/// Destinations, and whether the bits after the prefix are all ones or all zeros.
 const DESTINATIONS: [([u8; 4], bool); 8] = [
     ([172, 16, 15, 255], true),
     ([172, 16, 5, 255], false),
@@ -70,7 +70,7 @@ fn of_the_device() {
     }
 }
 
-/// A packet to each destination, and an ARP frame that has such an address at its place.
+/// A packet to each destination, and an ARP frame with such an address.
 fn packets() -> Vec<(Vec<u8>, bool)> {
     let traffic = Traffic {
         packets: DESTINATIONS.len() as u64,

@@ -1,4 +1,4 @@
-//! What rights a capture needs, and which it gives up.
+//! The privileges that a capture needs, and those that it gives up.
 
 use std::process::Command;
 

@@ -60,7 +60,7 @@ pub(crate) fn succeeded(output: Output) -> Output {
     output
 }
 
-/// What went to standard error.
+/// The text on standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -117,8 +117,8 @@ fn written() {
     assert_eq!(frames(&by_index.stdout), frames(&tcpdump.stdout));
     assert_eq!(frames(&by_index.stdout), frames(&without.stdout));
 
-    // Where the index says that nothing is, nothing is read: it may be spoilt, if the file's time
-    // tells nothing of it.
+    // Stretches without results, by the index, are not read: they may be corrupt, if the file's time does not
+    // show it.
     let file = fs::File::options()
         .write(true)
         .open(&copy)
@@ -300,7 +300,7 @@ fn of_several() {
     }
 }
 
-/// Of a file that is one frame, only the chunk is decompressed in which something may be.
+/// In a file that is one frame, only the chunk with a possible result is decompressed.
 fn of_chunks() {
     let (folder, path) = folder();
     traffic(&path, NOON, 12_000);
@@ -319,7 +319,7 @@ fn of_chunks() {
         };
         let found = succeeded(search("--nano"));
         assert_eq!(frames(&found.stdout).len(), 1, "{name}");
-        // Of eight chunks the second and third are spoilt; the file's header is in the first.
+        // The second and third of eight chunks are corrupt; the file's header is in the first.
         let file = fs::File::options()
             .write(true)
             .open(&packed)

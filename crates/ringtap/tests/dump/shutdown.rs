@@ -82,7 +82,7 @@ fn signals() {
     }
 }
 
-/// Whoever has read that a capture runs may end it: signals are watched for before that is written, which
+/// A program that has read that a capture runs may end it: signals are handled before that is written, which
 /// a full pipe delays here.
 fn at_once() {
     const PIPE: usize = 64 << 10;
@@ -101,7 +101,7 @@ fn at_once() {
         ringtap.arg(format!("{engine}:{}", pair.right.device));
         ringtap.stdout(Stdio::null()).stderr(writer);
         let mut running = Running::start(&mut ringtap).expect("ringtap starts");
-        // It has the only other end.
+        // This is the only other end.
         drop(ringtap);
         running
             .wait_until_resting(LIMIT)
@@ -129,7 +129,7 @@ fn hangup_ignored() {
     assert_eq!(figure(&summary, "packets captured"), Some(500), "{summary}");
 }
 
-/// No packet ever comes: only the signal can wake the capture, which has nothing to wait for.
+/// No packet ever comes: only the signal can wake the capture.
 fn quiet() {
     let pair = VethPair::new();
     let mut command = dump_live(&pair.right);

@@ -1,4 +1,4 @@
-//! Several files, compressed files, and what is left when writing ends badly.
+//! Several files, compressed files, and the remains when writing fails.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -112,7 +112,7 @@ fn whole(path: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The files of a folder whose names begin so, by name, and what they hold.
+/// The files of a folder with this prefix, by name, with their content.
 fn files(folder: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let named = entries.filter_map(|entry| {
@@ -255,7 +255,7 @@ fn read_by_all() {
     }
 }
 
-/// What a power cut leaves: the beginning of the file.
+/// The result of a power cut: the beginning of the file.
 fn cut_tail() {
     let (folder, input) = sent(30_000);
     let expected = whole(&input);
@@ -388,10 +388,10 @@ fn nothing_at_the_seam() {
     }
 }
 
-/// Starts a capture of what comes into the right side, the ring of which has room for all of it: so
-/// nothing but what is tried can lose any.
+/// Starts a capture of packets that reach the right side. Its ring has room for all of them, so only the
+/// tested part can lose any.
 fn roomy(pair: &VethPair, arguments: &[&str], file: &Path) -> Running {
-    // Only then frames can be put into the device as they are made.
+    // Only then frames can be put into the device unchanged.
     let gro = ["-K", &pair.right.device, "gro", "on"];
     pair.right.namespace.output("ethtool", &gro);
     let mut command = dump_live(&pair.right);
@@ -449,7 +449,7 @@ fn thousand_files() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let pair = VethPair::new();
     let running = roomy(&pair, &["-C", "64k"], &folder.path().join("f.pcapng"));
-    // What the device can't take of it, on a machine that is busy, is sent again.
+    // Frames that the device rejects, on a busy machine, are sent again.
     for _ in 0..20 {
         offer(&pair);
         if settled(folder.path()) > 1000 {
@@ -494,7 +494,7 @@ fn settled(folder: &Path) -> usize {
     }
 }
 
-/// What the counters at the end of each file say was delivered, in all of them.
+/// Returns the delivered packets by the counters at the end of each file, over all files.
 fn delivered(paths: &[PathBuf]) -> u64 {
     let mut sum = 0;
     for path in paths {
@@ -531,7 +531,7 @@ fn quiet_windows() {
     assert!(whole(&paths[0]).is_empty());
 }
 
-/// The reader of a pipe takes nothing for a while: what has no place in ring and queue is counted.
+/// The reader of a pipe stops for a while: packets without room in ring and queue are counted.
 fn slow() {
     let (folder, input) = sent(60_000);
     let pair = VethPair::new();
@@ -563,7 +563,7 @@ fn slow() {
 }
 
 fn killed() {
-    /// Bytes that the file has before the kill.
+    /// The bytes in the file before the kill.
     const WRITTEN: u64 = 100_000;
     /// Packets of that, were all of the longest that are sent, and a half of it cut off.
     const LEAST: usize = 30;

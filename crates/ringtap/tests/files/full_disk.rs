@@ -1,4 +1,4 @@
-//! On a disk that is full, commands end at once, and count what a reader finds in their files.
+//! On a full disk, commands end at once, and count the packets that a reader finds in their files.
 //!
 //! The disks are small ones, in mount namespaces that end with the program.
 
@@ -92,10 +92,10 @@ const EXT4: &str = "PATH=$PATH:/usr/sbin:/sbin; truncate -s 600k image; \
 /// Packets that do not fit, compressed or not.
 const MANY: u64 = 60_000;
 
-/// Packets that do not fit uncompressed, and are all there before the disk has said so.
+/// Packets that do not fit uncompressed, and all come before the disk reports an error.
 const FEW: u64 = 2_000;
 
-/// A script that makes the disk, runs the program and keeps what the disk holds.
+/// A script that makes the disk, runs the program and copies the disk's content.
 fn script(disk: &str, line: &str) -> String {
     format!("mkdir disk; {disk}; {RINGTAP} {line}; status=$?; cp -r disk kept; exit $status")
 }
@@ -117,7 +117,7 @@ fn number_before(text: &str, words: &str) -> u64 {
         .unwrap_or_else(|| panic!("no number before {words:?}: {text}"))
 }
 
-/// What the writer said it wrote, and what a reader finds.
+/// The writer's report, and the packets that a reader finds.
 fn compare(folder: &Folder, name: &str, text: &str) {
     assert!(text.contains("No space left"), "{text}");
     let captured = number_before(text, " packets captured");
@@ -219,7 +219,7 @@ fn messages(bytes: &[u8]) -> u64 {
     records
 }
 
-/// Notes how long the records of templates are, all of whose fields have a length.
+/// Records the lengths of templates' records, if all fields have a fixed length.
 fn templates(mut set: &[u8], lengths: &mut std::collections::HashMap<u16, usize>) {
     let at = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     while set.len() >= 4 {
@@ -257,7 +257,7 @@ fn flows(name: &str) {
     assert_eq!(told > 0, !name.ends_with("parquet"), "{text}");
 }
 
-/// All flows end in silence; no packet comes to tell that the disk is full.
+/// All flows end in silence; no packet comes to report that the disk is full.
 fn live_flows(threads: &str) {
     let (folder, pair) = (Folder::new(1), VethPair::new());
     let device = &pair.right.device;

@@ -15,7 +15,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// What writes, and the link that it finds.
+/// A command, and the link that it meets.
 const WRITERS: [(&str, &str); 7] = [
     ("dump -r in.pcap -w tmp/out.pcap", "out.pcap"),
     ("dump -r in.pcap -w tmp/out.pcapng.gz", "out.pcapng.gz"),
@@ -48,7 +48,7 @@ fn sticky() {
     }
 }
 
-/// Commands that become another user, and what they would write to through a link.
+/// Commands that become another user, and their outputs through a link.
 const CHANGING: [(&str, &str); 6] = [
     ("dump -r in.pcap -w FOLDER/out.pcap", "out.pcap"),
     ("dump -r in.pcap -w FOLDER/out.gz", "out.gz"),

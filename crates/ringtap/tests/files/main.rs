@@ -1,7 +1,6 @@
-//! Files that the command writes, over all commands that write: who may read them
-//! ([`permissions`]), whose files they never overwrite ([`links`]), and that a command line that is
-//! refused leaves all as it was ([`refusals`]); what they hold of what a full disk did not take
-//! ([`full_disk`]).
+//! Files of all commands that write: who may read them ([`permissions`]), whose files they never overwrite
+//! ([`links`]), and that a rejected command line leaves everything unchanged ([`refusals`]). Also their
+//! content after a full disk ([`full_disk`]).
 #![forbid(unsafe_code)]
 
 mod full_disk;

@@ -1,5 +1,4 @@
-//! Files are the owner's alone unless the command line says otherwise; those that are there keep what
-//! they have.
+//! Files are only for the owner unless the command line differs; existing files keep their permissions.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -17,7 +16,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// What writes, and the files that it makes.
+/// A command, and the files that it creates.
 const WRITERS: [(&str, &[&str]); 9] = [
     ("dump -r in.pcap -w out.pcap", &["out.pcap"]),
     ("dump -r in.pcap -w out.pcapng", &["out.pcapng"]),

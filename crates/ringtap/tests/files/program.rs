@@ -81,7 +81,7 @@ fn words(line: &str) -> Vec<String> {
     each.collect()
 }
 
-/// What went to standard error.
+/// The text on standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

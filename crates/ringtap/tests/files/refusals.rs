@@ -1,5 +1,5 @@
-//! A command line that is refused leaves every file as it was: nothing is written to before all that
-//! can be refused was looked at.
+//! A rejected command line leaves every file unchanged: nothing is written before everything that can be
+//! rejected was checked.
 
 use std::fs;
 
@@ -14,14 +14,14 @@ pub(crate) fn tests() -> Vec<Test> {
     tests
 }
 
-/// What every file that must survive holds.
+/// The content of every file that must survive.
 const CONTENT: &str = "what was there, and is there for ever";
 
 #[derive(Clone, Copy)]
 struct Case {
     /// A line of the shell, in which R is the program.
     line: &'static str,
-    /// What has to survive.
+    /// The files that must survive.
     keep: &'static str,
     status: i32,
     /// A part of the message.
@@ -132,7 +132,7 @@ const CASES: [Case; 47] = [
         2,
         "standard output",
     ),
-    // An index that is none, of a capture that shall be written and of one that is there.
+    // An index file that is not an index, of a capture that will be written and of an existing one.
     case(
         "touch out; R dump -r in.pcap -w out --index",
         "out.idx",
@@ -223,7 +223,7 @@ impl Case {
         assert_eq!(output.status.code(), Some(self.status), "{text}");
         assert!(text.contains(self.says), "{text}");
         assert_eq!(String::from_utf8_lossy(&bytes(&keep)), CONTENT, "{text}");
-        // Nothing was done that could be summed up.
+        // Nothing was done that a summary could report.
         for word in ["captured", "written\n", "metered"] {
             let empty = self.says == "interface";
             assert!(empty || !text.contains(word), "{word}: {text}");
@@ -253,7 +253,7 @@ fn inputs() -> Folder {
     folder
 }
 
-/// Nothing is sent of the first file when the second one is refused. Without rights, nothing is sent
+/// Nothing of the first file is sent when the second one is rejected. Without privileges, nothing is sent
 /// anyway.
 fn send() {
     let folder = inputs();

@@ -126,8 +126,7 @@ fn built<E: std::fmt::Debug>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) 
     bytes
 }
 
-/// A port that nobody uses, of those that the kernel gives to nobody who asks for any; each is told
-/// once.
+/// A port that nobody uses, outside of the kernel's ephemeral range; each is returned once.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 20_000;
     const COUNT: u32 = 12_000;
@@ -143,7 +142,7 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-/// What a run of the probe wrote.
+/// The output of a run of the probe.
 pub(crate) struct Probed {
     /// The records of `-w FILE.json`.
     pub(crate) records: Vec<Value>,
@@ -182,12 +181,12 @@ pub(crate) fn json_lines(path: &Path) -> Vec<Value> {
     text.lines().map(object).collect()
 }
 
-/// A number of a record, 0 where it has none.
+/// A number of a record, 0 if there is none.
 pub(crate) fn number(record: &Value, key: &str) -> u64 {
     record[key].as_u64().unwrap_or(0)
 }
 
-/// A text of a record, empty where it has none.
+/// A text of a record, empty if there is none.
 pub(crate) fn text<'a>(record: &'a Value, key: &str) -> &'a str {
     record[key].as_str().unwrap_or("")
 }

@@ -1,4 +1,4 @@
-//! Collectors of others: each gets what the probe makes of one capture, and must report its flows.
+//! Other collectors: each gets the probe's records of one capture, and must report its flows.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -18,7 +18,7 @@ use crate::capture::{Capture, LIMIT, capture, free_port, json_lines, number, pro
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) arguments: &'static [&'static str],
-    /// What counters are multiplied by.
+    /// The factor of counters.
     pub(crate) sampling: u64,
     /// Whether flows of IPv6 can be expressed.
     pub(crate) ipv6: bool,
@@ -64,8 +64,8 @@ pub(crate) const CASES: [Case; 6] = [
     },
 ];
 
-/// A flow as all of them report it: addresses, ports, protocol; times in milliseconds where they are
-/// known that exactly.
+/// A flow in the fields that all collectors report: addresses, ports, protocol; times in milliseconds if they
+/// are that precise.
 type Flows = BTreeMap<String, Totals>;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,13 +85,13 @@ impl Totals {
     }
 }
 
-/// What is told apart of a flow.
+/// The identity of a flow.
 struct Key<'a> {
     source: &'a str,
     destination: &'a str,
     ports: (u64, u64),
     protocol: String,
-    /// VLAN, addresses of the link layer, times: what this collector tells of them.
+    /// VLAN, link-layer addresses, times: the fields that this collector reports.
     more: String,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn expected(records: &[Value], case: &Case, more: impl Fn(&Value) -> 
         let key = Key {
             source: text(record, "src"),
             destination: text(record, "dst"),
-            // Type and code stand in the place of the destination port.
+            // Type and code are in the field of the destination port.
             ports: (
                 number(record, "src_port"),
                 number(record, "dst_port") + icmp,
@@ -136,7 +136,7 @@ pub(crate) fn expected(records: &[Value], case: &Case, more: impl Fn(&Value) -> 
     flows
 }
 
-/// A collector that runs, and where it listens.
+/// A running collector, and its address.
 struct Collector {
     running: Running,
     port: u16,
@@ -266,7 +266,7 @@ fn nfdump_more(record: &Value, vlan: u64, source: &str, destination: &str) -> St
     format!("{first} {last} {vlan} {source} {destination}")
 }
 
-/// What nfdump shows of what nfcapd wrote.
+/// nfdump's output for the files of nfcapd.
 fn nfdump_flows(folder: &Path) -> Flows {
     let mut nfdump = tool("nfdump");
     nfdump
@@ -322,7 +322,7 @@ fn nfdump_flows(folder: &Path) -> Flows {
     flows
 }
 
-/// nfacctd of pmacct, which multiplies by the sampling; it has no second direction.
+/// nfacctd of pmacct, which multiplies by the sampling. It has no second direction.
 pub(crate) fn pmacct(case: &Case) {
     let capture = capture();
     let folder = capture.folder.path();
@@ -343,7 +343,7 @@ pub(crate) fn pmacct(case: &Case) {
         command.arg("-f").arg(config);
         command
     });
-    // What comes before its parts know of each other waits until its end.
+    // Records that come before its parts are connected wait until its end.
     let deadline = Instant::now() + LIMIT;
     while !output.exists() {
         assert!(Instant::now() < deadline, "it does not write");
@@ -448,14 +448,14 @@ fn pmacct_flows(output: &Path) -> Flows {
     flows
 }
 
-/// goflow2, which tells the sampling beside the counters; it has no second direction.
+/// goflow2, which reports the sampling beside the counters. It has no second direction.
 pub(crate) fn goflow(case: &Case) {
     let capture = capture();
     let output = capture.folder.path().join("goflow.json");
     let http = free_port();
     let collector = Collector::start(|port| {
         let mut command = tool("goflow2");
-        // One worker, so that templates are read before what they describe.
+        // One worker, so that templates are read before their data.
         let listen = format!("netflow://127.0.0.1:{port}?count=1&workers=1");
         command.args(["-listen", &listen, "-addr", &format!("127.0.0.1:{http}")]);
         command.arg("-transport.file").arg(&output);

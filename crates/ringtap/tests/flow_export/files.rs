@@ -6,7 +6,7 @@ use ringtap_testkit::process::Running;
 
 use crate::capture::{LIMIT, RINGTAP, capture, number, probe};
 
-/// CSV has what JSON has.
+/// CSV has the content of JSON.
 pub(crate) fn text() {
     let capture = capture();
     let csv = capture.folder.path().join("records.csv");
@@ -58,7 +58,7 @@ pub(crate) fn full() {
     assert!(text.contains("full.csv: No space left on device"), "{text}");
 }
 
-/// What cannot be is refused before anything is read.
+/// Invalid values are rejected before anything is read.
 pub(crate) fn usage() {
     let capture = capture();
     let cases: [&[&str]; 11] = [
@@ -101,7 +101,7 @@ pub(crate) fn usage() {
     }
 }
 
-/// What is for the metering of packets is refused where records of others are collected.
+/// Options for metering packets are rejected when records of others are collected.
 pub(crate) fn collecting() {
     let cases: [&[&str]; 6] = [
         &["--biflow"],
@@ -125,7 +125,7 @@ pub(crate) fn collecting() {
     }
 }
 
-/// Where one file cannot be written, no other is made or emptied.
+/// If one file cannot be written, no other is created or emptied.
 pub(crate) fn all_or_none() {
     let capture = capture();
     let folder = capture.folder.path();
@@ -156,7 +156,7 @@ pub(crate) fn all_or_none() {
     assert!(text.starts_with('{'), "{text}");
 }
 
-/// Parquet has what JSON has.
+/// Parquet has the content of JSON.
 #[cfg(feature = "parquet")]
 pub(crate) fn parquet() {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};

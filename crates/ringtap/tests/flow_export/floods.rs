@@ -15,11 +15,11 @@ use crate::transport::listening;
 
 const GOOD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 const BAD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
-/// Datagrams until the collector has taken them, so that its socket has room for all.
+/// Datagrams up to the collector's reads, so that its socket has room for all.
 const BURST: usize = 50;
 const REST: Duration = Duration::from_millis(2);
 
-/// Waits until the collector at that port has taken what came.
+/// Waits until the collector on that port has taken all datagrams.
 fn settle(port: u16) {
     let deadline = Instant::now() + LIMIT;
     while waiting(port).is_some_and(|bytes| bytes > 0) {
@@ -35,7 +35,7 @@ struct Collector {
     folder: tempfile::TempDir,
 }
 
-/// What came of it.
+/// The result.
 struct Collected {
     stats: Value,
     text: String,
@@ -120,7 +120,7 @@ fn send(socket: &UdpSocket, number: usize, datagram: &[u8]) {
     }
 }
 
-/// What the report says of an exporter.
+/// The report on an exporter.
 fn of<'a>(stats: &'a Value, exporter: &str) -> &'a Value {
     let list = stats["exporters"].as_array().expect("a list");
     let mut found = list.iter().filter(|one| one["exporter"] == exporter);
@@ -148,7 +148,7 @@ pub(crate) fn ids() {
     assert_eq!(number(of(stats, "127.0.0.9"), "records"), 1);
 }
 
-/// 6,000 addresses, more than are remembered: one that has sent records is.
+/// 6,000 addresses, more than are remembered; an address that has sent records is.
 pub(crate) fn addresses() {
     let collector = Collector::start(&[]);
     let good = collector.exporter(GOOD);

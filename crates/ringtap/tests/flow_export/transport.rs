@@ -1,4 +1,4 @@
-//! The ways to collectors: what is lost on them, and what is sent again.
+//! The ways to collectors: losses on them, and repeats.
 
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use crate::capture::{LIMIT, Probed, RINGTAP, capture, free_port, json_lines, number, probe};
 
-/// What a run tells of its first collector.
+/// The report of a run on its first collector.
 fn export(probed: &Probed) -> &Value {
     &probed.stats["exports"][0]
 }
 
-/// Nobody listens: the run goes on, and every record is counted as lost.
+/// Nothing listens: the run continues, and every record is counted as lost.
 pub(crate) fn down() {
     let capture = capture();
     for version in ["5", "9", "ipfix"] {
@@ -42,7 +42,7 @@ pub(crate) fn collected() {
         let mut command = Command::new(RINGTAP);
         command.args(["flow", "--collect", "udp:127.0.0.1:0", "--top", "5"]);
         command.args(["--json-stats", "-w"]).arg(&json);
-        // The port is told in a notice, which a file keeps until the end.
+        // A notice has the port, and a file keeps it until the end.
         let notices = capture.folder.path().join("notices");
         command.stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::piped());
@@ -51,7 +51,7 @@ pub(crate) fn collected() {
         let address = listening(&notices);
         let arguments = ["--version", version, "--domain", "9", "--export", &address];
         let probed = probe(&capture, &arguments);
-        // What waits in the socket is taken after the signal, too.
+        // Datagrams in the socket are taken after the signal, too.
         collector.signal("INT").expect("it runs");
         let output = collector.wait(LIMIT).expect("it ends");
         assert!(output.status.success());
@@ -95,7 +95,7 @@ pub(crate) fn collected() {
     }
 }
 
-/// The address that a collector says that it listens on.
+/// The address that a collector reports.
 pub(crate) fn listening(notices: &std::path::Path) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -1,4 +1,4 @@
-//! tshark, which takes every message apart and says what is wrong with it.
+//! tshark decodes every message and reports its errors.
 
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
@@ -68,7 +68,7 @@ fn told<'r>(records: impl Iterator<Item = &'r Value>) -> Vec<(u64, u64)> {
     expected
 }
 
-/// What a connection brings is a file of IPFIX, with all records.
+/// The bytes of a connection are an IPFIX file with all records.
 pub(crate) fn connection() {
     let capture = capture();
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -117,8 +117,7 @@ fn tshark(file: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Nothing is malformed, nothing is remarked upon, each message is one of flows, and each template
-/// is known.
+/// Nothing is malformed or remarked upon, each message is one of flows, and each template is known.
 fn without_complaint(file: &Path) {
     let complaints = tshark(file, &["-Y", "_ws.expert || _ws.malformed || !cflow"]);
     assert_eq!(complaints, "");

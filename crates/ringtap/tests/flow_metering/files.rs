@@ -10,7 +10,7 @@ use ringtap_testkit::pcap::{self, Pcap};
 
 use super::{RINGTAP, findings, meter};
 
-/// More than what is mapped at least.
+/// More than the minimum size for mapping.
 const BYTES: u64 = 24_000_000;
 
 /// One processor maps the file and takes its packets one by one, two read it ahead, and standard input is a stream.
@@ -64,8 +64,8 @@ fn streamed(file: &Path, records: &Path, options: &[&str]) -> (serde_json::Value
     findings(&output, records)
 }
 
-/// Returns whether a frame is a part of a datagram. So many at a time are not remembered in any case; which
-/// ones make room for others is a matter of chance.
+/// Returns whether a frame is a fragment. This many at a time are not all remembered; it is random which ones
+/// make room for others.
 fn is_fragment(frame: &[u8]) -> bool {
     match frame.get(12..14) {
         Some([0x08, 0x00]) => {

@@ -1,4 +1,4 @@
-//! What `ringtap flow` meters, held against what tshark and nfpcapd count, and against what was sent.
+//! Compares the flows of `ringtap flow` with those of tshark and nfpcapd, and with the sent packets.
 
 mod files;
 mod live;
@@ -170,7 +170,7 @@ fn usage() {
     }
 }
 
-/// Names behind `-r`, a list of `-V`, and the extensions of the language.
+/// Names after `-r`, a list of `-V`, and the extensions of the language.
 fn lists() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, packets| {

@@ -1,10 +1,10 @@
 //! Totals of each flow, as nfpcapd and nfdump have them.
 //!
-//! Both sum up over all records of the same ends and protocol, so that all captures that are to agree are
-//! one file, which either program reads once; those that are known to differ are read one by one, and must
-//! differ. nfpcapd puts fragments together and counts a datagram as one packet, without the headers of its
-//! fragments, and drops those of which some are missing, as it drops packets of which not all was
-//! captured; so captures with either are not compared.
+//! Both sum up all records of the same ends and protocol. All captures that should agree are one file, which
+//! either program reads once. Captures that are known to differ are read one by one, and must differ. nfpcapd
+//! reassembles fragments and counts a datagram as one packet, without the headers of its fragments. It drops
+//! incomplete datagrams, and packets that were not captured completely. Captures with either are not
+//! compared.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -121,8 +121,7 @@ pub(crate) fn totals() {
 const HEADER: usize = 24;
 const PACKET: usize = 16;
 
-/// A pcap file of microseconds and little-endian numbers whose link type is Ethernet, and of which each
-/// packet was captured whole.
+/// A little-endian pcap file of microseconds with link type Ethernet, whose packets were captured completely.
 fn is_plain_ethernet(bytes: &[u8]) -> bool {
     if !bytes.starts_with(&[0xd4, 0xc3, 0xb2, 0xa1]) || bytes.get(20..24) != Some(&[1, 0, 0, 0]) {
         return false;

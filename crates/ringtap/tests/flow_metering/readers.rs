@@ -24,7 +24,7 @@ const MORE: usize = 8;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// What one sender sends before the other goes on.
+/// One sender's part before the other continues.
 type Phase = Vec<Vec<u8>>;
 
 /// A frame from the client with that number, or to it.
@@ -62,7 +62,7 @@ fn frame(to: &Side, client: u8, from_client: bool, flags: Option<u8>, payload: u
     frame
 }
 
-/// What both senders send in turn, and at last together: handshakes and questions, and then data.
+/// The packets of both senders in turn, and finally together: handshakes and requests, then data.
 fn phases(to: &Side) -> [[Phase; 3]; 2] {
     let first = |from_client, flags| -> Phase {
         let all = (1..=FLOWS).flat_map(|client| {
@@ -86,7 +86,7 @@ fn phases(to: &Side) -> [[Phase; 3]; 2] {
     ]
 }
 
-/// Packets of IP that the side's namespace has received: behind what captures them.
+/// IP packets that the side's namespace has received: after the capture.
 fn received(side: &Side) -> usize {
     let text = side.run(|| fs::read_to_string("/proc/thread-self/net/snmp").expect("procfs"));
     let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
@@ -98,7 +98,7 @@ fn received(side: &Side) -> usize {
         .expect("a number")
 }
 
-/// Waits until this many were received; what never arrives is missed in what is metered.
+/// Waits until this many were received; packets that never arrive are missing in the metered ones.
 fn wait_until_received(side: &Side, count: usize) {
     let deadline = Instant::now() + LIMIT;
     while received(side) < count && Instant::now() < deadline {
@@ -145,7 +145,7 @@ fn sizes(to: &Side, step: usize) -> usize {
 
 type Row = HashMap<String, String>;
 
-/// Meters what is sent; the summary, the records, and what each sender sent.
+/// Meters the sent packets. Returns the summary, the records, and the packets of each sender.
 fn probe(
     folder: &Path,
     engine: &str,
@@ -174,7 +174,7 @@ fn probe(
     (summary, rows(&records), sent)
 }
 
-/// What does not depend on when packets came.
+/// The fields that do not depend on when packets came.
 fn totals(rows: &[Row]) -> Vec<Vec<String>> {
     const NAMES: [&str; 8] = [
         "src",
@@ -197,7 +197,7 @@ pub(crate) fn meet() {
     let (one, alone, _) = probe(folder.path(), "tcx", &[]);
     assert_eq!(one["readers"].as_array().map(Vec::len), Some(1), "{one}");
     assert_eq!(alone.len(), 4 * usize::from(FLOWS));
-    // A reader for each ring, of which each processor has one.
+    // A reader for each ring; there is one per processor.
     let rings = online_cpus().expect("they are told").as_slice().len();
     let rings = rings.min(256).to_string();
     for (engine, threads) in [("tcx", &*rings), ("packet", "2")] {

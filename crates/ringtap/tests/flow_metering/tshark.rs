@@ -16,8 +16,8 @@ use ringtap_testkit::corpus;
 
 use super::{meter, number, rows, summary};
 
-/// Captures of which ringtap counts something else: packets and bytes that it counts, and why.
-/// Corpora differ: not all of these are in each, and some are there in another form.
+/// Captures that ringtap counts differently: its packets and bytes, and the reason. Corpora differ: not all
+/// of these are in each, and some are there in another form.
 const DIFFERENT: [(&str, (u64, u64), &str); 17] = [
     (
         "ndpi/ajp.pcap",
@@ -131,7 +131,7 @@ fn merge(path: &Path) -> Vec<String> {
     names
 }
 
-/// Copies what can be read of a capture.
+/// Copies the readable part of a capture.
 fn copy(capture: &Path, writer: &mut PcapngWriter<BufWriter<File>>, names: &mut Vec<String>) {
     let Ok(mut reader) = Reader::open(capture, &ReadOptions::default()) else {
         return;
@@ -157,7 +157,7 @@ fn copy(capture: &Path, writer: &mut PcapngWriter<BufWriter<File>>, names: &mut 
                 }
             }
             Ok(Some(_)) => {}
-            // Damaged files end early; what came before counts.
+            // Damaged files end early; the packets before count.
             Ok(None) | Err(_) => return,
         }
     }

@@ -18,7 +18,7 @@ const READY: Duration = Duration::from_secs(60);
 const STEADY: u32 = 12;
 /// How long one answer may take.
 const ANSWER: Duration = Duration::from_secs(10);
-/// What TCP carries, in bytes.
+/// The payload of TCP, in bytes.
 pub(crate) const TRANSFERRED: usize = 400_000;
 
 /// Sends datagrams, each when the answer to the one before has come, and returns how many frames of
@@ -58,7 +58,7 @@ pub(crate) fn datagrams(hosts: &Hosts, kind: &Kind, count: usize) -> usize {
     }
 }
 
-/// Waits until what is sent arrives.
+/// Waits until sent packets arrive.
 pub(crate) fn wait_until_joined(hosts: &Hosts, kind: &Kind) {
     if kind.peer == Peer::Nobody {
         return;

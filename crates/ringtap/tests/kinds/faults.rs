@@ -1,5 +1,5 @@
-//! A device changes under a capture: it goes down and comes back, gets another name, is deleted;
-//! promiscuous mode is left as it was.
+//! A device changes under a capture: it goes down and comes back, is renamed, is deleted; promiscuous mode is
+//! restored.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub(crate) fn tests(kind: &'static Kind) -> Vec<Test> {
         &needs,
         move || promiscuous_mode(kind),
     )];
-    // Of the loopback device every namespace has one, which stays and keeps its name; a parent is a
-    // veth, whose changes are tested under its own name.
+    // Every namespace has one loopback device, which stays and keeps its name. A parent is a veth, whose
+    // changes are tested under its own name.
     if kind.peer == Peer::Across && kind.device != "veth0" {
         tests.push(test(
             format!("{}_captures_on_under_a_new_name_and_after_down", kind.name),

@@ -65,10 +65,10 @@ fn delivers(kind: &Kind, engine: &str) -> Result<(), String> {
         },
     );
     let expected = match (engine, kind.peer) {
-        // XDP sees what is received only.
+        // XDP sees only received packets.
         ("xdp", Peer::Across) => DATAGRAMS,
         ("xdp", Peer::Nobody) => 0,
-        // What a host sends to itself is seen once, coming in.
+        // Packets from a host to itself are seen once, coming in.
         (_, Peer::Across | Peer::Itself) => 2 * DATAGRAMS,
         (_, Peer::Nobody) => DATAGRAMS,
     };
@@ -104,14 +104,14 @@ fn filter(kind: &Kind, protocol: &str) -> String {
         "qinq_parent" => format!("vlan 7 and vlan 5 and {plain}"),
         "vxlan_parent" => {
             let number = if protocol == "udp" { 17 } else { 6 };
-            // Behind the headers of UDP and VXLAN: the inner frame's type, its IP header's protocol.
+            // After the headers of UDP and VXLAN: the inner frame's type, its IP header's protocol.
             format!("udp port 4789 and udp[28:2] = 0x0800 and udp[39] = {number}")
         }
         _ => plain,
     }
 }
 
-/// Why `ringtap devices` says that an engine does not work on the device; none where it does.
+/// The reason in `ringtap devices` why an engine does not work on the device. `None` if it does.
 fn unusable(hosts: &Hosts, kind: &Kind, engine: &str) -> Option<String> {
     let output = hosts
         .left
@@ -140,7 +140,7 @@ fn refused(hosts: &Hosts, kind: &Kind, engine: &str, reason: &str) -> Result<(),
     Ok(())
 }
 
-/// What is listed as working is what opens.
+/// An engine that is listed as working can be opened.
 fn listed_truly(kind: &Kind) -> Result<(), String> {
     let hosts = Hosts::new(kind);
     for engine in ENGINES {
@@ -180,7 +180,7 @@ pub(crate) fn capture(
     running
 }
 
-/// Ends a capture as Ctrl-C does; what it wrote to standard error.
+/// Ends a capture as Ctrl-C does. Returns its standard error.
 pub(crate) fn end(running: Running) -> Result<String, String> {
     running.signal("INT").map_err(|error| error.to_string())?;
     let output = running.wait(LIMIT).map_err(|error| error.to_string())?;
@@ -208,7 +208,7 @@ fn both(
         "-Z",
         "root",
         "-U",
-        // A slot of its ring takes so much in this mode: few fit in otherwise.
+        // In this mode, a slot of its ring is so large that few fit otherwise.
         "--immediate-mode",
         "-s2000",
         "-B",

@@ -13,7 +13,7 @@ pub(crate) const MADE: &str = "k0";
 /// The second wire of devices that join several.
 const SECOND: &str = "second0";
 
-/// What puts both wires into the device.
+/// Connects both wires to the device.
 const JOIN_WIRES: [&str; 4] = [
     "link set veth0 down",
     "link set second0 down",
@@ -21,14 +21,14 @@ const JOIN_WIRES: [&str; 4] = [
     "link set second0 master k0",
 ];
 
-/// Who answers at the other end.
+/// The host that answers at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// The right side, by a device made like the left one.
     Across,
     /// The host itself, over the device.
     Itself,
-    /// Nobody: what is sent vanishes.
+    /// None: sent packets vanish.
     Nobody,
 }
 
@@ -36,8 +36,8 @@ pub(crate) enum Peer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// The words after `type` with which the kernel is asked whether it has the kind; none for kinds
-    /// that every kernel has.
+    /// The words after `type` with which the kernel is asked for the kind. Empty for kinds that every kernel
+    /// has.
     pub(crate) asked: Option<&'static str>,
     pub(crate) tool: Option<&'static str>,
     /// Arguments of `ip`, a command each. `{own}` and `{peer}` are the addresses of the veth pair
@@ -318,7 +318,7 @@ fn second_wire(left: &Side, right: &Side) {
     made.expect("a second wire");
 }
 
-/// Carries what comes out of a tun or tap device to the other side in datagrams.
+/// Carries packets from a tun or tap device to the other side in datagrams.
 fn carry(side: &Side, other: &Side, mode: &str) -> Running {
     const PROGRAM: &str = "
 import fcntl, os, select, socket, struct, sys

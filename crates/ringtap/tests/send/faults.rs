@@ -1,4 +1,4 @@
-//! Where packets got lost: the summary, the receiver and the device's counters tell the same.
+//! The places where packets are lost: the summary, the receiver and the device's counters agree.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn frames(packets: u64) -> Vec<Vec<u8>> {
     traffic.frames()
 }
 
-/// What the device has dropped on sending.
+/// The packets that the device has dropped on sending.
 fn dropped(side: &Side) -> u64 {
     let link = side.namespace.netlink().link(&side.device).unwrap();
     link.counters.tx_dropped
@@ -145,7 +145,7 @@ pub(crate) fn interrupted_at_top_speed() {
     });
 }
 
-/// Live frames: what was handed to the driver, and the driver counts what it had no room for.
+/// Live frames: those passed to the driver, which counts frames for which it had no room.
 pub(crate) fn live_frames() {
     let pair = VethPair::new();
     let received = XdpRecord::on(&pair.right, 0).unwrap();

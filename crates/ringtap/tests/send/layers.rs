@@ -70,7 +70,7 @@ const PACKETS: [(&str, &str); 21] = [
     ("eth/ipv4(proto=253)/hex(0a0b)/zeros(3)/\"x\"", "ip data"),
 ];
 
-/// Each is to be 1, "good", as often as it is there.
+/// Each must be 1, "good", as often as it is there.
 const CHECKSUMS: [&str; 6] = ["ip", "tcp", "udp", "icmp", "icmpv6", "sctp"];
 /// From this severity on tshark warns.
 const WARNING: u32 = 0x60_0000;
@@ -91,7 +91,7 @@ pub(crate) fn decoded() {
     for layer in ["ip", "tcp", "udp"] {
         tshark.args(["-o", &format!("{layer}.check_checksum:TRUE")]);
     }
-    // What belongs together among these packets is chance.
+    // The relations among these packets are random.
     tshark.args(["-o", "tcp.analyze_sequence_numbers:FALSE"]);
     tshark.args(["-o", "sctp.checksum:CRC 32c"]);
     tshark.args(["-T", "fields", "-E", "separator=|", "-e", "frame.protocols"]);
@@ -131,7 +131,7 @@ fn check(line: &str, expected: &str) -> Result<(), String> {
         return Err("tshark warns".to_owned());
     }
     for (layer, found) in CHECKSUMS.iter().zip(statuses) {
-        // IPv4's protocol is called ip; each layer that has a checksum has a right one.
+        // IPv4's protocol is called ip; each layer with a checksum has a correct one.
         let layers = expected.split(' ').filter(|name| name == layer).count();
         if *found != vec!["1"; layers].join(",") {
             return Err(format!("checksum of {layer}"));

@@ -1,4 +1,4 @@
-//! `ringtap send` as a user runs it: what it says was sent is what arrived.
+//! `ringtap send` as a user runs it: all packets that it reports as sent arrived.
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails where something is missing"

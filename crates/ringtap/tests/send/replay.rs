@@ -70,7 +70,7 @@ pub(crate) fn gaps() {
     assert_eq!(summary["gaps_shortened"], 2);
     assert_eq!(summary["gaps_left_out_seconds"], 7_199.96);
 
-    // Without the option it waits, and says so before.
+    // Without the option it waits, and reports that before.
     let notices = folder.path().join("notices");
     let mut command = command(&pair.left, &["-r", path]);
     command.stderr(std::fs::File::create(&notices).unwrap());
@@ -86,7 +86,7 @@ pub(crate) fn gaps() {
     running.wait(LIMIT).unwrap();
 }
 
-/// Names behind `-r` in the order of time, and those of a file in its order.
+/// Names after `-r` in order of time, and those of a list in its order.
 pub(crate) fn lists() {
     let pair = VethPair::new();
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ pub(crate) fn rewritten() {
         // All words of a right header sum to 0xffff.
         assert_eq!(sum(&untagged[14..34]), 0xffff);
     }
-    // What was right is recognised as such by computing it again.
+    // Correct checksums are recognized by computing them again.
     let arguments = [
         "-r",
         path.to_str().unwrap(),
@@ -239,7 +239,7 @@ pub(crate) fn misfits() {
         "{text}"
     );
     assert_eq!(receiver.take(3), all[..3]);
-    // A file of another link type has nothing for this wire.
+    // A file of another link type has no packets for this wire.
     let mut raw = bytes(&frames(3), 1);
     raw[20..24].copy_from_slice(&101_u32.to_ne_bytes());
     let other = folder.path().join("raw.pcap");
@@ -293,7 +293,7 @@ pub(crate) fn slow_receiver() {
         after.1.rx_packets - before.1.rx_packets + dropped
     });
     drop(dropping);
-    // A capture that nobody reads while packets come: what is not in its ring was counted there.
+    // A capture that nobody reads while packets come: packets outside its ring were counted there.
     let mut receiver = Receiver::with_buffer(&pair.right, 1 << 20);
     let output = send(&pair.left, &arguments);
     let (seen, lost) = receiver.drain_with_losses();
@@ -379,7 +379,7 @@ pub(crate) fn usage() {
     }
     let both = ["-i", "lo", "-r", "/dev/null", "--build", "eth/ipv4/udp"];
     assert_eq!(run(&both), Some(2));
-    // Where no packets are named, every way to name some is.
+    // If no packets are named, the error lists every way to name some.
     let nothing = output(&["-i", "lo"]);
     assert_eq!(nothing.status.code(), Some(2));
     let told = String::from_utf8_lossy(&nothing.stderr);

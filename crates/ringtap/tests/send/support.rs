@@ -37,7 +37,7 @@ pub(crate) fn sent(output: &Output) -> u64 {
     summary(output)["sent"].as_u64().unwrap()
 }
 
-/// Waits until a count is what it ought to be: what is on its way is not counted yet.
+/// Waits until a count has the expected value: packets on their way are not counted yet.
 pub(crate) fn comes_to(expected: u64, count: impl Fn() -> u64) {
     let begin = Instant::now();
     while count() < expected && begin.elapsed() < LIMIT {
@@ -72,7 +72,7 @@ impl Receiver {
         }
     }
 
-    /// What comes next; nothing where the time is over, or the interface is down for a while.
+    /// Returns the next packet. `None` if the time is over, or the interface is down for a while.
     fn next(&mut self) -> Vec<Vec<u8>> {
         match self.source.next() {
             Ok(Next::Block(block)) => {
@@ -96,7 +96,7 @@ impl Receiver {
         seen
     }
 
-    /// What comes until all that the kernel has taken has come, and nothing more for a while.
+    /// Returns packets until all that the kernel has taken have come, and nothing more for a while.
     pub(crate) fn drain(&mut self) -> Vec<Vec<u8>> {
         let (seen, lost) = self.drain_with_losses();
         assert_eq!(lost, 0);

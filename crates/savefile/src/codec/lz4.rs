@@ -23,8 +23,8 @@ fn info() -> FrameInfo {
         .block_checksums(true)
 }
 
-/// Returns a decoder of all frames of `source`, of which `consumed` bytes were read, those in the
-/// buffer among them.
+/// Returns a decoder of all frames of `source`, of which `consumed` bytes were read, including those in the
+/// buffer.
 pub(super) fn decoder(
     source: BufReader<impl Read + Send + 'static>,
     consumed: Arc<AtomicU64>,
@@ -57,9 +57,8 @@ impl Chunks for FrameEncoder<Vec<u8>> {
 
 /// lz4 frames one after another, which the decoder gives one at a time.
 ///
-/// The decoder ends a frame in the same way when its end mark comes and when the file ends between
-/// two blocks; the source underneath tells the two apart, for only in the second case was it
-/// asked for bytes and had none.
+/// The decoder ends a frame in the same way when its end mark comes and when the file ends between two
+/// blocks. The source distinguishes the two: only in the second case was it asked for bytes and had none.
 struct Frames<R: Read> {
     state: State<R>,
     /// Bytes read of the file, those in the buffer among them.
@@ -72,7 +71,7 @@ type Frame<R> = FrameDecoder<EndNoting<BufReader<R>>>;
 
 enum State<R: Read> {
     Between(EndNoting<BufReader<R>>),
-    /// Each frame has a decoder of its own, whose memory is made for the frame's blocks.
+    /// Each frame has its own decoder, whose memory fits the frame's blocks.
     Within(Box<Frame<R>>),
     /// An error was given.
     Failed,
@@ -111,7 +110,7 @@ impl<R: Read> Frames<R> {
             self.state = State::Between(source);
             return Ok(None);
         }
-        // By a skippable frame nobody can tell that lz4 follows.
+        // A skippable frame does not show that lz4 follows.
         if buffered.starts_with(&LZ4_MAGIC.to_le_bytes()) {
             let at = self.consumed.load(Ordering::Relaxed) - buffered.len() as u64;
             self.starts.note(at, self.given);
@@ -173,8 +172,8 @@ fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | WouldBlock)
 }
 
-/// Passes over the content of a skippable frame, whose header the decoder has just read and
-/// reported as an error; gives other errors back.
+/// Skips the content of a skippable frame, whose header the decoder has just read and reported as an error.
+/// Returns other errors unchanged.
 fn skip_user_frame(error: io::Error, source: &mut impl Read) -> io::Result<()> {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
     let Some(Error::SkippableFrame(length)) = inner else {

@@ -1,7 +1,7 @@
 //! gzip members and zstd frames, one after another, decompressed as they come.
 //!
-//! The decoders' own readers give an error instead of what was decompressed before it in the same
-//! call. Here such bytes are given first: every packet before the damage counts.
+//! The decoders' own readers return an error instead of the bytes that they decompressed before it in the
+//! same call. This module returns these bytes first: every packet before the damage counts.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 
@@ -18,7 +18,7 @@ pub(super) trait Format {
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Step;
 }
 
-/// What a decoder did.
+/// The result of a decoder's step.
 pub(super) struct Step {
     pub(super) read: usize,
     pub(super) written: usize,
@@ -53,8 +53,8 @@ impl<F: Format, R: Read> Members<F, R> {
         }
     }
 
-    /// Decompresses some bytes; 0 at the end of the file and, where it must not wait, for want of
-    /// input.
+    /// Decompresses some bytes. Returns 0 at the end of the file, or if there is no input and it must not
+    /// wait.
     fn read_once(&mut self, buf: &mut [u8], without_waiting: bool) -> io::Result<usize> {
         if let Some(error) = self.failed.take() {
             return Err(error);

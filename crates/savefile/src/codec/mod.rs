@@ -2,8 +2,8 @@
 //!
 //! Reading: a [`Decode`] undoes the compression of a stream ([`Compression`]).
 //!
-//! Writing: a [`Compressor`] makes chunks that do not refer to one another, so that several threads can
-//! make them and a reader can begin at any of them. The caller writes [`Codec::begin`], the chunks in
+//! This part compresses. A [`Compressor`] makes chunks that do not refer to one another, so several threads
+//! can make them and a reader can start at any of them. The caller writes [`Codec::begin`], the chunks in
 //! their order, and [`Codec::end`].
 //!
 //! A chunk is a gzip member, a block of one lz4 frame, or a job of one zstd frame. zstd and lz4 files
@@ -51,7 +51,7 @@ const LZ4_HEADER: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x70, 0x70, 0x72];
 /// A block of no length ends an lz4 frame.
 const LZ4_END: [u8; 4] = [0; 4];
 
-/// A compression that the reader undoes, if the crate has the feature of that name.
+/// A compression that the reader supports, if the crate has the feature of that name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// gzip (RFC 1952), of any number of members.
@@ -191,7 +191,7 @@ impl Codec {
     /// Returns a compressor, for one thread.
     ///
     /// # Errors
-    /// The library has no memory or thread to give, or the crate was built without the codec's feature
+    /// The library has no memory or thread available, or the crate was built without the codec's feature
     /// (`gzip`, `zstd` or `lz4`).
     pub fn compressor(self) -> io::Result<Compressor> {
         match self {

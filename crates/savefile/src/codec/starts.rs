@@ -6,8 +6,7 @@ use crate::index::SeekPoint;
 
 /// Bytes of the uncompressed stream between two places that are kept, at least.
 const APART: u64 = 64 * 1024;
-/// Places that are kept: those of some megabytes, which is more than is read ahead of what is handed
-/// out.
+/// The number of places that are kept: those of some megabytes, which exceeds the read-ahead.
 const KEPT: usize = 128;
 
 /// The last places where members or frames begin.

@@ -14,9 +14,9 @@ const JOB: u32 = 2 << 20;
 /// matches are searched, and logarithms of its tables and of the places looked at. Public
 /// captures are larger by 0.6 % at most than `zstd` makes them at that level, mostly smaller.
 ///
-/// What repeats in packets is short, the fields of headers: matches of four bytes gain more than
-/// searching long does, and where the tables fit into the processor's caches, which those of zstd's
-/// levels for streams do not, that takes half of the time or less.
+/// Repetitions in packets are short (fields of headers), so matches of four bytes gain more than a long
+/// search. The tables fit into the processor's caches, unlike those of zstd's levels for streams. That takes
+/// half of the time or less.
 const WAYS: [Way; 3] = [
     Way {
         levels: (3, 5),
@@ -40,7 +40,7 @@ const WAYS: [Way; 3] = [
 /// Bytes of a match at least, at the levels of [`WAYS`] and those above that have more.
 const MIN_MATCH: u32 = 4;
 const SHORT_MATCHES: std::ops::RangeInclusive<u8> = 3..=16;
-/// Room that output grows by where it is short, in bytes.
+/// The step by which output grows, in bytes.
 const MORE: usize = 64 << 10;
 
 /// Bytes of output per call of the decoder. A call that fails loses all of its output.
@@ -61,12 +61,12 @@ struct Way {
     search: u32,
 }
 
-/// Contexts of zstd's multi-threaded mode: what it makes of one flush to the next is a job, which
-/// knows nothing of the job before, neither its bytes (no overlap) nor its codes and offsets. The
-/// first has the frame's header in front, which is thrown away here.
+/// Contexts of zstd's multi-threaded mode. Its output between two flushes is a job, which does not depend on
+/// the previous job: neither on its bytes (no overlap) nor on its codes and offsets. The first job starts
+/// with the frame's header, which is dropped here.
 ///
-/// Jobs come one at a time, but a library with one thread may find it not yet done with the job
-/// before when the next one comes, and asks for it again and again until it is: hence two.
+/// Jobs come one at a time, but a library with one thread may not have finished a job when the next one
+/// comes, and would be called repeatedly until it has. So there are two.
 pub(super) fn compressor(level: u8) -> io::Result<Box<dyn Chunks>> {
     let mut encoder = Encoder::new(level.into())?;
     encoder.set_parameter(CParameter::ContentSizeFlag(false))?;

@@ -20,7 +20,7 @@ pub enum Wanted<T> {
     Range(T, T),
     /// All keys that equal the value under the mask.
     Masked {
-        /// The value, all zeros where the mask is zero.
+        /// The value. It is all zeros where the mask is zero.
         value: T,
         /// The bits to compare.
         mask: T,

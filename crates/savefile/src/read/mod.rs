@@ -125,7 +125,7 @@ enum Found {
         taken: Taken,
         packets: usize,
         max_caplen: u32,
-        /// Whether the filter has chosen from them.
+        /// Whether the filter has already been applied to them.
         filtered: bool,
     },
     /// A block of that type, in the bytes that were consumed.

@@ -1,4 +1,4 @@
-//! What goes wrong is in the report, to the packet.
+//! Errors are in the report, to the packet.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn dropped_on_sending(side: &Side) -> u64 {
     link.counters.tx_dropped
 }
 
-/// Waits until the device has sent something.
+/// Waits until the device has sent a packet.
 fn wait_for_the_first(side: &Side) {
     let mut netlink = side.namespace.netlink();
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! What is sent, when, and by what.
+//! What is sent, when, and by which back-end.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ pub(crate) fn times_are_kept() {
         assert_eq!(report.lateness.packets, 51);
         assert!(report.lateness.max >= report.lateness.median);
     }
-    // Bits of frames, of which the last does not count: it is when the others are over.
+    // Bits of frames; the last does not count, since it is sent when the others are over.
     let before_last = bytes(&sent[..50]) * 8;
     let timing = Timing::Bits {
         per_second: before_last as f64 * 100.0,
@@ -111,7 +111,7 @@ pub(crate) fn stamped() {
     options.stamps = Some(SendStamps::Software);
     let mut sender = sender(&pair.left, &options);
     let sent = frames(200);
-    // The numbers go on from run to run.
+    // The numbers continue from run to run.
     for timing in [
         Timing::Packets { per_second: 2e4 },
         Timing::TopSpeed,
@@ -143,7 +143,7 @@ pub(crate) fn allocates_nothing() {
         assert!(run.send(outgoing(&sent, 1_000)).is_continue());
         let (flow, counts) = alloc::count(|| run.send(outgoing(&sent, 1_000)));
         assert!(flow.is_continue());
-        // The guard's memory grows to what is sent in 10 ms, and then no more.
+        // The guard's memory grows to the packets of 10 ms, and then no more.
         assert!(counts.allocations <= 4, "{timing:?}: {counts:?}");
         assert_eq!(run.finish().packets, 2_000);
     }

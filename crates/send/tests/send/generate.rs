@@ -1,4 +1,4 @@
-//! Generated frames: what the kernel makes is what is written here, and all of it arrives.
+//! Generated frames: the kernel's frames equal those that are written here, and all arrive.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn generate(side: &Side, device: &str, template: &Template, count: u64) -> Repor
     })
 }
 
-/// Each frame, with its number and time taken from itself, is what the template says.
+/// Each frame equals the template, with its number and time taken from itself.
 fn check(template: &Template, run: u16, seen: &[Vec<u8>]) {
     let mut expected = vec![0; template.longest()];
     for (number, frame) in (0..).zip(seen) {
@@ -75,7 +75,7 @@ fn templates() -> Vec<(u16, Template)> {
     cases.into_iter().map(template).collect()
 }
 
-/// Sends frames of each template, and sees that all arrive as they are to be.
+/// Sends frames of each template, and checks that all arrive unchanged.
 fn generated(pair: &VethPair, device: &str, receiver: impl Fn() -> Box<dyn Source>, count: u64) {
     for (run, template) in templates() {
         let mut receiver = receiver();
@@ -195,7 +195,7 @@ pub(crate) fn ends() {
             // Due before 50 ms: exactly 500, unless the schedule was moved.
             assert!(report.packets <= 500, "{report:?}");
             assert_eq!(report.lateness.packets, report.packets);
-            // What cannot be kept to ends in time, too, with what was sent by then.
+            // An impossible schedule also ends in time, with the packets sent by then.
             let arrivals = Arrivals::Constant { per_second: 1e9 };
             let report = sender
                 .generate(&template, arrivals, &generation, |_| ())

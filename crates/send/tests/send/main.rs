@@ -1,4 +1,4 @@
-//! Sending on namespaces of the tests' own: what is reported is what arrived.
+//! Sending on the tests' own namespaces: all reported packets arrived.
 #![expect(
     clippy::unwrap_used,
     reason = "a test fails where something is missing"

@@ -20,8 +20,8 @@ pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
     side.run(|| open(&device, &options, None)).unwrap()
 }
 
-/// The data of what comes until nothing has come for a while, and of at least `wanted` packets: what
-/// is on its way is waited for, however late the machine brings it.
+/// Returns the data of the packets until none has come for a while, and of at least `wanted`: packets on
+/// their way are waited for, however slow the machine is.
 pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut quiet = 0;

@@ -44,7 +44,7 @@ pub(super) fn address<T>(slice: &[T]) -> u64 {
     }
 }
 
-/// As [`address`], for what the kernel writes to.
+/// The same as [`address`], for memory that the kernel writes to.
 pub(super) fn address_mut<T>(slice: &mut [T]) -> u64 {
     if slice.is_empty() {
         0

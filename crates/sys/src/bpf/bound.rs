@@ -72,7 +72,7 @@ impl Roomy {
     /// # Errors
     /// A program that has moved; the caller is to let go of it at once.
     pub(super) fn has_stayed(&self, program: BorrowedFd<'_>, name: &str) -> Result<()> {
-        // Where it does not say, the room is what there is.
+        // If the kernel does not report it, the room is the allocated size.
         let moved = memory_of(program).is_some_and(|memory| memory > self.memory());
         if moved {
             return Err(moves(name));

@@ -525,8 +525,8 @@ impl Load<'_> {
 /// hidden, as a program of two instructions shows.
 ///
 /// # Errors
-/// That program cannot be loaded: nothing is known, and most often no program can be, for want of
-/// privileges.
+/// That program cannot be loaded, so nothing is known. Usually no program can be loaded then, because
+/// privileges are missing.
 pub fn programs_stay(kernel: &Kernel) -> Result<bool> {
     let kind = ProgramKind::Xdp { frags: false };
     let ends = bound::instruction(0x95, 0, 0);

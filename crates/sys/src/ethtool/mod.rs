@@ -87,9 +87,9 @@ pub struct Rings {
 /// The speed and duplex mode of the link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkMode {
-    /// Speed in Mbit/s, where it is known.
+    /// Speed in Mbit/s, if known.
     pub speed: Option<u32>,
-    /// Whether both directions work at once, where it is known.
+    /// Whether both directions work at once, if known.
     pub full_duplex: Option<bool>,
 }
 

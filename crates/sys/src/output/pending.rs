@@ -11,16 +11,16 @@ use super::{Access, UnwrittenFile, open};
 
 /// An output before anything is written to it.
 ///
-/// A file that was there holds what it held until [`Output::emptied`], which is called when the first bytes
-/// are there to be written. A file that was made for the output is removed if it never comes to that.
+/// An existing file keeps its content until [`Output::emptied`], which is called when the first bytes are
+/// ready to be written. A file that was created for the output is removed if that never happens.
 pub struct Output {
-    /// Nothing when it has been handed out.
+    /// `None` once it has been handed out.
     file: Option<File>,
     origin: Origin,
 }
 
 enum Origin {
-    /// There was no such file before; how it is removed.
+    /// How to remove the file. `None` if it existed before.
     Made(Undo),
     /// There was: an older capture, a pipe, a device.
     Found,
@@ -72,7 +72,7 @@ impl Output {
         })
     }
 
-    /// Returns the file as it is.
+    /// Returns the file unchanged.
     ///
     /// # Errors
     /// The output was handed out before.
@@ -113,7 +113,7 @@ impl Output {
         identity(self.file.as_ref()?)
     }
 
-    /// Returns the file without what it held. The file stays now, whatever becomes of the run.
+    /// Returns the file without its former content. From now on it stays, whatever happens to the run.
     ///
     /// # Errors
     /// The file cannot be emptied.
@@ -138,7 +138,7 @@ impl fmt::Debug for Output {
 }
 
 impl Drop for Output {
-    /// Takes back that the file was made, where nothing was to be written to it.
+    /// Removes a file that was created and to which nothing was written.
     fn drop(&mut self) {
         if let (Some(_), Origin::Made(undo)) = (&self.file, &self.origin) {
             // It may be that the folder can't be written to any more; then the file stays, empty.

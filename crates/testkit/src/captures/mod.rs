@@ -35,7 +35,7 @@ impl PcapHeader {
         link_type: 1,
     };
 
-    /// The header as it stands in the file.
+    /// The header in the form of the file.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let order = self.order;
@@ -50,7 +50,7 @@ impl PcapHeader {
         .concat()
     }
 
-    /// A record whose four fields are given as they are to stand in the file.
+    /// A record, with its four fields in the form of the file.
     #[must_use]
     pub fn record(&self, fields: [u32; 4], data: &[u8]) -> Vec<u8> {
         let mut bytes = fields.map(|field| self.order.of_u32(field)).concat();

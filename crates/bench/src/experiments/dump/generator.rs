@@ -75,8 +75,7 @@ impl<'a> Generator<'a> {
         Ok(generator)
     }
 
-    /// Offers packets for so long, at a percentage of the greatest rate, but no more than `most`
-    /// packets.
+    /// Offers packets for this long, at a percentage of the maximum rate, but no more than `most` packets.
     pub(in crate::experiments) fn send(
         &self,
         load: u32,

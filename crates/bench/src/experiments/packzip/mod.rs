@@ -57,7 +57,7 @@ const PEER_RING_KIB: u64 = 24 << 10;
 const LIMIT: Duration = Duration::from_secs(120);
 const SEND_CPU: &str = "0";
 const CPUS: [usize; 2] = [0, 1];
-/// The offset of the payload behind Ethernet, IPv4 and UDP.
+/// The offset of the payload after Ethernet, IPv4 and UDP.
 const PAYLOAD: usize = 42;
 /// The interval of the check whether a file still grows.
 const LOOK: Duration = Duration::from_millis(150);
@@ -308,7 +308,7 @@ impl Setting<'_> {
         Running::start_piped(&mut command)
     }
 
-    /// Starts tcpdump and the program behind it.
+    /// Starts tcpdump and its compressor.
     fn pipe(&self, side: &Side, level: u32, file: &Path) -> io::Result<(Running, Option<Child>)> {
         let mut command = self.peer(side);
         command.args(["-w", "-"]);
