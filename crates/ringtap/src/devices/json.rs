@@ -1,7 +1,7 @@
-//! The devices as one JSON array. Its keys are a contract: they may be added to, not changed.
+//! Prints the devices as one JSON array. Its keys are a contract: keys may be added, not changed.
 //!
-//! Null stands for what is not known or does not apply. A name that is not UTF-8 appears with its
-//! odd bytes as `\xNN`; `name_hex` then holds the bytes.
+//! Null means unknown or not applicable. A name that is not UTF-8 appears with its invalid bytes as `\xNN`;
+//! `name_hex` then holds the bytes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -407,8 +407,8 @@ fn family(is_ipv6: bool) -> &'static str {
     if is_ipv6 { "inet6" } else { "inet" }
 }
 
-/// The name as it is, JSON escaping what it must; a name that is not UTF-8 with its odd bytes
-/// escaped.
+/// Returns the name unchanged, apart from JSON's own escapes. In a name that is not UTF-8 the invalid bytes
+/// are escaped.
 fn text(name: &Name) -> String {
     name.as_str()
         .map_or_else(|| name.to_string(), str::to_owned)
@@ -418,7 +418,7 @@ fn mac(bytes: &[u8]) -> Option<String> {
     (!bytes.is_empty()).then(|| hex(bytes, ":"))
 }
 
-/// Bytes as pairs of hexadecimal digits.
+/// Returns bytes as pairs of hexadecimal digits.
 pub(super) fn hex(bytes: &[u8], separator: &str) -> String {
     let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(separator)

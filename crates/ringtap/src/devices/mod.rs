@@ -1,7 +1,7 @@
-//! `ringtap devices`: what can be captured on, and what makes a capture differ from the wire.
+//! `ringtap devices`: lists the devices that can be captured on, and how a capture differs from the wire.
 //!
-//! Data in: devices as `ringtap_capture::devices` lists them. Data out: a block of text per device
-//! ([`text`]), or one JSON array ([`json`]) whose keys scripts depend on.
+//! Devices go in, as `ringtap_capture::devices` lists them. A block of text per device ([`text`]) comes out,
+//! or one JSON array ([`json`]) whose keys scripts depend on.
 
 mod json;
 mod text;
@@ -13,7 +13,7 @@ use ringtap_capture::devices::{self, DeviceError, DeviceInfo};
 use crate::cli::DevicesArgs;
 use crate::rights::{NamedFiles, Needs, Rights, RightsError};
 
-/// The end of `ringtap devices` that is not a success.
+/// The unsuccessful end of `ringtap devices`.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DevicesError {
     /// The devices could not be listed.
@@ -23,7 +23,7 @@ pub(crate) enum DevicesError {
     #[error("no such device: \"{}\"; devices are {known}", devices::escape(name.as_bytes()))]
     NoSuchDevice {
         name: String,
-        /// The names that there are, with commas between.
+        /// The existing names, separated by commas.
         known: String,
     },
     /// Privileges could not be given up.
@@ -35,7 +35,7 @@ pub(crate) enum DevicesError {
 }
 
 impl DevicesError {
-    /// The exit status.
+    /// Returns the exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Rights(error) => error.status(),
@@ -48,7 +48,7 @@ impl DevicesError {
 pub(crate) fn run(args: &DevicesArgs) -> Result<(), DevicesError> {
     let rights = Rights::begin(&args.rights, NamedFiles::default(), None)?;
     let devices = select(devices::list()?, &args.devices)?;
-    // What works here is found out by the rights that there are.
+    // The present privileges decide which engines work here.
     let mut text = Vec::new();
     let made = if args.json {
         json::print(&devices, &mut text)
@@ -61,13 +61,13 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), DevicesError> {
         .and_then(|()| out.write_all(&text))
         .and_then(|()| out.flush())
     {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(DevicesError::Print),
     }
 }
 
-/// The devices that are wanted, in the order in which they are named; all where none is.
+/// Returns the named devices in the order of their names on the command line, or all without a name.
 fn select(
     mut devices: Vec<DeviceInfo>,
     wanted: &[String],
@@ -103,7 +103,7 @@ fn select(
     Ok(devices)
 }
 
-/// The name of the device that `ringtap devices` lists under this number, where it is one.
+/// Returns the name of the device that `ringtap devices` lists under this number, if there is one.
 pub(crate) fn by_number(device: &str) -> Option<String> {
     device.parse::<u32>().ok()?;
     let known = devices::by_name(device).ok()?;

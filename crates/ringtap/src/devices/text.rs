@@ -1,7 +1,6 @@
-//! The devices as blocks of text for people.
+//! Prints the devices as blocks of text for people.
 //!
-//! Everything that comes from the system is a [`Name`], whose display escapes what could harm a
-//! terminal.
+//! Everything from the system is a [`Name`], whose display escapes characters that could harm a terminal.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -55,12 +54,12 @@ impl Block {
         block
     }
 
-    /// A labelled line.
+    /// Adds a labelled line.
     fn line(&mut self, label: &str, text: &str) {
         writeln!(self.text, "    {label:LABEL_WIDTH$}{text}").expect("a String takes everything");
     }
 
-    /// A labelled line with parts that may be missing; without any, no line.
+    /// Adds a labelled line whose parts may be missing. Without any part, there is no line.
     fn parts(&mut self, label: &str, parts: impl IntoIterator<Item = Option<String>>) {
         let present: Vec<_> = parts.into_iter().flatten().collect();
         if !present.is_empty() {
@@ -250,7 +249,7 @@ impl Block {
         }
     }
 
-    /// A line for each engine that can be used, and one for each reason why others cannot.
+    /// Adds a line for each usable engine, and one for each reason why others are not usable.
     fn engines(&mut self, device: &DeviceInfo) {
         let mut obstacles: Vec<(Obstacle, Vec<&str>)> = Vec::new();
         for support in device.engines() {
@@ -272,7 +271,7 @@ impl Block {
     }
 }
 
-/// The counters that have their place in the two lines of every device.
+/// The counters that appear in the two lines of every device.
 const SHOWN: [&str; 17] = [
     "rx_packets",
     "rx_bytes",
@@ -340,7 +339,7 @@ fn relation(relation: &Relation) -> String {
     }
 }
 
-/// The IEEE standard of a VLAN tag by its EtherType.
+/// Returns the IEEE standard of a VLAN tag by its EtherType.
 pub(super) fn tag_protocol(ether_type: u16) -> String {
     match ether_type {
         ether_type::VLAN => "802.1Q".to_owned(),

@@ -1,8 +1,7 @@
-//! How the files of a recording are opened, and what is done with each that is complete: its index, then
-//! the command of `-z`.
+//! Opens the files of a recording, and handles each complete file: its index, then the command of `-z`.
 //!
-//! Indices are made one after the other by a thread of its own, which has the least share of the
-//! processors: a capture that goes on does not wait for it.
+//! A separate thread makes indices one by one. It has the lowest share of the processors, so that a running
+//! capture does not wait for it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,15 +21,15 @@ use crate::output::{self, Access, Output};
 use crate::rights::{self, CommandRunner};
 use crate::setup::setup;
 
-/// The least share of the processors (nice(2)).
+/// The lowest share of the processors (nice(2)).
 const NICE: u8 = 19;
 
-/// Opens files, and does with them what is to be done.
+/// Opens files, and handles them when they are complete.
 #[derive(Clone)]
 pub(crate) struct After {
-    /// Who may read the files that are made.
+    /// Who may read the created files.
     access: Access,
-    /// The files that are read, none of which may be written.
+    /// The input files, none of which may be written.
     inputs: Vec<PathBuf>,
     indexer: Option<Arc<Indexer>>,
     commands: Option<Arc<CommandRunner>>,
@@ -38,7 +37,7 @@ pub(crate) struct After {
 
 #[derive(Default)]
 struct Indexer {
-    /// Who may read the indices that are made.
+    /// Who may read the created indices.
     access: Access,
     state: Mutex<State>,
     changed: Condvar,
@@ -46,16 +45,16 @@ struct Indexer {
 
 #[derive(Default)]
 struct State {
-    /// The index of the only file, which was opened while there was a right to.
+    /// The index of the only file, opened while there was the privilege for it.
     prepared: Option<Index>,
     files: VecDeque<Complete>,
     thread: Option<JoinHandle<()>>,
     closed: bool,
-    /// The first index that could not be made.
+    /// The first index that failed.
     failure: Option<DumpError>,
 }
 
-/// A file that is complete.
+/// A complete file.
 struct Complete {
     path: PathBuf,
     chunks: Vec<SeekPoint>,
@@ -83,10 +82,10 @@ impl After {
         }
     }
 
-    /// Opens the index of the only file that will be complete, while there is a right to.
+    /// Opens the index of the only file, while there is the privilege for it.
     ///
     /// # Errors
-    /// It can't be opened, or would overwrite something else.
+    /// It cannot be opened, or would overwrite another file.
     pub(crate) fn prepare(&self, path: &Path) -> Result<(), DumpError> {
         if let Some(indexer) = &self.indexer {
             indexer.state().prepared = Some(Index::prepare(path, indexer.access)?);
@@ -94,11 +93,10 @@ impl After {
         Ok(())
     }
 
-    /// Waits until all of it is done.
+    /// Waits until all work is done.
     ///
     /// # Errors
-    /// An index could not be made, the first of such, or a command has failed; the files themselves are
-    /// complete.
+    /// An index (the first that failed) or a command failed. The files themselves are complete.
     pub(crate) fn wait(&self) -> Result<(), DumpError> {
         let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
         if let Some(commands) = &self.commands {
@@ -128,8 +126,8 @@ impl Host for After {
         self.indexer.is_some()
     }
 
-    /// Waits for nothing.
-    /// Threads begin here and not earlier, so that they have the rights that the caller has by now.
+    /// Returns without waiting. Threads start here and not earlier, so that they have the caller's present
+    /// privileges.
     fn complete(&self, path: PathBuf, chunks: Vec<SeekPoint>) {
         let Some(indexer) = &self.indexer else {
             if let Some(commands) = &self.commands {
@@ -170,7 +168,7 @@ impl Indexer {
     }
 
     fn work(&self, commands: Option<&CommandRunner>) {
-        // With its ordinary share it makes the same.
+        // With its ordinary share it works too.
         let _ = sched::set_nice(NICE);
         while let Some((file, prepared)) = self.next() {
             if let Err(failure) = make(&file, prepared, self.access) {
@@ -209,7 +207,7 @@ impl Indexer {
         self.changed.notify_all();
         let whole = thread.is_none_or(|thread| thread.join().is_ok());
         let mut state = self.state();
-        // What was prepared for a file that has failed goes.
+        // The prepared index of a failed file is removed.
         state.prepared = None;
         match state.failure.take() {
             Some(failure) => Err(failure),
@@ -222,20 +220,20 @@ impl Indexer {
     }
 }
 
-/// Has the command run with a file.
+/// Runs the command with a file.
 fn run(commands: &CommandRunner, path: &Path) {
     told(&path.display().to_string(), commands.run(path));
 }
 
-/// Says what has become of the helper process; the capture goes on.
+/// Reports a failure of the helper process; the capture continues.
 fn told(what: &str, done: io::Result<()>) {
     if let Err(error) = done {
         notice(format_args!("-z: {what}: {error}"));
     }
 }
 
-/// Makes the index of a file, unless it is being written again: of a ring of files, each gets one
-/// that lasts for long enough.
+/// Makes the index of a file, unless the file is being overwritten: in a ring of files, only files that exist
+/// long enough get one.
 fn make(file: &Complete, prepared: Option<Index>, access: Access) -> Result<(), DumpError> {
     let mut index = match prepared {
         Some(index) => index,

@@ -1,4 +1,4 @@
-//! What can end a run, and with which exit status.
+//! Errors that end a run, and its exit status.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,19 +11,19 @@ use crate::notice::counted;
 use crate::rights::RightsError;
 use crate::setup::SetupError;
 
-/// The end of a run that is not a success.
+/// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DumpError {
-    /// The options contradict each other or ask for what isn't there; nothing was opened.
+    /// The options contradict each other or request something unavailable; nothing was opened.
     #[error("{0}")]
     Usage(UsageError),
-    /// A source could not be opened or has failed.
+    /// A source could not be opened, or failed.
     #[error("{}", crate::filter::describe(.0))]
     Capture(Error),
-    /// The output could not be begun, or has failed.
+    /// The output could not be started, or failed.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// What would be overwritten by an index is none.
+    /// The index would overwrite a file that is not an index.
     #[error("{}: exists and is not an index; choose another name", path.display())]
     NoIndex { path: PathBuf },
     /// A pcap file holds one link type.
@@ -38,7 +38,7 @@ pub(crate) enum DumpError {
         first: PathBuf,
         expected: LinkType,
     },
-    /// Packets are printed into the file that they are written to.
+    /// Packets would be printed into the file that they are written to.
     #[error("{}: standard output is the same file", path.display())]
     Standard { path: PathBuf },
     /// Printing failed.
@@ -67,7 +67,7 @@ impl From<Error> for DumpError {
     }
 }
 
-/// Options that don't go together.
+/// Options that exclude each other.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
     #[error("{option} is for live captures; it has no meaning with -r")]
@@ -132,7 +132,7 @@ pub(crate) enum UsageError {
 }
 
 impl DumpError {
-    /// Packets that are in the output all the same, where the output failed.
+    /// Returns the packets that are in the output although it failed.
     pub(crate) fn intact_packets(&self) -> Option<u64> {
         match self {
             Self::Record(error) => error.intact_packets(),
@@ -141,7 +141,7 @@ impl DumpError {
         }
     }
 
-    /// 2 for wrong usage, 1 for all else.
+    /// Returns 2 for wrong usage, 1 for other errors.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)

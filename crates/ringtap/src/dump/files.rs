@@ -1,4 +1,4 @@
-//! Files to the outputs, one file after the other.
+//! Passes files to the outputs, one by one.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::rights::Rights;
 use crate::setup::setup;
 use crate::signals::Requests;
 
-/// Reads the files to the outputs, and tells at the end what was done.
+/// Reads the files to the outputs, and reports the counters at the end.
 pub(crate) fn run(
     args: &DumpArgs,
     plan: &Plan,
@@ -76,7 +76,7 @@ pub(crate) fn run(
     }
     drop(progress);
     if !sink.has_begun() && is_refusal(&result) {
-        // Nothing was done that a summary could tell of.
+        // Nothing was done that a summary could report.
         return result;
     }
     let captured = sink.selector.taken();
@@ -86,7 +86,7 @@ pub(crate) fn run(
         captured,
         bytes: sink.selector.taken_bytes(),
         sampled_out: sink.selector.sampled_out(),
-        // What was read ahead and then not wanted is in the sum.
+        // Packets that were read ahead and not needed are in the sum.
         stats: Stats {
             received: whole.then_some(packets),
             ..Stats::default()
@@ -100,8 +100,8 @@ pub(crate) fn run(
     result.and(finished.map(drop)).and(done)
 }
 
-/// Refuses inputs that a pcap file cannot hold together. A pcapng file may describe interfaces that
-/// have no packets, so its link types are looked at when packets come.
+/// Rejects inputs that one pcap file cannot hold together. A pcapng file may describe interfaces without
+/// packets, so its link types are checked when packets come.
 fn refuse_link_types(
     plan: &Plan,
     paths: &[PathBuf],
@@ -134,7 +134,7 @@ fn is_refusal(result: &Result<(), DumpError>) -> bool {
     status == Err(crate::exit::USAGE)
 }
 
-/// Refuses to write to a file, or to the index of one, that is to be read.
+/// Rejects an output that is also an input, or an input's index.
 fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(), DumpError> {
     let Some(output) = &plan.output.file else {
         return Ok(());
@@ -153,7 +153,7 @@ fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(
     }
 }
 
-/// The arguments with the files of lists: behind `-r`, and that of `-V`.
+/// Returns the arguments with the files of lists: those after `-r`, and that of `-V`.
 pub(crate) fn with_lists(mut args: DumpArgs) -> Result<DumpArgs, DumpError> {
     let list = args.source.file_list.as_deref();
     args.source.is_list = input::add_lists(&mut args.source.read, &mut args.filter, list)?;
@@ -180,12 +180,12 @@ fn pump(
             }
             Ok(Next::End) => break,
             Ok(_) => false,
-            // The stream was cut here, on request.
+            // The stream was cut here, by request.
             Err(_) if requests.stop() => break,
             Err(error) => return Err(error.into()),
         };
         if described {
-            // A filter that is none for it is found before the output is begun.
+            // A filter that does not fit is found before the output is started.
             source.extend_filter()?;
             sink.interfaces(source.interfaces())?;
         }

@@ -1,4 +1,4 @@
-//! `--index`: indices of files that are there, or were just completed.
+//! `--index`: makes indices of existing or just completed files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
@@ -16,8 +16,8 @@ use crate::notice::{counted, notice};
 use crate::output::{self, Access, Output};
 use crate::rights;
 
-/// An index to be made when the capture is complete. Both files are open already: later there may be
-/// no right to open them.
+/// An index that will be made when the capture is complete. Both files are already open: later the privilege
+/// may be gone.
 pub(crate) struct Index {
     capture: File,
     name: String,
@@ -25,7 +25,7 @@ pub(crate) struct Index {
     output: Option<Output>,
 }
 
-/// A file's size and time of modification, by which it is known whether it was written again.
+/// A file's size and modification time, which change if it is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version(u64, i64, i64);
 
@@ -36,8 +36,8 @@ impl Version {
 }
 
 impl Index {
-    /// Prepares the index of a capture file that exists. A file that has the index's name is only
-    /// overwritten where it is an index, and not before there is a new one.
+    /// Prepares the index of an existing capture file. A file with the index's name is overwritten only if it
+    /// is an index, and only once the new index is ready.
     pub(crate) fn prepare(capture: &Path, access: Access) -> Result<Self, DumpError> {
         let unreadable = |source| InputError::Read {
             path: capture.to_owned(),
@@ -67,12 +67,12 @@ impl Index {
         })
     }
 
-    /// The capture as it is now; nothing where that can't be told.
+    /// Returns the capture's present state. `None` if it is unknown.
     pub(crate) fn version(&self) -> Option<Version> {
         self.capture.metadata().ok().as_ref().map(Version::of)
     }
 
-    /// Makes the index, the capture being complete; `chunks` are places that it can be read from.
+    /// Makes the index of the complete capture. `chunks` are offsets at which reading can start.
     pub(crate) fn make(&mut self, chunks: Vec<SeekPoint>) -> Result<Built, DumpError> {
         let Some(output) = self.output.take() else {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
@@ -86,7 +86,7 @@ impl Index {
         };
         let built = build_index(&self.capture, &self.name, output, &options);
         if built.is_err() && begun {
-            // Where the right to is gone, an index stays that nobody takes for one.
+            // Without the privilege to remove it, a file remains that nobody takes for an index.
             let _ = rights::remove(&self.path);
         }
         Ok(built?)
@@ -133,7 +133,7 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
     Ok(())
 }
 
-/// How many packets an index covers.
+/// Returns how many packets an index covers.
 fn covered(packets: u64, of: u64) -> String {
     if packets == of {
         return counted(packets, "packet");
@@ -142,7 +142,7 @@ fn covered(packets: u64, of: u64) -> String {
     format!("{packets} of {all} (stretches that are too short to be passed over are always read)")
 }
 
-/// Says what was wrong with an index; gives the packets that are passed over.
+/// Reports a problem with an index. Returns the number of skipped packets.
 pub(crate) fn tell(used: &IndexUse) -> u64 {
     match used {
         IndexUse::None => 0,

@@ -1,5 +1,5 @@
-//! `ringtap dump -D` and `-L`: what there is to capture on, in the lines of `tcpdump -D` and `-L`. The
-//! numbers are the interfaces' own, which `-i` takes.
+//! `ringtap dump -D` and `-L`: list interfaces and link types in the lines of `tcpdump -D` and `-L`. The
+//! numbers are the interfaces' own, which `-i` accepts.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -11,7 +11,7 @@ use super::program;
 use crate::filter;
 use crate::setup::setup;
 
-/// A line for each interface, and for all of them together.
+/// Prints a line for each interface, and for all of them together.
 pub(super) fn interfaces() -> Result<(), DumpError> {
     let found = devices::list().map_err(|error| setup("list the devices", error))?;
     let lines: String = found.iter().map(line).collect();
@@ -44,7 +44,7 @@ fn line(device: &DeviceInfo) -> String {
     format!("{}.{name} [{states}]\n", device.index)
 }
 
-/// The link types that a device can be captured with: on Linux it has one.
+/// Prints the link types of a device: on Linux it has one.
 pub(super) fn link_types(device: Option<&str>) -> Result<(), DumpError> {
     let device = program::device(device)?;
     let name = devices::escape(device.name.as_bytes());
@@ -55,7 +55,7 @@ pub(super) fn link_types(device: Option<&str>) -> Result<(), DumpError> {
     ))
 }
 
-/// Refuses a link type that packets of the device don't have.
+/// Rejects a link type that the device's packets do not have.
 pub(super) fn check_link_type(device: Option<&str>, asked: &str) -> Result<(), DumpError> {
     let wanted: LinkType = filter::link_type(asked).map_err(|_| {
         let name = asked.to_owned();
@@ -74,7 +74,7 @@ pub(super) fn check_link_type(device: Option<&str>, asked: &str) -> Result<(), D
 
 fn print(text: &str) -> Result<(), DumpError> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|source| DumpError::Print { packets: 0, source }),
     }

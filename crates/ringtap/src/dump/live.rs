@@ -1,4 +1,4 @@
-//! A live capture to the outputs.
+//! Passes a live capture to the outputs.
 
 use std::iter::repeat_with;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,21 +26,21 @@ use crate::rights::{Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 
-/// What is to be captured.
+/// The source of the capture.
 pub(crate) struct Request<'a> {
     pub(crate) device: Option<&'a str>,
     pub(crate) options: &'a CaptureOptions,
     pub(crate) threads: u16,
 }
 
-/// A buffer below this, in bytes, holds hardly a packet of the greatest length: KiB were meant.
+/// A buffer smaller than this, in bytes, hardly holds a packet of maximum length: KiB were meant.
 const SMALL_BUFFER: u64 = 128 << 10;
 /// Beyond the timeout, how long a packet may take from its capture to here.
 const GRACE: Duration = Duration::from_millis(100);
-/// How often counters are read and the clock is looked at, where files follow one another.
+/// How often counters and the clock are read, if the capture has several files.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Captures to the outputs until it is told to end, and tells what was done.
+/// Captures to the outputs until the run is ended, and reports the counters.
 pub(crate) fn run(
     args: &DumpArgs,
     plan: &Plan,
@@ -51,10 +51,10 @@ pub(crate) fn run(
     let mut readers = open_readers(request, filter, args.report.explain_capture)?;
     let description = readers.first().describe();
     let interfaces = readers.first().interfaces().to_vec();
-    // While the process may still ask for a priority; its threads inherit both.
+    // While the process may still request a priority; its threads inherit both.
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
-    // Dropped before the sources: what they were opened with stands until then.
+    // Dropped before the sources: the program that they were opened with exists until then.
     let receiving = receive_by_threads(&args.capture, &description.device)?;
     relinquish(rights, readers.required_capabilities(), receiving.is_some())?;
     if args.report.explain_capture {
@@ -68,7 +68,7 @@ pub(crate) fn run(
     let requests = Requests::default();
     let watched = requests.watch(readers.wakers());
     watched.map_err(|source| setup("watch for signals", source))?;
-    // Whoever reads it may send a signal now.
+    // Programs that read the output may send a signal from now on.
     if !args.report.explain_capture {
         announce("capturing", &description, request.options.direction);
     }
@@ -110,7 +110,7 @@ fn warn_of_small_buffer(args: &DumpArgs) {
     }
 }
 
-/// Completes the file, reports what was done, and waits for the commands of `-z`.
+/// Completes the file, reports the counters, and waits for the commands of `-z`.
 fn end(
     args: &DumpArgs,
     mut sink: Sink,
@@ -128,8 +128,8 @@ fn end(
     result.and(finished.map(drop)).and(done)
 }
 
-/// Gives up what the capture needs no more. What has threads of the kernel receive packets needs to find
-/// them at the end, and the right to put them back.
+/// Gives up the privileges that the capture no longer needs. Threaded NAPI still needs to find the kernel's
+/// threads at the end, and the privilege to restore them.
 fn relinquish(
     rights: &Rights,
     mut keep: Vec<Capability>,
@@ -165,7 +165,7 @@ fn open_readers(
     let (threads, options) = (usize::from(request.threads), request.options);
     let mut options = options.clone();
     if threads > 1 {
-        // Of each thread.
+        // For each thread.
         options.buffer = options.buffer.saturating_mul(threads as u64);
         options.wait = options.wait.max(Some(options.timeout));
     }
@@ -173,7 +173,7 @@ fn open_readers(
     opened.map_err(DumpError::Capture)
 }
 
-/// Tells the printer what the interfaces are called, where packets only hold their numbers.
+/// Gives the printer the names of the interfaces, if packets contain only their numbers.
 fn name_interfaces(sink: &mut Sink, interfaces: &[Interface]) -> Result<(), DumpError> {
     let cooked = |interface: &Interface| interface.link_type == LinkType::LINUX_SLL2;
     let Some(printed) = &mut sink.printed else {
@@ -188,7 +188,7 @@ fn name_interfaces(sink: &mut Sink, interfaces: &[Interface]) -> Result<(), Dump
     Ok(())
 }
 
-/// What the threads of a capture share.
+/// The state that the threads of a capture share.
 struct DumpRun<'a> {
     sink: Mutex<Sink>,
     live: LiveRun<'a>,
@@ -196,20 +196,20 @@ struct DumpRun<'a> {
     engine: &'static str,
     /// When the capture began.
     begun: Instant,
-    /// Packets that the sources have handed out.
+    /// The number of packets that the sources have yielded.
     delivered: Arc<AtomicU64>,
-    /// Interruptions of the capture that were told of.
+    /// The number of interruptions that were reported.
     interruptions: AtomicU64,
-    /// When counters were last read, where files end by size or time.
+    /// When counters were last read, if files end by size or time.
     ticked: Option<Mutex<Instant>>,
-    /// What the way to the file does, where it leads through a queue.
+    /// The state of the queue to the file, if there is one.
     gauge: Option<Arc<Gauge>>,
 }
 
 /// A thread of a capture.
 struct DumpReader<'a> {
     run: &'a DumpRun<'a>,
-    /// The interruptions that it has met.
+    /// The number of interruptions that it has met.
     interruptions: u64,
 }
 
@@ -219,7 +219,7 @@ impl Receiver for DumpReader<'_> {
     fn look(&mut self, source: &mut dyn Source) -> Result<bool, DumpError> {
         let run = self.run;
         if run.gauge.as_ref().is_some_and(|gauge| gauge.has_failed()) {
-            // Another thread may have told.
+            // Another thread may have reported it.
             return run.sink().check().map(|()| true);
         }
         if run.live.requests.take_report() {
@@ -253,7 +253,7 @@ impl Receiver for DumpReader<'_> {
         is_done
     }
 
-    /// Reports an interruption once for all sources, since each meets it.
+    /// Reports an interruption once for all sources, since each of them meets it.
     fn interrupted(&mut self, error: &Error) {
         self.interruptions += 1;
         let told = &self.run.interruptions;
@@ -289,12 +289,11 @@ impl DumpRun<'_> {
         is_time
     }
 
-    /// Tells the file what was counted and what the time is; returns whether that was the end of the last
-    /// file.
+    /// Passes the counters and the time to the file. Returns whether the last file has ended.
     fn tick(&self, total: Stats) -> Result<bool, DumpError> {
         let mut sink = self.sink();
         sink.count(&total);
-        // What was captured before the end of a window may be on its way.
+        // Packets from before the end of a window may be on their way.
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let since = since
             .unwrap_or_default()
@@ -303,8 +302,8 @@ impl DumpRun<'_> {
         Ok(sink.is_done())
     }
 
-    /// The counters as they were when the run was asked to end: what came while it ended, and was
-    /// left out for that, was not received.
+    /// Returns the counters at the moment when the end was requested. Packets that came later, and were left
+    /// out for that reason, do not count as received.
     fn until_the_end(&self, mut stats: Stats) -> Stats {
         if let (Some(late), Some(ring)) = (self.sink().selector.late(), stats.dropped.ring) {
             let delivered = self.delivered.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `ringtap dump`: a source, a selection, and where the packets go.
+//! `ringtap dump`: a source, a selection, and the destination of packets.
 
 mod after;
 mod error;
@@ -54,7 +54,7 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
     let mut rights = Rights::begin(&args.rights, named_files(&args), command)?;
     let filter = filter(&args)?;
     if !args.source.read.is_empty() {
-        // Nothing that needs a privilege is to be opened.
+        // Nothing that is opened needs a privilege.
         let needs = Needs {
             network: filter.as_ref().is_some_and(Filter::looks_up_hosts),
             ..Needs::default()
@@ -99,7 +99,7 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
     }
 }
 
-/// The filter of the words on the command line or of a file; nothing where there is none.
+/// Returns the filter on the command line or in a file. `None` if there is none.
 fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
@@ -110,7 +110,7 @@ fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
     }))
 }
 
-/// The files that the command line names.
+/// Returns the files of the command line.
 fn named_files(args: &DumpArgs) -> NamedFiles {
     let mut files = NamedFiles::default();
     let inputs = args.source.read.iter().chain(&args.filter_file);
@@ -131,7 +131,7 @@ fn named_files(args: &DumpArgs) -> NamedFiles {
     files
 }
 
-/// Opens the outputs, when privileges were given up.
+/// Opens the outputs, after privileges were given up.
 fn open_outputs(
     args: &DumpArgs,
     plan: &Plan,
@@ -177,7 +177,7 @@ fn options(plan: &Plan, live: bool) -> RecordOptions {
     options
 }
 
-/// Prints how many packets there were, where that was asked for.
+/// Prints the number of packets, if requested.
 fn print_count(args: &DumpArgs, packets: u64) -> Result<(), DumpError> {
     if !args.print.count_only {
         return Ok(());
@@ -187,7 +187,7 @@ fn print_count(args: &DumpArgs, packets: u64) -> Result<(), DumpError> {
     printed.map_err(|source| DumpError::Print { packets: 0, source })
 }
 
-/// Prints the summary, in the form that was asked for.
+/// Prints the summary, in the requested form.
 fn report(summary: &Summary, json: bool) {
     let mut text = Vec::new();
     let written = if json {
@@ -200,7 +200,7 @@ fn report(summary: &Summary, json: bool) {
     }
 }
 
-/// Prints how the source captures, where that was asked for.
+/// Prints how the source captures, if requested.
 fn explain(args: &DumpArgs, source: &dyn Source) {
     if args.report.explain_capture {
         raw(source.describe());

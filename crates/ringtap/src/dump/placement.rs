@@ -1,4 +1,4 @@
-//! Where the interface's packets are received: by threads of the kernel on processors of the user's choice.
+//! Receives the interface's packets in kernel threads, on processors that the user selects.
 
 use ringtap_sys::napi::ReceiveThreads;
 
@@ -8,7 +8,7 @@ use crate::notice::notice;
 use crate::setup::setup;
 use crate::values::FifoPriority;
 
-/// Has such threads receive, where they were given processors, until this is dropped.
+/// Lets kernel threads receive, if processors were selected for them, until this is dropped.
 pub(super) fn receive_by_threads(
     args: &CaptureArgs,
     device: &str,
@@ -19,7 +19,7 @@ pub(super) fn receive_by_threads(
     if device == "any" {
         return Err(DumpError::Usage(UsageError::PacketCpuOfAny));
     }
-    // A reader of the same processor that polls must not keep packets from it.
+    // A polling reader on the same processor must not delay them.
     let priority = args.priority.map(FifoPriority::next_above);
     let started = ReceiveThreads::start(device, &cpus.0, priority);
     let receiving = started.map_err(|source| setup("receive by threads", source))?;

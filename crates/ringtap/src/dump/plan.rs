@@ -1,5 +1,5 @@
-//! From the options to values: what to open, what to select, where it goes. Everything that can be
-//! refused is refused here, before anything is opened.
+//! Converts the options to values: what to open, what to select, where to write. Everything invalid is
+//! rejected here, before anything is opened.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -18,16 +18,16 @@ use crate::input;
 use crate::rights;
 use crate::values::{CpuList, Sample};
 
-/// How long packets wait at most. It is also what the end of a capture may wait for the last ones.
+/// How long packets wait at most. The end of a capture waits as long for the last ones.
 const TIMEOUT: Duration = Duration::from_millis(100);
-/// How long a capture sleeps to which nothing comes, unless it is woken.
+/// How long a capture without packets sleeps, unless it is woken.
 const IDLE: Duration = Duration::from_secs(2);
-/// The same where files end by the clock.
+/// The same if files end by the clock.
 const WINDOW: Duration = Duration::from_millis(500);
-/// How long a reader that polls looks for packets before it sleeps.
+/// How long a polling reader looks for packets before it sleeps.
 const BUSY_POLL: Duration = Duration::from_micros(50);
 
-/// Where packets come from.
+/// The source of packets.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     /// A device, and how to capture on it.
@@ -40,7 +40,7 @@ pub(crate) enum Input {
     Files(Vec<PathBuf>),
 }
 
-/// Where packets go.
+/// The destination of packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     /// The capture file.
@@ -51,20 +51,20 @@ pub(crate) struct Output {
     pub(crate) print: bool,
 }
 
-/// A run, decided.
+/// A complete plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) input: Input,
     pub(crate) output: Output,
     pub(crate) selection: Selection,
-    /// Nanoseconds, or microseconds, in a pcap file; `None`: what the input has.
+    /// Nanoseconds, or microseconds, in a pcap file. `None`: as in the input.
     pub(crate) nano: Option<bool>,
     /// The snaplen of a live capture, for the file's header.
     pub(crate) snaplen: u32,
 }
 
 impl Plan {
-    /// Decides on a run; `to_terminal` tells whether standard output is one.
+    /// Makes the plan of a run. `to_terminal` means that standard output is a terminal.
     pub(crate) fn new(args: &DumpArgs, to_terminal: bool) -> Result<Self, UsageError> {
         if let Some((option, instead)) = args.foreign.rejected() {
             return Err(UsageError::Foreign { option, instead });
@@ -96,7 +96,7 @@ impl Plan {
             Input::Files(args.source.read.clone())
         };
         let selection = Selection {
-            // Settled later, when files can be looked at.
+            // Decided later, when files are opened.
             from: None,
             to: None,
             // A live engine samples in the kernel.
@@ -119,7 +119,7 @@ impl Plan {
     }
 }
 
-/// Refuses words that are no filter, but what was meant is clear.
+/// Rejects words that are not a filter but whose meaning is clear.
 fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
     let Some(word) = args.filter.first() else {
         return Ok(());
@@ -221,7 +221,7 @@ fn is_no_file(path: &Path) -> bool {
     path.as_os_str() == "-" || rights::look(path).is_ok_and(|found| !found.is_file())
 }
 
-/// Where capture threads have processors of their own, those that write have the others.
+/// If capture threads have their own processors, the writing threads get the others.
 fn writing_cpus(args: &DumpArgs) -> Vec<usize> {
     if let Some(list) = &args.writing.write_cpu {
         return list.0.clone();
@@ -239,7 +239,7 @@ fn writing_cpus(args: &DumpArgs) -> Vec<usize> {
     }
 }
 
-/// `.pcapng`, also before the name of a codec.
+/// Returns whether the name ends in `.pcapng`, also before the ending of a codec.
 fn format_of(path: &Path) -> Format {
     let extension = |path: &Path| {
         let name = path.extension().and_then(|extension| extension.to_str());
@@ -314,7 +314,7 @@ fn capture_options(
         mode: capture.mode.into(),
         force: capture.force,
         unordered: capture.unordered,
-        // A pcapng file has room for interfaces of several kinds; all else shows one form.
+        // A pcapng file can hold several kinds of interfaces; other outputs have one form.
         cooked: output.print || output.file.is_none() || output.writing.format == Format::Pcap,
         fanout: (capture.threads > 1).then(Fanout::default),
         busy_poll: capture.busy_poll.then_some(BUSY_POLL),
@@ -332,7 +332,7 @@ fn capture_options(
     Ok(options)
 }
 
-/// The names are libpcap's (pcap-tstamp(7)), where `host` is of no certain precision, and `none`.
+/// Returns the clock of libpcap's name (pcap-tstamp(7)), where `host` has no certain precision, and `none`.
 fn timestamp_source(name: Option<&str>) -> Result<(TimestampSource, Precision), UsageError> {
     let host = |precision| Ok((TimestampSource::Host, precision));
     match name {

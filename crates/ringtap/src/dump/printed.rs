@@ -1,4 +1,4 @@
-//! The packets that are printed: lines gathered per block, so that a block costs one write.
+//! Prints packets: lines are gathered per block, so that a block costs one write.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,9 +18,9 @@ pub(crate) struct Printed {
     printer: Printer,
     lines: Vec<u8>,
     out: File,
-    /// Packets whose lines were written.
+    /// The number of packets whose lines were written.
     written: u64,
-    /// Packets whose lines wait.
+    /// The number of packets whose lines wait.
     waiting: u64,
 }
 
@@ -37,7 +37,7 @@ impl Printed {
         })
     }
 
-    /// Tells the name of an interface of the system, for packets that hold its number only.
+    /// Sets the name of a system interface, for packets that contain only its number.
     pub(crate) fn name_interface(&mut self, index: u32, name: &str) {
         self.printer.name_interface(index, name);
     }
@@ -66,7 +66,7 @@ impl Printed {
         }
     }
 
-    /// Writes the lines that wait.
+    /// Writes the waiting lines.
     pub(crate) fn flush(&mut self) -> Result<(), DumpError> {
         let result = self.out.write_all(&self.lines);
         result.map_err(|source| DumpError::Print {

@@ -1,5 +1,5 @@
-//! `ringtap dump -d`: the program of the filter instead of a capture, for the link type of the
-//! device or file. No right to capture is needed.
+//! `ringtap dump -d`: prints the filter's program instead of capturing, for the link type of the device or
+//! file. It needs no privilege.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -51,7 +51,7 @@ fn open(path: &Path) -> Result<FileSource, DumpError> {
     })
 }
 
-/// The link type of the first interface that the file tells of.
+/// Returns the link type of the file's first interface.
 fn of_file(mut source: FileSource, path: &Path) -> Result<LinkType, DumpError> {
     loop {
         if let Some(interface) = source.interfaces().first() {
@@ -64,12 +64,12 @@ fn of_file(mut source: FileSource, path: &Path) -> Result<LinkType, DumpError> {
     }
 }
 
-/// The link type of a device, or of the one that a capture would take.
+/// Returns the link type of a device, or of the one that a capture would choose.
 pub(super) fn of_device(given: Option<&str>) -> Result<LinkType, DumpError> {
     Ok(device(given)?.link_type)
 }
 
-/// A device, or the one that a capture would take.
+/// Returns a device, or the one that a capture would choose.
 pub(super) fn device(given: Option<&str>) -> Result<DeviceInfo, DumpError> {
     let unknown = |error| setup("list the devices", error);
     let name = match given {

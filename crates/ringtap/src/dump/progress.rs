@@ -1,5 +1,4 @@
-//! Progress, only on a terminal: a bar while a large file becomes another file, a line while a live
-//! capture is written.
+//! Progress, only on a terminal: a bar while a large file is converted, a line during a live capture.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -14,11 +13,11 @@ use ringtap_record::Gauge;
 
 use crate::rights;
 
-/// Files smaller than this are done before anyone would look, in bytes.
+/// The size of the smallest file with a bar, in bytes. Smaller files are finished before anyone would look.
 const WORTH_SHOWING: u64 = 64 << 20;
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Progress through the input files, by bytes of them that were consumed.
+/// Progress through the input files, by their bytes.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -26,7 +25,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar over the files' sizes; one that shows nothing where it would be in the way.
+    /// Returns a bar over the files' sizes. It is invisible if it would disturb other output.
     pub(crate) fn new(files: &[&Path], to_file: bool) -> Self {
         let size: u64 = files
             .iter()
@@ -49,12 +48,12 @@ impl Progress {
         }
     }
 
-    /// `offset` bytes of the present file are consumed.
+    /// Sets the progress: `offset` bytes of the current file were read.
     pub(crate) fn at(&self, offset: u64) {
         self.bar.set_position(self.done_before + offset);
     }
 
-    /// The present file, of which `size` bytes were consumed, is done.
+    /// Marks the current file as finished, with `size` bytes read.
     pub(crate) fn next_file(&mut self, size: u64) {
         self.done_before += size;
     }
@@ -71,14 +70,14 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The line of a live capture; it is there until this is dropped.
+/// The line of a live capture. It is shown until this is dropped.
 pub(crate) struct Line {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Line {
-    /// Shows packets and what the queue does, where standard error is a terminal.
+    /// Shows packets and the state of the queue, if standard error is a terminal.
     pub(crate) fn show(packets: Arc<AtomicU64>, gauge: Arc<Gauge>) -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -96,7 +95,7 @@ impl Line {
             }
             bar.finish_and_clear();
         });
-        // Without a line, the capture is the same.
+        // The capture works without a line.
         spawned.ok().map(|thread| Self {
             stop: Some(stop),
             thread: Some(thread),
@@ -108,7 +107,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It only shows.
+            // It only displays.
             let _ = thread.join();
         }
     }
@@ -116,7 +115,7 @@ impl Drop for Line {
 
 const REFRESH: Duration = Duration::from_millis(500);
 
-/// What had been counted when it was looked at.
+/// The counters at the last look.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     packets: u64,
@@ -134,7 +133,7 @@ impl Seen {
         }
     }
 
-    /// The line: totals, rates since `before`, the ratio of compression, the queue.
+    /// Returns the line: totals, rates since `before`, the compression ratio, the queue.
     fn since(&self, before: &Self, elapsed: Duration, gauge: &Gauge) -> String {
         let millis = u64::try_from(elapsed.as_millis())
             .unwrap_or(u64::MAX)
@@ -151,7 +150,7 @@ impl Seen {
         )
     }
 
-    /// Of what came in to what the files took, once they have taken anything.
+    /// The ratio of input bytes to file bytes, once the files have any.
     fn ratio(&self) -> String {
         let hundredths = self.filled.saturating_mul(100).checked_div(self.written);
         hundredths.map_or_else(

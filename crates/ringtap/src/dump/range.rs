@@ -1,4 +1,4 @@
-//! The range of times: what `--from` and `--to` mean for what is read.
+//! The range of times that `--from` and `--to` select.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,7 @@ use crate::rights;
 use crate::values::When;
 
 impl Plan {
-    /// Decides on the range, where times of day are given: those of the day of a file's first packet,
-    /// live of today.
+    /// Returns the range. Times of day are on the day of a file's first packet, or today in a live capture.
     pub(crate) fn settle_range(&mut self, range: &RangeArgs) -> Result<(), DumpError> {
         let times = [&range.from, &range.to].into_iter().flatten();
         let date = match times.clone().any(|time| matches!(time, When::OfDay(_))) {
@@ -30,7 +29,7 @@ impl Plan {
         if let (Some(begin), Some(When::OfDay(time))) = (from, &range.to)
             && to.is_some_and(|to| to <= begin)
         {
-            // Past midnight.
+            // After midnight.
             let tomorrow = date.tomorrow().ok();
             to = tomorrow.and_then(|date| When::OfDay(*time).on(date).ok());
         }
@@ -61,8 +60,8 @@ fn date(input: &Input) -> Result<Date, DumpError> {
     Ok(instant.to_zoned(TimeZone::system()).date())
 }
 
-/// The time of a file's first packet; none where there is none, or no such file, which will be told
-/// when it is read.
+/// Returns the time of a file's first packet. `None` without a packet or a file, which is reported when it is
+/// read.
 pub(crate) fn first_time(path: &Path) -> Option<Timestamp> {
     if !rights::look(path).ok()?.is_file() {
         return None;

@@ -1,16 +1,16 @@
-//! Which of a source's packets go on: time range, sampling, count, snaplen. The filter expression
-//! has been applied before, in the kernel or by the source.
+//! Selects packets of a source: time range, sampling, count, snaplen. The filter was applied earlier, in the
+//! kernel or by the source.
 
 use ringtap_capture::{Packet, Timestamp};
 
-/// What becomes of one packet.
+/// The decision on one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Take,
     Skip,
 }
 
-/// The state of the selection; one per output, fed with every packet in order.
+/// The state of the selection. There is one per output; it gets every packet in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Selector {
     from: Option<Timestamp>,
@@ -22,20 +22,20 @@ pub(crate) struct Selector {
     taken: u64,
     taken_bytes: u64,
     sampled_out: u64,
-    /// When the run was asked to end.
+    /// When the end was requested.
     end: Option<Timestamp>,
-    /// Packets seen that were captured after that.
+    /// The number of packets that were captured after that.
     late: u64,
 }
 
-/// What a selection is made of; the default takes everything whole.
+/// The criteria of a selection. The default takes all packets unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Selection {
-    /// First time that is taken.
+    /// The first time that is taken.
     pub(crate) from: Option<Timestamp>,
-    /// First time that is not taken any more.
+    /// The first time that is no longer taken.
     pub(crate) to: Option<Timestamp>,
-    /// Keep one packet in this many.
+    /// Keep one of this many packets.
     pub(crate) sample: Option<u32>,
     /// Stop after this many packets.
     pub(crate) count: Option<u64>,
@@ -60,7 +60,7 @@ impl Selector {
         }
     }
 
-    /// Takes nothing any more that was captured at `now` or later.
+    /// Stops taking packets that were captured at `now` or later.
     pub(crate) fn end_at(&mut self, now: Timestamp) {
         self.end = Some(now);
         self.to = Some(self.to.map_or(now, |to| to.min(now)));
@@ -75,13 +75,13 @@ impl Selector {
             && self.snaplen == usize::MAX
     }
 
-    /// Counts `packets` packets of `bytes` captured bytes that were passed on unseen.
+    /// Counts `packets` packets with `bytes` captured bytes that were passed on unchecked.
     pub(crate) fn passed(&mut self, packets: u64, bytes: u64) {
         self.taken += packets;
         self.taken_bytes += bytes;
     }
 
-    /// Takes back what was counted of packets that were taken and have no place.
+    /// Subtracts packets that were counted as taken but found no place.
     pub(crate) fn take_back(&mut self, packets: u64, bytes: u64) {
         self.taken -= packets;
         self.taken_bytes -= bytes;
@@ -128,22 +128,22 @@ impl Selector {
         self.left == 0
     }
 
-    /// Packets taken.
+    /// Returns the number of packets taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Captured bytes of the packets taken.
+    /// Returns the captured bytes of the packets taken.
     pub(crate) fn taken_bytes(&self) -> u64 {
         self.taken_bytes
     }
 
-    /// Packets seen that were captured after the run was asked to end; nothing where it was not.
+    /// Returns the packets that were captured after the end was requested. `None` if it was not.
     pub(crate) fn late(&self) -> Option<u64> {
         self.end.map(|_| self.late)
     }
 
-    /// Packets left out by sampling.
+    /// Returns the packets that sampling left out.
     pub(crate) fn sampled_out(&self) -> u64 {
         self.sampled_out
     }

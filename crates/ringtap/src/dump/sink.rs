@@ -1,4 +1,4 @@
-//! Where the packets of a run go: selection, then the file, then the printed lines.
+//! The destination of a run's packets: selection, then the file, then the printed lines.
 
 use ringtap_capture::{Block, Interface, Item, Packet, Stats, Timestamp};
 use ringtap_record::{Counters, Recording};
@@ -13,7 +13,7 @@ pub(crate) struct Sink {
     pub(crate) selector: Selector,
     pub(crate) file: Option<Recording>,
     pub(crate) printed: Option<Printed>,
-    /// The interfaces of the present source.
+    /// The interfaces of the current source.
     interfaces: Vec<Interface>,
 }
 
@@ -31,7 +31,7 @@ impl Sink {
         }
     }
 
-    /// A source begins; `complete` tells whether no filter chooses from what it holds.
+    /// Starts a source. `complete` means that no filter drops any of its packets.
     pub(crate) fn begin_source(&mut self, complete: bool) {
         self.interfaces.clear();
         let complete = complete && self.selector.takes_all();
@@ -40,7 +40,7 @@ impl Sink {
         }
     }
 
-    /// The source's interfaces as they are known by now.
+    /// Registers the source's interfaces as known now.
     pub(crate) fn interfaces(&mut self, known: &[Interface]) -> Result<(), DumpError> {
         if let Some(new) = known.get(self.interfaces.len()..) {
             self.interfaces.extend_from_slice(new);
@@ -51,7 +51,7 @@ impl Sink {
         }
     }
 
-    /// What a file holds beside packets and interfaces.
+    /// Passes a block of a file that is not a packet or interface.
     pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
         match &mut self.file {
             Some(file) => Ok(file.meta(item)?),
@@ -59,7 +59,7 @@ impl Sink {
         }
     }
 
-    /// Writes and prints the packets of a block that the selection takes.
+    /// Writes and prints the packets of a block that are selected.
     pub(crate) fn block(&mut self, block: &Block<'_>) -> Result<(), DumpError> {
         let Self {
             selector,
@@ -93,7 +93,7 @@ impl Sink {
         }
     }
 
-    /// How the file has failed since something was written to it; told once.
+    /// Returns the failure of a file since the last write. It is returned once.
     pub(crate) fn check(&self) -> Result<(), DumpError> {
         match &self.file {
             Some(file) => Ok(file.check()?),
@@ -106,7 +106,7 @@ impl Sink {
         self.selector.taken() > 0 || self.file.as_ref().is_some_and(Recording::has_begun)
     }
 
-    /// Takes nothing any more that was captured at `now` or later.
+    /// Stops taking packets that were captured at `now` or later.
     pub(crate) fn end_at(&mut self, now: Timestamp) {
         self.selector.end_at(now);
     }
@@ -117,7 +117,7 @@ impl Sink {
         self.selector.is_done() || self.file.as_ref().is_some_and(Recording::has_ended)
     }
 
-    /// What has to happen from time to time also when no packet comes.
+    /// Does the regular work that is also due when no packet comes.
     pub(crate) fn tick(&mut self, now: i64) -> Result<(), DumpError> {
         match &mut self.file {
             Some(file) => Ok(file.end_of_window(now)?),
@@ -125,7 +125,7 @@ impl Sink {
         }
     }
 
-    /// Tells the file the counters of a live capture as they are by now.
+    /// Passes the current counters of a live capture to the file.
     pub(crate) fn count(&mut self, stats: &Stats) {
         let Some(file) = &mut self.file else { return };
         file.count(Counters {
@@ -137,17 +137,17 @@ impl Sink {
         });
     }
 
-    /// Completes the file, and tells what it has taken; nothing where there is none.
+    /// Completes the file, and returns its counters. `None` if there is no file.
     pub(crate) fn finish(&mut self) -> Result<Option<Totals>, DumpError> {
         let finished = self.file.take().map(Recording::finish);
         Ok(finished.transpose()?)
     }
 }
 
-/// Is shown each packet that was taken.
+/// Gets each packet that was taken.
 type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
 
-/// Writes the packets of a block that `selector` takes, and shows each to `see`.
+/// Writes the packets of a block that `selector` takes, and passes each to `see`.
 fn write(
     file: &mut Recording,
     block: &Block<'_>,

@@ -1,4 +1,4 @@
-//! What a run did and lost, by layer: as lines for people, as one JSON object for scripts.
+//! The counters and losses of a run by layer, as lines for people or as one JSON object for scripts.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::error::DumpError;
 use crate::losses::JsonDropped;
 
-/// The figures of one run.
+/// The counters of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     /// The engine's name.
@@ -35,16 +35,16 @@ struct Json {
     received: Option<u64>,
     bytes: u64,
     dropped: JsonDropped,
-    /// There only where the adapter's stamps were asked for.
+    /// Only if the adapter's stamps were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     stamped_by_host: Option<u64>,
-    /// There only where there are any.
+    /// Only if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     clamped: Option<u64>,
 }
 
 impl Summary {
-    /// After a failure, counts what is in the output and not what was on its way there.
+    /// After a failure, counts the packets in the output and not those on their way there.
     pub(crate) fn correct(
         &mut self,
         result: &Result<(), DumpError>,
@@ -58,7 +58,7 @@ impl Summary {
         self.captured = written.unwrap_or(self.captured);
     }
 
-    /// Packets left out by sampling, by the engine or here.
+    /// Returns the packets that sampling left out, in the engine or here.
     fn sampling(&self) -> Option<u64> {
         self.stats
             .dropped
@@ -67,7 +67,7 @@ impl Summary {
             .map(|n| n + self.sampled_out)
     }
 
-    /// One JSON object and a line end; its keys are part of the command line's contract.
+    /// Returns one JSON object and a line end. Its keys are part of the command line's contract.
     pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         let json = Json {
             engine: self.engine,
@@ -83,7 +83,7 @@ impl Summary {
         writeln!(out)
     }
 
-    /// Lines in the manner of `tcpdump`, with the losses told apart.
+    /// Returns lines in the manner of `tcpdump`, with each kind of loss.
     pub(crate) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let plural = |n: u64| if n == 1 { "packet" } else { "packets" };
         writeln!(out, "{} {} captured", self.captured, plural(self.captured))?;
@@ -96,7 +96,7 @@ impl Summary {
             writeln!(out, "{n} {} {verb}", plural(n))?;
         }
         let dropped = &self.stats.dropped;
-        // What people look for is always there; the rest only where there is something to tell.
+        // The common lines are always there; others only if they report something.
         let places = [
             (dropped.hook, "dropped at the hook", false),
             (self.sampling(), "left out by sampling", false),

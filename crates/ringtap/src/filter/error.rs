@@ -1,4 +1,4 @@
-//! What can keep a program from being shown, and with which exit status.
+//! Errors that keep a program from being shown, and their exit status.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use ringtap_jit::NativeError;
 use crate::expression::UnreadableFile;
 use crate::rights::RightsError;
 
-/// The end of a run that is not a success.
+/// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FilterError {
     #[error("unknown link type {0:?}; ringtap filter -L lists them")]
     LinkType(String),
-    /// The expression is no filter, or not one for this link type.
+    /// The expression is not a valid filter, or not for this link type.
     #[error("{}", super::describe(.0))]
     Expression(Error),
     #[error(transparent)]
     File(#[from] UnreadableFile),
     #[error(transparent)]
     Rights(#[from] RightsError),
-    /// The program asks for what the hook does not know, or is too long.
+    /// The hook does not support the program, or the program is too long.
     #[error("no eBPF for this filter: {0}")]
     Hook(LowerError),
     #[error("no eBPF for this filter: {0}")]
@@ -52,7 +52,7 @@ impl From<Error> for FilterError {
 }
 
 impl FilterError {
-    /// 2 for what was asked wrongly, 1 for what failed.
+    /// Returns 2 for wrong usage, 1 for a failure.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::LinkType(_) | Self::Expression(_) | Self::Hook(_) => 2,

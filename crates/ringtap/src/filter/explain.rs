@@ -1,4 +1,4 @@
-//! The program in words, and what it costs in each of its forms.
+//! Explains the program in words, with its cost in each form.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use ringtap_jit::MachineCode;
 use super::form::ebpf_code;
 use crate::cli::Hook;
 
-/// The explanation of a program for packets of a link type.
+/// Returns the explanation of a program for packets of a link type.
 pub(super) fn text(program: &Program, link_type: LinkType, hook: Hook) -> String {
     let mut text = Explanation::new(program, link_type).to_string();
     let mut line = |name: &str, value: String| {

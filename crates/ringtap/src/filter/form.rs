@@ -1,5 +1,5 @@
-//! The forms of a program: classic BPF, eBPF and machine code, each as a listing, as C and as
-//! decimal numbers.
+//! Prints the forms of a program: classic BPF, eBPF and machine code, each as a listing, as C and as decimal
+//! numbers.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use ringtap_jit::MachineCode;
 use super::error::FilterError;
 use crate::cli::Hook;
 
-/// Bytes of machine code in a line of C.
+/// The number of bytes of machine code in a line of C.
 const BYTES_PER_LINE: usize = 12;
-/// Columns for the bytes of an instruction.
+/// The number of columns for the bytes of an instruction.
 const BYTES_WIDTH: usize = 24;
 
 /// The program in the form of `-d` given this many times; without it as with one.
@@ -24,7 +24,7 @@ pub(crate) fn classic(program: &Program, dump: u8) -> String {
     }
 }
 
-/// The eBPF program for a hook: it returns the bytes accepted.
+/// Returns the eBPF program for a hook: it returns the number of accepted bytes.
 pub(super) fn ebpf(program: &Program, hook: Hook, dump: u8) -> Result<String, FilterError> {
     let code = ebpf_code(program, hook)?;
     Ok(match dump {
@@ -34,7 +34,7 @@ pub(super) fn ebpf(program: &Program, hook: Hook, dump: u8) -> Result<String, Fi
     })
 }
 
-/// The words of the eBPF program.
+/// Returns the words of the eBPF program.
 pub(super) fn ebpf_code(program: &Program, hook: Hook) -> Result<Vec<u64>, FilterError> {
     let hook = match hook {
         Hook::Xdp => lower::Hook::Xdp { frags: false },
@@ -47,7 +47,7 @@ pub(super) fn ebpf_code(program: &Program, hook: Hook) -> Result<Vec<u64>, Filte
     Ok(assembler.finish()?)
 }
 
-/// The machine code of this processor.
+/// Returns the machine code for this processor.
 pub(super) fn native(program: &Program, dump: u8) -> Result<String, FilterError> {
     let code = MachineCode::of(program)?;
     let mut text = String::new();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ringtap_capture::LinkType;
 use ringtap_filter::{CompileOptions, Tables, compile};
 
-/// A line for each: name, what the header is.
+/// Returns a line for each link type: its name and its header.
 pub(super) fn list() -> String {
     let mut text = String::new();
     for link_type in LinkType::known().filter(is_supported) {

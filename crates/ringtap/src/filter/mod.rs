@@ -1,4 +1,4 @@
-//! `ringtap filter`: the program that an expression compiles to, in each of its forms, and in words.
+//! `ringtap filter`: prints the program that an expression compiles to, in each of its forms and in words.
 
 mod error;
 mod explain;
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &FilterArgs) -> ExitCode {
     }
 }
 
-/// What the command prints.
+/// Returns the text that the command prints.
 fn text(args: &FilterArgs) -> Result<String, FilterError> {
     if args.list_link_types {
         return Ok(link_types::list());
@@ -38,7 +38,7 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
         inputs: args.filter_file.iter().cloned().collect(),
         ..NamedFiles::default()
     };
-    // An expression of the caller's own, whose names are looked up: no sandbox is needed.
+    // The expression is the caller's own, and its names are looked up: no sandbox is needed.
     Rights::begin(&args.rights, files, None)?.give_up(&[])?;
     let link_type = link_type(&args.link_type)?;
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
@@ -50,7 +50,7 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
     }
     let program = filter.compile(link_type, args.snaplen)?;
     let mut text = String::new();
-    // An explanation stands alone, unless a form is asked for too.
+    // An explanation is printed alone, unless a form is requested too.
     if !args.explain || args.dump > 0 || args.target.is_some() {
         text = program_text(&program, args)?;
         if args.explain {
@@ -71,7 +71,7 @@ fn program_text(program: &Program, args: &FilterArgs) -> Result<String, FilterEr
     }
 }
 
-/// The link type of a name.
+/// Returns the link type with this name.
 pub(crate) fn link_type(name: &str) -> Result<LinkType, FilterError> {
     LinkType::from_name(name).ok_or_else(|| FilterError::LinkType(name.to_owned()))
 }
@@ -79,13 +79,13 @@ pub(crate) fn link_type(name: &str) -> Result<LinkType, FilterError> {
 fn print(text: &str) -> Result<(), FilterError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A reader that has seen enough, such as `head`.
+        // A reader that has closed the pipe, such as `head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(FilterError::Output),
     }
 }
 
-/// An error of a capture; that of a filter with the place in the expression marked.
+/// Returns the text of a capture error. A filter error marks the place in the expression.
 pub(crate) fn describe(error: &Error) -> String {
     match error {
         Error::Filter {

@@ -1,7 +1,7 @@
-//! `ringtap gen`: made-up traffic, and what of it arrives at the other end.
+//! `ringtap gen`: generates traffic, and counts what arrives at the other end.
 //!
-//! Sending: options become a template and arrivals, which `ringtap_send` makes packets of.
-//! Receiving: marks in payloads become counts of what was lost, doubled and overtaken, and latencies.
+//! For sending, options become a template and arrivals, from which `ringtap_send` makes packets. For
+//! receiving, marks in payloads show which packets were lost, duplicated or reordered, and their latencies.
 
 mod receive;
 mod sizes;
@@ -107,7 +107,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     }
 }
 
-/// What the bar counts to: packets, else milliseconds.
+/// Returns the goal of the progress bar: packets, else milliseconds.
 fn total(args: &GenArgs) -> Option<u64> {
     args.common.count.or_else(|| args.duration.map(millis))
 }
@@ -135,7 +135,7 @@ fn template_options(args: &GenArgs) -> TemplateOptions {
     options
 }
 
-/// Those that are not given are of the ranges for benchmarks (RFC 2544, RFC 5180).
+/// Addresses that are not given are from the ranges for benchmarks (RFC 2544, RFC 5180).
 fn addresses(args: &GenArgs) -> (IpAddr, IpAddr) {
     const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
     const V6: [Ipv6Addr; 2] = [
@@ -154,14 +154,14 @@ fn addresses(args: &GenArgs) -> (IpAddr, IpAddr) {
     )
 }
 
-/// Tells this run from the ones before, for a receiver that sees both.
+/// Distinguishes this run from earlier ones, for a receiver that sees both.
 fn run_number() -> u16 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let tenths = now.unwrap_or_default().as_millis() / 100;
     u16::try_from(tenths % (1 << 16)).unwrap_or_default()
 }
 
-/// Frames have `mean` bytes in the mean.
+/// Frames have `mean` bytes on average.
 fn arrivals(args: &GenArgs, mean: f64) -> Arrivals {
     let per_second = match (args.pps, args.mbps) {
         (Some(pps), _) => pps,

@@ -1,4 +1,4 @@
-//! The other end: packets with marks, counted.
+//! The receiver: counts packets with marks.
 
 use std::time::{Duration, Instant};
 
@@ -14,15 +14,15 @@ use crate::rights::{NamedFiles, Needs, Rights};
 use crate::send::Failure;
 use crate::signals::Requests;
 
-/// What a generated packet has at least; its mark is looked at here.
+/// The minimum length of a generated packet; its mark is checked here.
 const EXPRESSION: &str =
     "udp and ((ip and ether[42:2] = 0x7274) or (ip6 and ether[62:2] = 0x7274))";
-/// Up to the end of the mark.
+/// The offset of the mark's end.
 const SNAPLEN: u32 = 80;
 const BUFFER: u64 = 64 << 20;
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Counts until enough has come, the time is over, or a signal comes.
+/// Counts until enough packets have come, the time is over, or a signal comes.
 pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
@@ -64,7 +64,7 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     result
 }
 
-/// What is counted, and until when.
+/// The counters, and the condition for the end.
 struct Count<'a> {
     args: &'a GenArgs,
     requests: Requests,

@@ -1,22 +1,22 @@
-//! Sizes of frames as the command line gives them.
+//! The sizes of frames on the command line.
 
 use std::str::FromStr;
 
 use ringtap_send::{MOST_SIZES, SMALLEST};
 
-/// Bytes of frames, in turn, without the frame check sequence.
+/// The sizes of frames in turn, in bytes, without the frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     given: Vec<u16>,
-    /// A mix by name: those that are too small for what is in the frames become as large as needed.
+    /// A named mix. Sizes that are too small for the content are enlarged.
     is_named: bool,
 }
 
-/// Of 12 packets of the "Internet mix" 7 have 40 bytes with their IP header, 4 have 576, 1 has 1500;
-/// here with Ethernet's header and its padding.
+/// The "Internet mix": of 12 packets, 7 have 40 bytes with their IP header, 4 have 576, 1 has 1500. Here
+/// Ethernet's header and padding are added.
 const IMIX: [u16; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
 
-/// Sizes that cannot be.
+/// Invalid sizes.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected bytes of a frame from 60 to 65535, smallest, imix, sizes such as 60,590,1514, or a range such as \
@@ -79,7 +79,7 @@ impl Sizes {
     }
 }
 
-/// Bytes in the mean.
+/// Returns the average size, in bytes.
 pub(crate) fn mean(sizes: &[u16]) -> f64 {
     let total: f64 = sizes.iter().map(|&size| f64::from(size)).sum();
     #[expect(clippy::cast_precision_loss, reason = "at most 4096")]

@@ -1,4 +1,4 @@
-//! What came of a run, told from the numbers and times in its packets.
+//! Evaluates a run, by the numbers and times in its packets.
 
 use hdrhistogram::Histogram;
 use ringtap_send::Marked;
@@ -6,18 +6,18 @@ use serde_json::json;
 
 use crate::notice::{counted, counted_as};
 
-/// Numbers behind the highest one that are told apart.
+/// The number of recent packet numbers that are remembered.
 const WINDOW: u64 = 1 << 16;
-/// The largest latency that is told apart: a minute, in nanoseconds.
+/// The largest latency that is recorded: a minute, in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
-/// Runs that are told apart.
+/// The maximum number of runs that are distinguished.
 const MOST_RUNS: usize = 64;
 
 /// All runs.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     runs: Vec<RunTally>,
-    /// Packets of more runs than are told apart.
+    /// Packets of further runs.
     pub(super) beyond: u64,
 }
 
@@ -28,17 +28,16 @@ pub(super) struct RunTally {
     received: u64,
     bytes: u64,
     first: u64,
-    /// Behind the highest number seen.
+    /// The highest number seen, plus one.
     next: u64,
-    /// Different numbers.
+    /// The number of different packets.
     unique: u64,
     duplicates: u64,
-    /// Packets with a lower number than one before (RFC 4737, section 3).
+    /// Packets with a lower number than an earlier one (RFC 4737, section 3).
     reordered: u64,
-    /// Packets so far behind that it is not known whether they are duplicates; they count as
-    /// different ones.
+    /// Packets so late that duplicates cannot be detected. They count as different ones.
     far_behind: u64,
-    /// By number modulo the window.
+    /// Bits by number modulo the window.
     seen: Box<[u64]>,
     latency: Histogram<u64>,
     /// Packets from a clock that is ahead of this one.
@@ -46,7 +45,7 @@ pub(super) struct RunTally {
 }
 
 impl Tally {
-    /// Counts a packet that came at a time (nanoseconds since the epoch).
+    /// Counts a packet that came at this time (nanoseconds since the epoch).
     #[inline]
     pub(super) fn count(&mut self, mark: Marked, arrived: i128, bytes: u32) {
         let at = match self.runs.iter().position(|run| run.run == mark.run) {
@@ -63,7 +62,7 @@ impl Tally {
         self.runs[at].count(mark, arrived, bytes);
     }
 
-    /// Packets of all runs.
+    /// Returns the packets of all runs.
     pub(super) fn received(&self) -> u64 {
         self.runs.iter().map(|run| run.received).sum()
     }
@@ -75,7 +74,7 @@ impl Tally {
 
 impl RunTally {
     fn new(mark: Marked) -> Self {
-        // The bounds are valid; if they were not, the histogram would grow.
+        // The bounds are valid; otherwise the histogram would grow.
         let latency = Histogram::new_with_bounds(1, LONGEST, 3);
         let words = usize::try_from(WINDOW / 64).unwrap_or(1);
         Self {
@@ -120,13 +119,13 @@ impl RunTally {
                 self.seen[word] |= bit;
             }
         } else {
-            // Arrived again, not overtaken.
+            // A duplicate, not reordered.
             self.reordered -= 1;
             self.duplicates += 1;
         }
     }
 
-    /// The highest number is this one: those that it skips are not seen yet.
+    /// Sets the highest number. The numbers that it skips have not been seen.
     fn advance(&mut self, number: u64) {
         if number - self.next >= WINDOW {
             self.seen.fill(0);
@@ -144,7 +143,7 @@ impl RunTally {
         self.seen[word] & bit != 0
     }
 
-    /// Numbers between the first and the highest that did not come.
+    /// Returns how many numbers between the first and the highest did not come.
     fn lost(&self) -> u64 {
         (self.next - self.first).saturating_sub(self.unique)
     }
@@ -223,7 +222,7 @@ impl RunTally {
     }
 }
 
-/// Where the bit of a number is.
+/// Returns the position of a number's bit.
 fn place(number: u64) -> (usize, u64) {
     let word = usize::try_from(number % WINDOW / 64).unwrap_or_default();
     (word, 1 << (number % 64))
@@ -258,7 +257,7 @@ mod tests {
         assert_eq!(counts(&tally([0, 1, 1, 2, 0])), [5, 0, 2, 0]);
         assert_eq!(counts(&tally([3, 1, 2, 1])), [4, 0, 1, 2]);
         assert_eq!(counts(&tally([0, 100_000])), [2, 99_999, 0, 0]);
-        // A window later, old bits say nothing.
+        // After a whole window, old bits are meaningless.
         let later = [0, 1, WINDOW + 5, WINDOW + 1, WINDOW + 1, 10];
         assert_eq!(counts(&tally(later)), [6, WINDOW + 6 - 5, 1, 2]);
         assert_eq!(

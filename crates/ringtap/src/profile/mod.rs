@@ -1,6 +1,6 @@
-//! `ringtap profile`: what a captured packet costs, component by component.
+//! `ringtap profile`: measures the cost of a captured packet, component by component.
 //!
-//! Data in: reports of `ringtap_profile`. Data out: tables or JSON on standard output, a chart.
+//! Reports of `ringtap_profile` go in. Tables or JSON on standard output come out, and a chart.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ use crate::output;
 use crate::signals::Requests;
 use crate::values::CpuList;
 
-/// How often it is looked whether a signal came.
+/// How often signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
-/// Of generated packets only what arrives is looked at: the other end sends.
+/// For generated packets only arrivals are profiled, since the other end sends.
 const GENERATED: ringtap_capture::Direction = ringtap_capture::Direction::In;
 
-/// The end of `ringtap profile` that is not a success.
+/// The unsuccessful end of `ringtap profile`.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{}", describe(.0))]
@@ -96,7 +96,7 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
         .as_deref()
         .map(ringtap_profile::report::read)
         .transpose()?;
-    // Before anything is measured: what cannot be written would be measured for nothing.
+    // Before anything is measured: a failed write would waste the measurement.
     let svg = args.output.svg.as_deref();
     let chart = svg
         .map(|path| output::open(path, args.output.files.access()).map_err(not_written(path)))
@@ -112,7 +112,7 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
     for engine in &engines {
         match profile(&plan, *engine, args, &stop) {
             Ok(report) => reports.push(report),
-            // One engine that can't be had says nothing of the others.
+            // If one engine is unavailable, the others still run.
             Err(error) if args.compare => {
                 let engine = engine.unwrap_or_default();
                 notice(format_args!("{engine}: left out: {}", describe(&error)));
@@ -126,7 +126,7 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
     if reports.is_empty() {
         return Err(Failure::Nothing);
     }
-    // First: a chart that can't be written takes nothing of what was measured along.
+    // First: if the chart cannot be written, the measurements are still printed.
     print(args, &reports, baseline.as_deref()).map_err(Failure::Print)?;
     if let (Some(path), Some(chart)) = (svg, chart) {
         let drawn = draw(&reports, baseline.as_deref())?;
@@ -152,7 +152,7 @@ fn profile(
     stop: &AtomicBool,
 ) -> ringtap_profile::Result<Report> {
     let mut plan = plan.clone();
-    // What arrives in namespaces of our own is nobody else's: AF_XDP may have it.
+    // Packets in our own namespaces belong to nobody else, so AF_XDP may take them.
     if engine == Some("xsk") && plan.device.is_none() {
         plan.options.mode = ringtap_capture::Mode::Steal;
     }
@@ -166,7 +166,7 @@ fn profile(
     Ok(report)
 }
 
-/// The plan, and the engines: nothing for the one that a capture takes by itself.
+/// Returns the plan and the engines. `None` stands for the engine that a capture chooses by itself.
 fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failure> {
     let device = args.interface.as_deref().map(Device::parse).transpose()?;
     if let Some(device) = device.filter(|device| device.name == "any") {
@@ -177,7 +177,8 @@ fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failu
     let filter = args.filter.join(" ");
     let filter = (!filter.is_empty()).then(|| Filter::new(filter));
     if let Some(filter) = &filter {
-        // A filter that is none is told before anything is made; the interface's own link type tells later.
+        // An invalid filter is reported before anything is set up; the interface's own link type is checked
+        // later.
         filter.compile(LinkType::ETHERNET, args.capture.snaplen)?;
     }
     let plan = Plan {
@@ -241,7 +242,7 @@ fn options(args: &ProfileArgs, generates: bool) -> CaptureOptions {
     options
 }
 
-/// A flag that a signal sets.
+/// Returns a flag that a signal sets.
 fn watch_for_end() -> io::Result<std::sync::Arc<AtomicBool>> {
     let requests = Requests::default();
     requests.watch_for_end(Vec::new())?;

@@ -1,5 +1,5 @@
-//! Which files a helper process opens: those that the command line names, and no others. The process
-//! that asks reads packets of strangers, so that it is not trusted to ask for these only.
+//! The files that a helper process may open: only those that the command line names. The requesting process
+//! reads strangers' packets, so it is not trusted to request only these.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,39 +8,39 @@ use std::path::{Path, PathBuf};
 
 use ringtap_capture::index::path_for;
 
-/// The files that a command line names.
+/// The files of a command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedFiles {
-    /// Files to be read; their indices belong to them.
+    /// Input files, each with its index.
     pub(crate) inputs: Vec<PathBuf>,
-    /// Files to be written, each with its index.
+    /// Output files, each with its index.
     pub(crate) outputs: Vec<PathBuf>,
-    /// What names of files begin with that follow one another.
+    /// The fixed beginnings of the names in a series of files.
     pub(crate) series: Option<Series>,
 }
 
-/// Files that follow one another: names of one pattern.
+/// A series of files: names of one pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     parts: Vec<Part>,
 }
 
-/// A part of the names of a series.
+/// A part of the names in a series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     /// These bytes.
     Text(Vec<u8>),
-    /// What a conversion of strftime(3) makes: no slash, and no dot at the front.
+    /// The result of a strftime(3) conversion: no slash, and no dot at the front.
     Time,
-    /// A number, or nothing.
+    /// A number, or empty.
     Number,
 }
 
-/// The most bytes that a conversion makes.
+/// The maximum number of bytes of a conversion.
 const LONGEST_TIME: usize = 64;
 
 impl Part {
-    /// Where the part may end in a name that it begins in at `from`.
+    /// Returns where the part may end in a name, if it begins at `from`.
     fn ends<'n>(&'n self, name: &'n [u8], from: usize) -> Box<dyn Iterator<Item = usize> + 'n> {
         let rest = &name[from..];
         let run = |least: usize, takes: fn(u8) -> bool| {
@@ -62,7 +62,7 @@ impl Part {
 }
 
 impl Series {
-    /// The series of a name that is completed by a number, and by the time as strftime(3) does.
+    /// Returns the series for a name that is completed by a number, and by the time as strftime(3) does.
     pub(crate) fn of(name: &Path, by_time: bool) -> Self {
         let mut rest = name.as_os_str().as_bytes();
         let (mut parts, mut text) = (Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ impl Series {
                 text.push(byte);
                 continue;
             }
-            // Flags, a width and modifiers stand before the letter of a conversion.
+            // Flags, a width and modifiers come before the letter of a conversion.
             let letter = rest.iter().position(|byte| match byte {
                 b'E' | b'O' => false,
                 byte => byte.is_ascii_alphabetic() || *byte == b'%',
@@ -98,7 +98,7 @@ impl Series {
         Self { parts }
     }
 
-    /// The folder that all of the files are in, or in folders of it.
+    /// Returns the folder that contains all the files, directly or in subfolders.
     pub(super) fn folder(&self) -> PathBuf {
         let start: &[u8] = match self.parts.first() {
             Some(Part::Text(text)) => text,

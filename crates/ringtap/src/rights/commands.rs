@@ -1,4 +1,4 @@
-//! `-z COMMAND`: run with each file that is complete, beside the capture.
+//! `-z COMMAND`: runs it with each complete file, during the capture.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use ringtap_sys::sched;
 
 use crate::notice::{counted, notice};
 
-/// Commands that run at the same time at most; the files of more wait.
+/// The maximum number of commands that run at once. Further files wait.
 const AT_ONCE: usize = 8;
 
-/// Has the command run with files.
+/// Runs the command with files.
 #[derive(Clone)]
 pub(crate) struct Commands(Arc<Shared>);
 
@@ -29,11 +29,11 @@ struct Shared {
 #[derive(Default)]
 struct State {
     files: VecDeque<PathBuf>,
-    /// Threads that wait for a file.
+    /// The number of threads that wait for a file.
     idle: usize,
     threads: Vec<JoinHandle<()>>,
     closed: bool,
-    /// Files that it was to be run with, and those with which it failed.
+    /// The number of files, and of those for which the command failed.
     begun: u64,
     failed: u64,
 }
@@ -47,8 +47,8 @@ impl Commands {
         }))
     }
 
-    /// Has the command run with a file, and waits for nothing. Its threads begin here and not
-    /// earlier, so that they have the rights that the caller has by now.
+    /// Runs the command with a file, without waiting. Its threads start here and not earlier, so that they
+    /// have the caller's present privileges.
     pub(crate) fn run(&self, file: PathBuf) {
         let mut state = self.0.state();
         state.files.push_back(file);
@@ -68,7 +68,7 @@ impl Commands {
     /// Waits until every command has ended.
     ///
     /// # Errors
-    /// Some have failed, each of which was reported: how many.
+    /// The number of commands that failed, each of which was reported.
     pub(crate) fn wait(&self) -> io::Result<()> {
         let threads = {
             let mut state = self.0.state();
@@ -77,7 +77,7 @@ impl Commands {
         };
         self.0.changed.notify_all();
         for thread in threads {
-            // It has told what it had to tell.
+            // A panicked thread has already reported it.
             let _ = thread.join();
         }
         let State { begun, failed, .. } = *self.0.state();
@@ -125,7 +125,7 @@ impl Shared {
 }
 
 fn run(command: &OsString, file: &Path) -> Result<(), String> {
-    // A name that begins with a hyphen is no option.
+    // A name that begins with a hyphen is not an option.
     let file = match file.as_os_str().as_encoded_bytes() {
         [b'-', ..] => Path::new(".").join(file),
         _ => file.to_owned(),
@@ -133,7 +133,7 @@ fn run(command: &OsString, file: &Path) -> Result<(), String> {
     let mut child = Command::new(command)
         .arg(file)
         .stdin(Stdio::null())
-        // Ctrl-C is for the capture; the file that is being compressed is to be compressed.
+        // Ctrl-C is for the capture; the command should finish its file.
         .process_group(0)
         .spawn()
         .map_err(|error| error.to_string())?;

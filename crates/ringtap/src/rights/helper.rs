@@ -1,7 +1,7 @@
-//! The helper processes: what they do, and how the program asks them.
+//! The helper processes: their work, and the program's requests.
 //!
-//! One opens files with the rights of who has started the program, another runs the commands of `-z`.
-//! They see no packet: a file is opened here, and read and written by the program.
+//! One opens files with the privileges of the user who started the program, another runs the commands of
+//! `-z`. They see no packet: the helper opens a file, and the program reads and writes it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -25,7 +25,7 @@ use super::commands::Commands;
 use super::message::{Answer, BY_UMASK, Kind, LONGEST, OF_GROUP, Operation, READABLE, Request};
 use crate::notice::notice;
 
-/// What whoever may read and write all files needs for that, and no more.
+/// The capabilities that let root read and write all files, and no others.
 const ALL_FILES: [Capability; 5] = [
     Capability::CHOWN,
     Capability::DAC_OVERRIDE,
@@ -34,18 +34,18 @@ const ALL_FILES: [Capability; 5] = [
     Capability::LEASE,
 ];
 
-/// The way to a helper process.
+/// The channel to a helper process.
 #[derive(Debug)]
 pub(crate) struct Client {
-    // One question after the other; nothing when the end has come.
+    // One request at a time. `None` after the end.
     helper: Mutex<Option<Helper>>,
     process: u32,
     pub(super) files: NamedFiles,
 }
 
 impl Client {
-    /// Starts the process that opens files. It is not to hold the way to an `earlier` one, which would not
-    /// learn of the program's end.
+    /// Starts the process that opens files. It must not hold the channel of an `earlier` one, which would
+    /// then not notice the program's end.
     pub(super) fn of_files(files: NamedFiles, earlier: Option<&Self>) -> ringtap_sys::Result<Self> {
         let mut served = Served {
             inputs: files.inputs.iter().map(|path| identity(path)).collect(),
@@ -53,7 +53,7 @@ impl Client {
             opened: VecDeque::new(),
         };
         let helper = Helper::start("ringtap-files", |channel| {
-            // There is nothing to wait for: the other is no child of this process.
+            // There is nothing to wait for: the other process is not a child of this one.
             earlier.into_iter().for_each(Self::end);
             if give_up(None) {
                 serve(channel, &mut |request, file| {
@@ -64,7 +64,7 @@ impl Client {
         Ok(Self::new(helper, files))
     }
 
-    /// Starts the process that runs commands, as `user` where one is named.
+    /// Starts the process that runs commands, as `user` if one is given.
     pub(super) fn of_commands(
         command: OsString,
         files: NamedFiles,
@@ -88,12 +88,12 @@ impl Client {
         }
     }
 
-    /// The number of the process.
+    /// Returns the process id.
     pub(super) fn id(&self) -> u32 {
         self.process
     }
 
-    /// Ends the process, and waits for that.
+    /// Ends the process, and waits for it.
     pub(super) fn end(&self) {
         *self.locked() = None;
     }
@@ -103,12 +103,12 @@ impl Client {
         self.ask(Operation::Read, path)?.file.ok_or_else(broken)
     }
 
-    /// Tells what a path leads to.
+    /// Returns the kind of file at a path.
     pub(super) fn look(&self, path: &Path) -> io::Result<Kind> {
         Ok(self.ask(Operation::Look, path)?.kind)
     }
 
-    /// Opens a file for writing, or makes it.
+    /// Opens a file for writing, or creates it.
     pub(super) fn write(
         &self,
         path: &Path,
@@ -134,7 +134,7 @@ impl Client {
         self.ask(Operation::Remove, path).map(drop)
     }
 
-    /// Has the command run with a file, and does not wait for that.
+    /// Runs the command with a file, without waiting.
     pub(crate) fn run(&self, path: &Path) -> io::Result<()> {
         self.ask(Operation::Run, path).map(drop)
     }
@@ -157,7 +157,7 @@ impl Client {
         })
     }
 
-    /// Has a lease taken on a file, or given back.
+    /// Takes a lease on a file, or returns it.
     pub(super) fn lease(&self, file: &File, taken: bool) -> io::Result<()> {
         let request = Request {
             operation: if taken {
@@ -202,13 +202,13 @@ fn broken() -> io::Error {
     io::Error::other("the helper process gave no answer that makes sense")
 }
 
-/// Gives up in the helper what files do not need; the process ends where that fails.
+/// Gives up the helper's privileges that files do not need. If that fails, the process ends.
 fn give_up(user: Option<&User>) -> bool {
-    // Ctrl-C is for the program, which says when it needs the helper no more. Handlers, unlike ignored
-    // signals, do not stay with programs that are started.
+    // Ctrl-C is for the program, which stops the helper when it no longer needs it. Handlers, unlike ignored
+    // signals, are not inherited by started programs.
     let nothing = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Without it the helper may end too early, which is told by whoever needs it.
+        // Without it the helper may end too early, which its next user reports.
         let _ = signal_hook::flag::register(signal, Arc::clone(&nothing));
     }
     let keep: &[Capability] = if user.is_some() { &[] } else { &ALL_FILES };
@@ -223,7 +223,7 @@ fn give_up(user: Option<&User>) -> bool {
     }
 }
 
-/// An answer with what came with it.
+/// An answer, with its descriptor.
 #[derive(Debug, Default)]
 struct Reply {
     kind: Kind,
@@ -233,7 +233,7 @@ struct Reply {
 
 type Done = io::Result<Reply>;
 
-/// Answers until the program has ended.
+/// Answers requests until the program has ended.
 fn serve(channel: &Channel, answer: &mut dyn FnMut(Request<'_>, Option<File>) -> Done) {
     let mut buffer = [0; LONGEST];
     while let Ok(Some((length, file))) = channel.receive(&mut buffer) {
@@ -252,10 +252,10 @@ fn serve(channel: &Channel, answer: &mut dyn FnMut(Request<'_>, Option<File>) ->
     }
 }
 
-/// A file by its device and number.
+/// The identity of a file: its device and inode number.
 type Identity = (u64, u64);
 
-/// What a path leads to now; nothing where it leads nowhere.
+/// Returns the identity of the file at a path. `None` if there is none.
 fn identity(path: &Path) -> Option<Identity> {
     path.metadata().ok().as_ref().map(identity_of)
 }
@@ -264,17 +264,17 @@ fn identity_of(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-/// What the process that opens files has.
+/// The state of the process that opens files.
 struct Served {
     files: NamedFiles,
-    /// What the inputs were when the program started: a path that leads elsewhere since then is refused.
+    /// The inputs' identities when the program started. A path that now leads to another file is rejected.
     inputs: Vec<Option<Identity>>,
-    /// The files that were opened for writing last, with what takes their making back: to be removed if
-    /// nothing comes to be written.
+    /// The files that were last opened for writing, with the way to undo their creation: they are removed if
+    /// nothing is written.
     opened: VecDeque<(PathBuf, Option<Entry>)>,
 }
 
-/// Files that can be removed.
+/// The number of files that can be removed.
 const OPENED: usize = 64;
 
 impl Served {
@@ -283,7 +283,7 @@ impl Served {
         let may = match request.operation {
             Operation::Read | Operation::Look => self.files.may_read(path),
             Operation::Write | Operation::Remove => self.files.may_write(path),
-            // Whoever has a file open for reading may keep others from changing it, as its owner may.
+            // An open file for reading can keep others from changing it, as its owner may.
             Operation::Lease | Operation::GiveBack => file.is_some_and(|file| self.is_input(file)),
             Operation::Run | Operation::Wait => false,
         };
@@ -319,8 +319,8 @@ impl Served {
         identity.is_some() && self.inputs.contains(&identity)
     }
 
-    /// Opens a file for reading that the command line names: an input as it was when the program started,
-    /// the index of one, or an output.
+    /// Opens a file of the command line for reading: an input as it was when the program started, an input's
+    /// index, or an output.
     fn read(&self, path: &Path) -> io::Result<File> {
         let inputs = &self.files.inputs;
         if let Some(place) = inputs.iter().position(|input| input == path) {
@@ -331,7 +331,8 @@ impl Served {
         let Some(input) = inputs.iter().find(|input| path_for(input) == path) else {
             return open_for_reading(path);
         };
-        // Whoever can put a link beside the capture is not to choose what is read with our rights.
+        // A user who can put a link beside the capture must not choose a file that is read with our
+        // privileges.
         let mut options = OpenOptions::new();
         options.read(true);
         options.custom_flags(output::NO_FOLLOW | ringtap_sys::poll::NON_BLOCKING);
@@ -375,7 +376,7 @@ fn access(request: Request<'_>) -> io::Result<Access> {
     })
 }
 
-/// Opens a file; a FIFO without waiting for its writer.
+/// Opens a file. For a FIFO it does not wait for the writer.
 pub(super) fn open_for_reading(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -432,8 +433,8 @@ mod tests {
         served.answer(request, None).map(drop)
     }
 
-    /// A program that was taken over cannot have another file opened by putting it in an input's place, nor by
-    /// a link in the place of an input's index.
+    /// A compromised program cannot make the helper open another file, neither in an input's place nor by a
+    /// link in the place of its index.
     #[test]
     fn inputs_are_what_they_were_at_the_start() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -456,7 +457,7 @@ mod tests {
         assert!(!served.is_input(&leased));
     }
 
-    /// Nor can it have files removed that are not of this run.
+    /// It also cannot remove files that are not of this run.
     #[test]
     fn only_files_of_the_run_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");

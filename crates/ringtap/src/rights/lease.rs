@@ -1,5 +1,5 @@
-//! Files that are mapped under a lease which the helper process has taken: the kernel grants it to a file's
-//! owner, who this process is not any more.
+//! Maps files under a lease that the helper process takes. The kernel grants a lease only to a file's owner,
+//! and this process has changed its user.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use ringtap_capture::{MAP_FILE, MapFile, Mapped};
 
 use super::FILES;
 
-/// Maps a file, with the helper's lease where there is a helper.
+/// Maps a file, with the helper's lease if there is a helper.
 pub(crate) const MAP_WITH_LEASE: MapFile = MapFile(map);
 
 fn map(file: File) -> io::Result<Box<dyn Mapped>> {
@@ -23,16 +23,16 @@ fn map(file: File) -> io::Result<Box<dyn Mapped>> {
             leased,
         })),
         Err(error) => {
-            // The file is read; nobody shall wait for it.
+            // The file is being read; nobody should wait for it.
             let _ = client.lease(&leased, false);
             Err(error)
         }
     }
 }
 
-/// A mapped file whose lease the helper gives back.
+/// A mapped file whose lease the helper returns.
 struct Lent {
-    /// Nothing only while this is dropped.
+    /// `None` only during drop.
     mapped: Option<Box<dyn Mapped>>,
     leased: File,
 }
@@ -54,7 +54,7 @@ impl Mapped for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // First the mapping: with the lease gone, others change the file.
+        // First the mapping: without the lease, others may change the file.
         self.mapped = None;
         if let Some(client) = FILES.get() {
             // It ends with the descriptor at the latest.

@@ -1,6 +1,6 @@
-//! What the program asks a helper process for, and what that answers.
+//! The requests to a helper process, and its answers.
 //!
-//! A request is an operation, flags and a path; an answer an error or some numbers, with the file.
+//! A request is an operation, flags and a path. An answer is an error, or some numbers with the file.
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
@@ -9,36 +9,36 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The longest message, in bytes: a path, or the text of an error.
+/// The longest message, in bytes: a path, or an error text.
 pub(super) const LONGEST: usize = 8192;
 
-/// What is asked for.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Operation {
     /// Open for reading.
     Read = 1,
-    /// Tell what it is.
+    /// Return the kind of file.
     Look = 2,
-    /// Open for writing, or make.
+    /// Open for writing, or create.
     Write = 3,
     /// Remove.
     Remove = 4,
     /// Run the command of `-z` with it.
     Run = 5,
-    /// Answer when all commands have ended.
+    /// Answer once all commands have ended.
     Wait = 6,
-    /// Take a lease for reading on the file that comes with the request.
+    /// Take a read lease on the file in the request.
     Lease = 7,
-    /// Give it back.
+    /// Return the lease.
     GiveBack = 8,
 }
 
-/// Open for reading, too.
+/// Also open for reading.
 pub(super) const READABLE: u8 = 4;
 /// Leave permissions to the umask.
 pub(super) const BY_UMASK: u8 = 8;
-/// Let a group read.
+/// Allow a group to read.
 pub(super) const OF_GROUP: u8 = 16;
 
 /// A request.
@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) device: u64,
@@ -115,12 +115,12 @@ impl Kind {
     }
 }
 
-/// An answer, beside the file.
+/// An answer, without its file.
 #[derive(Debug)]
 pub(super) enum Answer {
     Done {
         kind: Kind,
-        /// Whether the file was made.
+        /// Whether the file was created.
         made: bool,
     },
     Failed(io::Error),

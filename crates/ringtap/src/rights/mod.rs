@@ -1,14 +1,14 @@
-//! What the program may do, and what of that it gives up before it looks at a packet.
+//! The program's privileges, and which of them it gives up before it reads a packet.
 //!
-//! What it is: the choice of the user that a process of root becomes, the moment when it does, and the
-//! way to files that only its starter may open: a helper process opens those that the command line
-//! names ([`helper`]). What it is not: system calls are [`ringtap_sys::privileges`]'.
+//! This module chooses the user that a root process becomes, decides when, and opens files that only the
+//! starting user may open: a helper process opens those of the command line ([`helper`]).
+//! [`ringtap_sys::privileges`] makes the system calls.
 //!
-//! The order of a command: [`Rights::begin`] before anything else, with all files that the command line
-//! names; then what needs privileges is opened: sockets, rings, programs; then [`Rights::relinquish`];
-//! then files are opened by [`read`] and threads started. Nobody looks at a packet before.
+//! A command does this in order. It calls [`Rights::begin`] first, with all files of the command line. It
+//! opens everything that needs privileges: sockets, rings, programs. It calls [`Rights::relinquish`]. Then it
+//! opens files with [`read`] and starts threads. No packet is read before.
 //!
-//! A process has its rights as a whole, and so the way to its files is the process's, too.
+//! Privileges belong to the whole process, and so does the channel to its files.
 
 mod allowed;
 mod commands;
@@ -44,25 +44,25 @@ pub(crate) use message::Kind;
 use crate::cli::RightsArgs;
 use crate::notice::notice;
 
-/// The helper that opens files, where there is one.
+/// The helper that opens files, if there is one.
 static FILES: OnceLock<Client> = OnceLock::new();
 
-/// Why rights could not be given up.
+/// The reason why privileges could not be given up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RightsError {
     /// The user of `-Z` is unknown.
     #[error("-Z: {0}")]
     User(PrivilegeError),
-    /// The system refuses.
+    /// The system call failed.
     #[error("cannot give up privileges: {0}")]
     Relinquish(PrivilegeError),
-    /// There is no process that could open files or run commands.
+    /// No process could be started to open files or run commands.
     #[error("cannot start a helper process: {0}")]
     Helper(ringtap_sys::Error),
 }
 
 impl RightsError {
-    /// The exit status: another command line mends an unknown user.
+    /// Returns the exit status: an unknown user is wrong usage.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::User(PrivilegeError::NoSuchUser { .. }) => crate::exit::USAGE,
@@ -71,20 +71,20 @@ impl RightsError {
     }
 }
 
-/// Whom the process becomes.
+/// The user that the process becomes.
 #[derive(Debug)]
 enum Whom {
-    /// Nobody else: it is not root's.
+    /// No other user: the process is not root's.
     Same,
-    /// Nobody else, though it is root's, for that reason.
+    /// No other user although the process is root's, for this reason.
     Root(Reason),
     /// The user of `-Z`.
     Chosen(User),
-    /// A user that nobody has chosen.
+    /// The default user.
     Unprivileged(User),
 }
 
-/// Why root's identity is kept.
+/// The reason why the process stays root.
 #[derive(Debug)]
 enum Reason {
     NoUser,
@@ -103,21 +103,21 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The rights of a run.
+/// The privileges of a run.
 #[derive(Debug)]
 pub(crate) struct Rights {
     whom: Whom,
-    /// Whether the run reads files only, so that a thread of somebody else's does no harm.
+    /// Whether the run only reads files, so that a foreign thread does no harm.
     reads_only: bool,
     commands: Option<Client>,
     /// The files of the command line.
     files: NamedFiles,
     without_sandbox: bool,
-    /// What became of the sandbox.
+    /// The result of the sandbox.
     report: OnceCell<Report>,
 }
 
-/// What a run reads of the system besides: configuration, time zones, its own state, processors.
+/// Other files that a run reads: configuration, time zones, its own state, processors.
 const SYSTEM: [&str; 7] = [
     "/etc",
     "/usr/share/zoneinfo",
@@ -127,15 +127,14 @@ const SYSTEM: [&str; 7] = [
     "/sys/devices",
     "/sys/fs/cgroup",
 ];
-/// What looking up names takes.
+/// The files for name resolution.
 const NAMES: [&str; 5] = ["/usr/lib", "/lib", "/lib64", "/run/systemd", "/run/nscd"];
 
 impl Rights {
-    /// Decides on the user, and starts the processes that keep rights for the files and the command of
-    /// `-z`.
+    /// Chooses the user, and starts the processes that keep privileges for the files and the command of `-z`.
     ///
     /// # Errors
-    /// There is no such user, or no further process.
+    /// There is no such user, or no process can be started.
     pub(crate) fn begin(
         args: &RightsArgs,
         files: NamedFiles,
@@ -145,9 +144,9 @@ impl Rights {
         let reads_only = !files.inputs.is_empty();
         let mut kept = files.clone();
         if let Whom::Chosen(user) = &whom {
-            // There is one run in a process.
+            // A process has one run.
             let _ = OPENS_AS.set(user.name.clone());
-            // As tcpdump does: with a user's name, files are made by that user.
+            // As in tcpdump: with a user name, that user creates the files.
             kept.outputs.clear();
             kept.series = None;
         }
@@ -161,7 +160,7 @@ impl Rights {
         if !kept.is_empty() && has_all_files() {
             match Client::of_files(kept, commands.as_ref()) {
                 Ok(client) => drop(FILES.set(client)),
-                // An emulator's thread or so: files are opened by whom the process becomes.
+                // An emulator's thread, for example: the process's new user opens files.
                 Err(error) if reads_only => notice(format_args!("no helper process: {error}")),
                 Err(error) => return Err(RightsError::Helper(error)),
             }
@@ -176,11 +175,11 @@ impl Rights {
         })
     }
 
-    /// Gives up all rights but the capabilities to keep, for good, and then what the rest of the run does
-    /// not need of files and system calls. There must be no threads yet.
+    /// Gives up all privileges except the capabilities to keep, permanently, and then all files and system
+    /// calls that the rest of the run does not need. There must be no threads yet.
     ///
     /// # Errors
-    /// The system refuses; the process must end.
+    /// A system call failed; the process must end.
     pub(crate) fn relinquish(&self, keep: &[Capability], needs: Needs) -> Result<(), RightsError> {
         self.give_up(keep)?;
         if !self.without_sandbox {
@@ -191,7 +190,7 @@ impl Rights {
         Ok(())
     }
 
-    /// The needs of a run, with files that this process opens itself.
+    /// Returns the needs of a run, with the files that this process opens itself.
     fn with_files(&self, mut needs: Needs) -> Needs {
         let own = |path: &&PathBuf| reader_of(path).is_none();
         for path in self.files.inputs.iter().filter(own) {
@@ -213,7 +212,7 @@ impl Rights {
         needs
     }
 
-    /// Gives up all rights but the capabilities to keep, and nothing else.
+    /// Gives up all privileges except the capabilities to keep, and nothing else.
     ///
     /// # Errors
     /// The same as [`Rights::relinquish`].
@@ -231,12 +230,12 @@ impl Rights {
         }
     }
 
-    /// What runs the commands of `-z`, where there are any.
+    /// Returns the runner of `-z` commands, if there are any.
     pub(crate) fn take_commands(&mut self) -> Option<CommandRunner> {
         self.commands.take()
     }
 
-    /// What is held now, in words, for `--explain-capture`; a line each.
+    /// Returns the present privileges in words for `--explain-capture`, one line each.
     pub(crate) fn explain(&self) -> String {
         let mut text = String::new();
         if let Ok(held) = Held::by_this_thread() {
@@ -274,7 +273,7 @@ fn whom(args: &RightsArgs) -> Result<Whom, RightsError> {
     if !is_root() {
         return Ok(Whom::Same);
     }
-    // A database that cannot be asked knows nobody.
+    // If the user database cannot be read, no user is known.
     let user = User::instead_of_root().unwrap_or_default();
     Ok(match user {
         None => Whom::Root(Reason::NoUser),
@@ -294,20 +293,20 @@ fn has_all_files() -> bool {
     any && !is_elevated()
 }
 
-/// Ends the helper process that opens files, where there is one: the run is over.
+/// Ends the helper process that opens files, if there is one: the run is over.
 pub(crate) fn end() {
     if let Some(client) = FILES.get() {
         client.end();
     }
 }
 
-/// The helper that may open the file.
+/// Returns the helper that may open the file.
 fn reader_of(path: &Path) -> Option<&'static Client> {
     FILES.get().filter(|client| client.files.may_read(path))
 }
 
-/// Opens a file for reading that the command line names, with the rights of who started the program; a
-/// FIFO without waiting for its writer.
+/// Opens a file of the command line for reading, with the privileges of the user who started the program. For
+/// a FIFO it does not wait for the writer.
 ///
 /// # Errors
 /// The same as open(2).
@@ -318,7 +317,7 @@ pub(crate) fn read(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The same; for a FIFO, its writer is waited for.
+/// The same, but waits for the writer of a FIFO.
 ///
 /// # Errors
 /// The same as open(2).
@@ -339,8 +338,8 @@ fn has_writer() -> bool {
         .is_some_and(|client| !client.files.has_no_outputs())
 }
 
-/// Where a file is made or overwritten: its folder, that of the file which a link leads to, or the device
-/// or FIFO that it is.
+/// Returns the place of a created or overwritten file: its folder, that of the file behind a link, or the
+/// device or FIFO itself.
 fn written_places(path: &Path) -> Vec<PathBuf> {
     match path.canonicalize() {
         Ok(real) if !real.is_file() => vec![real],
@@ -349,7 +348,7 @@ fn written_places(path: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder of a file.
 fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -357,10 +356,10 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
-/// The user of `-Z`, who opens files from then on.
+/// The user of `-Z`, who opens files from now on.
 static OPENS_AS: OnceLock<String> = OnceLock::new();
 
-/// Adds to a refusal that it is the user of `-Z` who opens the file.
+/// Adds to an error that the user of `-Z` opens the file.
 fn as_user(error: io::Error) -> io::Error {
     match OPENS_AS.get() {
         Some(user) if error.kind() == io::ErrorKind::PermissionDenied => io::Error::new(
@@ -371,18 +370,18 @@ fn as_user(error: io::Error) -> io::Error {
     }
 }
 
-/// The helper that may write to the file.
+/// Returns the helper that may write to the file.
 fn writer_of(path: &Path) -> Option<&'static Client> {
     FILES.get().filter(|client| client.files.may_write(path))
 }
 
-/// Opens a file for writing that the command line names, as [`output::open`] does: with the rights of who
-/// started the program, or as the user of `-Z`.
+/// Opens a file of the command line for writing, as [`output::open`] does: with the privileges of the user
+/// who started the program, or as the user of `-Z`.
 ///
 /// # Errors
 /// The same as [`output::open`].
 pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<Output> {
-    // A FIFO's reader is waited for here and not by the helper, which would not notice our end.
+    // This process waits for a FIFO's reader, since the helper would not notice our end.
     loop {
         match try_write(path, access, readable) {
             Err(error)
@@ -396,7 +395,7 @@ pub(crate) fn write(path: &Path, access: Access, readable: bool) -> io::Result<O
     }
 }
 
-/// How often a FIFO is tried that nobody reads yet.
+/// How often a FIFO without a reader is tried.
 const READER_WAIT: Duration = Duration::from_millis(20);
 
 fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Output> {
@@ -421,7 +420,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What a path of the command line leads to.
+/// Returns the kind of file at a path of the command line.
 ///
 /// # Errors
 /// The same as stat(2).
@@ -432,7 +431,7 @@ pub(crate) fn look(path: &Path) -> io::Result<Kind> {
     }
 }
 
-/// Files that are read, as the command line names them: without `-`.
+/// Returns the input files of the command line, without `-`.
 pub(crate) fn named<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
     let files = paths.into_iter().filter(|path| path.as_os_str() != "-");
     files.cloned().collect()

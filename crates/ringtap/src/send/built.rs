@@ -1,4 +1,4 @@
-//! Built packets, sent over and over until there are enough.
+//! Sends built packets repeatedly until there are enough.
 
 use ringtap_capture::Timestamp;
 use ringtap_send::{Outgoing, Sender, Timing};
@@ -10,11 +10,11 @@ use crate::cli::SendArgs;
 use crate::notice::{counted, raw};
 use crate::signals::Requests;
 
-/// Packets between two looks at what the user wants, at top speed and at a rate.
+/// The number of packets between two checks of the user's requests, at top speed and at a rate.
 const CHUNK: u64 = 65_536;
 const TIMED_CHUNK: u64 = 64;
 
-/// Sends as many of the packets, in turn, as asked; one where nothing was said.
+/// Sends the packets in turn, as many as requested; one round without a request.
 pub(super) fn send(
     args: &SendArgs,
     packets: &[Vec<u8>],
@@ -63,14 +63,14 @@ pub(super) fn send(
     })
 }
 
-/// How many packets are sent: each once per round, or what was asked for.
+/// Returns how many packets are sent: each once per round, or the requested number.
 pub(super) fn count(args: &SendArgs, packets: &[Vec<u8>]) -> u64 {
     let rounds = match args.rounds {
         0 => u64::MAX,
         rounds => rounds.saturating_mul(packets.len() as u64),
     };
     match args.common.count {
-        // A count without a number of rounds takes as many as it needs.
+        // A count without a number of rounds takes as many rounds as it needs.
         Some(count) if args.rounds == 1 => count,
         Some(count) => count.min(rounds),
         None => rounds,

@@ -1,4 +1,4 @@
-//! Why nothing more was sent.
+//! The reasons why sending ended.
 
 use std::io;
 

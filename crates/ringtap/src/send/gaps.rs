@@ -7,46 +7,46 @@ use ringtap_send::Timing;
 
 use crate::notice::notice;
 
-/// A wait that is longer than this is reported before it begins.
+/// A wait longer than this is reported before it begins.
 const LONG: Duration = Duration::from_secs(60);
-/// Gaps that are reported one by one.
+/// The number of gaps that are reported one by one.
 const REPORTED: u64 = 10;
 const SECOND: i128 = 1_000_000_000;
 
-/// Watches the times of packets that are sent by them.
+/// Watches the times of packets that are sent by their times.
 #[derive(Debug)]
 pub(super) struct Gaps {
-    /// Nothing where packets are not sent by their times.
+    /// `None` if packets are not sent by their times.
     multiplier: Option<f64>,
     most: Option<Duration>,
-    /// The last packet's time, as it was recorded, in nanoseconds.
+    /// The recorded time of the last packet, in nanoseconds.
     last: Option<i128>,
     packets: u64,
     long: u64,
-    /// Recorded time that was left out: since the file's beginning.
+    /// The recorded time that was left out since the file's beginning.
     shift: i128,
     pub(super) shortened: Shortened,
 }
 
-/// What was left out of gaps.
+/// The gaps that were shortened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shortened {
     pub(super) gaps: u64,
     pub(super) time: Duration,
 }
 
-/// What becomes of a gap.
+/// The decision on a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
     Usual,
-    /// So long a wait.
+    /// The wait.
     Long(Duration),
-    /// So long it would have been.
+    /// The original wait.
     Shortened(Duration),
 }
 
 impl Gaps {
-    /// Waits last `most` at most, where that is given.
+    /// Limits waits to `most`, if given.
     pub(super) fn new(timing: Timing, most: Option<Duration>) -> Self {
         Self {
             multiplier: match timing {
@@ -62,13 +62,13 @@ impl Gaps {
         }
     }
 
-    /// The next packet is the first of a file.
+    /// Marks the next packet as the first of a file.
     pub(super) fn restart(&mut self) {
         self.last = None;
         self.shift = 0;
     }
 
-    /// The time that a packet is to be sent by.
+    /// Returns the time at which a packet is sent.
     #[inline]
     pub(super) fn time(&mut self, recorded: Timestamp) -> Timestamp {
         let Some(multiplier) = self.multiplier else {
@@ -76,7 +76,7 @@ impl Gaps {
         };
         self.packets += 1;
         let now = recorded.as_nanos();
-        // Where times go back, the wait begins at the latest.
+        // If times go back, the wait begins at the latest time.
         let last = self.last.map_or(now, |last| last.max(now));
         let gap = now - self.last.replace(last).unwrap_or(now);
         if gap > SECOND / 1_000 {
@@ -149,7 +149,7 @@ impl Gaps {
     }
 }
 
-/// A time in the unit that people would choose.
+/// Returns a time in a readable unit.
 pub(super) fn describe(time: Duration) -> String {
     const MINUTE: f64 = 60.0;
     const HOUR: f64 = 60.0 * MINUTE;

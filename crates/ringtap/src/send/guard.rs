@@ -1,4 +1,4 @@
-//! Consent before much is sent where the host's own connections hang on the interface.
+//! Requires consent before it sends much on an interface of the host's own connections.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,13 @@ use ringtap_send::{Sender, Timing};
 
 use super::Failure;
 
-/// Packets per second that need no consent.
+/// The rate in packets per second that needs no consent.
 pub(super) const LIMIT: u64 = 1_000;
 const SECOND: i128 = 1_000_000_000;
-/// Bits of the smallest frame.
+/// The bits of the smallest frame.
 const SMALLEST: f64 = 60.0 * 8.0;
 
-/// Watches recorded times, whose rate shows only while they are read.
+/// Watches recorded times, since their rate shows only while they are read.
 #[derive(Debug)]
 pub(crate) struct Guard {
     watched: Option<Watched>,
@@ -24,15 +24,15 @@ struct Watched {
     device: String,
     hazard: String,
     multiplier: f64,
-    /// Times of the last packets, as many as a second may have.
+    /// The times of the last packets, as many as a second may have.
     last: VecDeque<i128>,
 }
 
 impl Guard {
-    /// Asks for consent where the rate is known and too high.
+    /// Requires consent if the rate is known and too high.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no consent.
     pub(crate) fn new(sender: &Sender, timing: Timing, consents: bool) -> Result<Self, Failure> {
         let hazard = if consents { None } else { sender.hazard()? };
         let Some(hazard) = hazard else {
@@ -63,7 +63,7 @@ impl Guard {
     /// Returns whether a packet of this time may be sent.
     ///
     /// # Errors
-    /// It is one too many in a second.
+    /// It exceeds the packets of a second.
     pub(crate) fn check(&mut self, time: Timestamp) -> Result<(), Failure> {
         let Some(watched) = &mut self.watched else {
             return Ok(());

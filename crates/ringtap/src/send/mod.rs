@@ -1,7 +1,7 @@
-//! `ringtap send`: packets of capture files, or built from a description, onto the wire.
+//! `ringtap send`: sends packets of capture files, or packets built from a description.
 //!
-//! What it is: the way from options to a [`ringtap_send::SendRun`], and the report on standard
-//! error. What it is not: it hands nothing to the kernel itself.
+//! This module turns options into a [`ringtap_send::SendRun`], and reports on standard error. It does not
+//! pass packets to the kernel itself.
 
 mod built;
 mod error;
@@ -64,7 +64,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     };
     let rights = Rights::begin(&args.common.rights, files, None)?;
     let mut sender = Sender::open(&args.interface, &options)?;
-    // A few packets are no rate.
+    // A few packets do not make a rate.
     let is_little = |built: &Built| built::count(args, &built.0) <= guard::LIMIT;
     let consents = args.common.yes || args.build.as_ref().is_some_and(is_little);
     let guard = Guard::new(&sender, timing, consents)?;
@@ -103,9 +103,9 @@ fn is_complete(report: &Report) -> bool {
     report.rejected == 0 && report.pending == 0
 }
 
-/// One built packet, repeated, can be made in the kernel.
+/// Returns whether the kernel can make the packet: one built packet, repeated.
 fn demand(args: &SendArgs) -> Option<Demand> {
-    /// Packets from which on that is worth it.
+    /// The number of packets from which on that pays.
     const MANY: u64 = 1 << 20;
     let built = args.build.as_ref()?;
     let [packet] = &built.0[..] else { return None };

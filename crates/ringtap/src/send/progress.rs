@@ -1,4 +1,4 @@
-//! The progress bar: on a terminal only, with the time that is left.
+//! The progress bar: on a terminal only, with the remaining time.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -7,15 +7,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Progress through what is to be sent.
+/// Progress of the sending.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A bar up to `total`, which may not be known; one that shows nothing where it would be in the
-    /// way.
+    /// Returns a bar up to `total`, which may be unknown. It is invisible if it would disturb other output.
     pub(crate) fn new(total: Option<u64>) -> Self {
         if !io::stderr().is_terminal() {
             return Self {

@@ -1,4 +1,4 @@
-//! Packets of files, in their order, streamed: memory does not grow with the files.
+//! Streams packets of files, in their order: memory does not grow with the files.
 
 use std::io;
 use std::ops::Range;
@@ -19,19 +19,19 @@ use crate::notice::{counted, raw};
 use crate::rights;
 use crate::signals::Requests;
 
-/// Packets between two looks at what the user wants.
+/// The number of packets between two checks of the user's requests.
 const CHUNK: usize = 1024;
-/// Packets that are changed together.
+/// The number of packets that are changed together.
 const CHANGED: usize = 256;
 
-/// A run's end.
+/// The end of a run.
 pub(super) struct Outcome {
     pub(super) summary: Summary,
-    /// The file was damaged, after what was sent.
+    /// The file is damaged after the packets that were sent.
     pub(super) read_error: Option<ringtap_capture::Error>,
 }
 
-/// Sends the packets of all files, as many times as asked.
+/// Sends the packets of all files, as many times as requested.
 pub(super) fn send(
     args: &SendArgs,
     sender: &mut Sender,
@@ -110,8 +110,7 @@ fn check_standard_input(args: &SendArgs) -> Result<(), Failure> {
     Err(Failure::Again { name, times })
 }
 
-/// Opens each file once before the first packet is sent: one that is none, or not for the filter, is
-/// found before others were sent.
+/// Opens each file once before the first packet is sent, so that an invalid file or filter is found early.
 fn check_files(args: &SendArgs) -> Result<(), Failure> {
     for path in args.read.iter().filter(|path| !may_be_silent(path)) {
         open(path, args)?;
@@ -119,7 +118,7 @@ fn check_files(args: &SendArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Bytes of all files in all rounds, where that is known.
+/// Returns the bytes of all files in all rounds, if known.
 fn total_bytes(args: &SendArgs) -> Option<u64> {
     if args.rounds == 0 || args.read.iter().any(|path| is_standard_input(path)) {
         return None;
@@ -137,21 +136,21 @@ struct Replay<'a> {
     guard: Guard,
     requests: &'a Requests,
     progress: Progress,
-    /// Bytes of files that are done.
+    /// The bytes of finished files.
     begun_bytes: u64,
-    /// Packets that are still to be sent.
+    /// The number of packets that remain.
     left: u64,
     is_timed: bool,
     changed: Changed,
     other_link_type: u64,
     cut: u64,
     unfixed: u64,
-    /// Consent that would have been needed.
+    /// The consent that was missing.
     refused: Option<Failure>,
     gaps: Gaps,
 }
 
-/// Packets that were changed, in memory that is used again.
+/// The changed packets, in memory that is used again.
 #[derive(Default)]
 struct Changed {
     bytes: Vec<u8>,
@@ -159,7 +158,7 @@ struct Changed {
     frame: Vec<u8>,
 }
 
-/// Whether to go on.
+/// Returns whether to continue.
 type Flow = std::ops::ControlFlow<()>;
 
 impl Replay<'_> {
@@ -175,7 +174,7 @@ impl Replay<'_> {
                     return Ok(());
                 }
             }
-            // Nothing to send, for ever.
+            // Nothing to send, endlessly.
             if self.run.progress().packets == before {
                 return Ok(());
             }
@@ -212,7 +211,7 @@ impl Replay<'_> {
             if self.left == 0 {
                 return Flow::Break(());
             }
-            // At a slow rate each packet is looked at for itself where somebody looks.
+            // At a slow rate, packets are sent one by one if somebody watches.
             let chunk = match (is_changed, self.is_timed && self.progress.is_shown()) {
                 (_, true) => 1,
                 (true, false) => CHANGED,
@@ -228,7 +227,7 @@ impl Replay<'_> {
         Flow::Continue(())
     }
 
-    /// Straight from the file's bytes.
+    /// Sends directly from the file's bytes.
     fn send_plain<'p>(
         &mut self,
         packets: impl Iterator<Item = Packet<'p>>,
@@ -257,7 +256,7 @@ impl Replay<'_> {
         self.unless_refused()
     }
 
-    /// Copies that were changed.
+    /// Sends changed copies.
     fn send_changed<'p>(
         &mut self,
         packets: impl Iterator<Item = Packet<'p>>,
@@ -290,10 +289,9 @@ impl Replay<'_> {
         }
     }
 
-    /// `position` is the place in the file that the present block begins at, `begun` what was sent
-    /// before it.
+    /// Handles a block. `position` is its place in the file, `begun` the packets sent before it.
     fn show(&self, position: u64, begun: ringtap_send::Progress) {
-        /// Bytes of a packet's header in a pcap file.
+        /// The size of a packet header in a pcap file, in bytes.
         const RECORD: u64 = 16;
         let so_far = self.run.progress();
         if self.requests.take_report() {
@@ -314,7 +312,7 @@ impl Replay<'_> {
     }
 }
 
-/// Which packets are sent.
+/// Selects the packets to send.
 struct Select<'a> {
     gaps: &'a mut Gaps,
     suitable: &'a [bool],
@@ -326,7 +324,7 @@ struct Select<'a> {
 }
 
 impl Select<'_> {
-    /// The packet, where it is to be sent; nothing once there are to be no more.
+    /// Returns the packet if it is to be sent. `None` once there are no more to send.
     #[inline]
     fn take<'p>(&mut self, packet: &Packet<'p>) -> Option<Option<Outgoing<'p>>> {
         if *self.left == 0 {
@@ -357,7 +355,7 @@ impl Changed {
         self.packets.clear();
     }
 
-    /// Adds a changed copy; false where a checksum was to be computed and could not be.
+    /// Adds a changed copy. Returns false if a checksum could not be computed.
     fn add(&mut self, packet: Outgoing<'_>, rules: &[Rule], fix: bool) -> bool {
         self.frame.clear();
         self.frame.extend_from_slice(packet.data);

@@ -1,4 +1,4 @@
-//! What is told of a run: what it begins with, and its end.
+//! Reports on a run: its beginning and its end.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use crate::cli::CommonArgs;
 use crate::notice::{counted, counted_as, notice, raw};
 use crate::rights::Rights;
 
-/// What was sent and what was not, with the reasons.
+/// The packets that were sent and that were not, with the reasons.
 #[derive(Debug)]
 pub(crate) struct Summary {
     pub(crate) report: Report,
     pub(crate) back_end: BackEndKind,
-    /// Packets of another link type than the interface's.
+    /// Packets with another link type than the interface's.
     pub(crate) other_link_type: u64,
-    /// Packets sent that were not captured to their end.
+    /// Sent packets that were not captured completely.
     pub(crate) cut: u64,
     /// Packets whose checksums could not be computed.
     pub(crate) unfixed: u64,
-    /// What --max-gap left out.
+    /// The time that --max-gap left out.
     pub(crate) shortened: Shortened,
     pub(crate) is_timed: bool,
 }
 
-/// Says by which back-end packets are sent; with `--explain` also why, and what the process still may do.
+/// Reports the back-end for sending; with `--explain` also the reason, and the remaining privileges.
 pub(crate) fn announce(sender: &Sender, args: &CommonArgs, rights: &Rights) {
     let (kind, reason) = sender.back_end();
     notice(format_args!(
@@ -49,7 +49,7 @@ pub(crate) fn announce(sender: &Sender, args: &CommonArgs, rights: &Rights) {
 }
 
 impl Summary {
-    /// Tells on standard error.
+    /// Reports on standard error.
     pub(crate) fn print(&self, as_json: bool) {
         if as_json {
             raw(format_args!("{}\n", self.json()));
@@ -172,7 +172,7 @@ impl Summary {
         text
     }
 
-    /// How late packets were handed over, and how they left.
+    /// Reports how late packets were handed over, and when they left.
     fn add_times(&self, text: &mut String) {
         let report = &self.report;
         if self.is_timed && report.lateness.packets > 0 {

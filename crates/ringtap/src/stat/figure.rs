@@ -1,4 +1,4 @@
-//! Figures as people read them: three digits and a unit.
+//! Numbers in readable form: three digits and a unit.
 
 use ringtap_capture::devices::escape;
 use ringtap_capture::stat::{Count, Interval};
@@ -12,7 +12,7 @@ const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 pub(super) fn human(number: f64) -> String {
     let mut value = number;
     let mut unit = 0;
-    // What would be rounded to 1000 is one of the next unit.
+    // A number that would be rounded to 1000 belongs to the next unit.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1000.0;
         unit += 1;
@@ -28,7 +28,7 @@ pub(super) fn human(number: f64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
-/// Counts a second; 0 for no time at all.
+/// Returns the count per second; 0 for an interval of no length.
 pub(super) fn rate(count: u64, interval: &Interval) -> f64 {
     let seconds = interval.elapsed.as_secs_f64();
     if seconds > 0.0 {
@@ -38,13 +38,13 @@ pub(super) fn rate(count: u64, interval: &Interval) -> f64 {
     }
 }
 
-/// A count for rates and for showing: beyond 2^53 the last digits are lost.
+/// Converts a count for rates and display: beyond 2^53 the last digits are lost.
 #[expect(clippy::cast_precision_loss, reason = "three digits of it are shown")]
 pub(super) fn to_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// The filters' names as they are shown, the total's last. A filter that accepts all is empty.
+/// Returns the displayed names of the filters, the total's last. A filter that accepts all is empty.
 pub(super) fn names(filters: &[String]) -> Vec<String> {
     let name = |filter: &String| {
         if filter.trim().is_empty() {
@@ -57,14 +57,13 @@ pub(super) fn names(filters: &[String]) -> Vec<String> {
     filters.iter().map(name).chain(total).collect()
 }
 
-/// The counts in the order of [`names`].
+/// Returns the counts in the order of [`names`].
 pub(super) fn counts(interval: &Interval) -> impl Iterator<Item = Count> + '_ {
     let total = std::iter::once(interval.total);
     interval.filters.iter().copied().chain(total)
 }
 
-/// A line for each filter and for the total, with exact counts in columns, and one for losses where
-/// there are any.
+/// Returns a line with exact counts for each filter and for the total, and one for losses if there are any.
 pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
     let names = names(filters);
     let width = names

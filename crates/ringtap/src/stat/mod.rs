@@ -1,4 +1,5 @@
-//! `ringtap stat`: packets and bytes by filter, counted in the kernel, or here where that is not allowed.
+//! `ringtap stat`: counts packets and bytes by filter in the kernel, or in the process if that is not
+//! allowed.
 //!
 //! Data in: counters as `ringtap_capture::stat` reads them, once an interval. Data out: a table that is drawn
 //! again each time ([`table`]), or lines ([`lines`]); a summary on standard error.
@@ -24,16 +25,16 @@ use crate::rights::{NamedFiles, Needs, Rights, RightsError};
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
 
-/// The end of `ringtap stat` that is not a success.
+/// The unsuccessful end of `ringtap stat`.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The filters could not be attached.
     #[error("{}", crate::filter::describe(.0))]
     Open(Error),
-    /// Without a filter, nothing is accepted that could be stolen.
+    /// Without a filter there are no matching packets to steal.
     #[error("--mode steal: specify a filter for the packets to be stolen; '' is every packet")]
     StealsNothing,
-    /// The interface was deleted or moved away, or somebody removed the program.
+    /// The interface was deleted or moved away, or the program was removed.
     #[error("{device}: the interface is gone, or the program was removed from it")]
     Gone { device: String },
     /// Privileges could not be given up.
@@ -53,7 +54,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// How often a run that counts over long intervals looks whether its device is still there.
+/// How often a run with long intervals checks whether its device still exists.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
@@ -82,7 +83,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         mode: args.mode.into(),
         direction: args.direction.into(),
         force: args.force,
-        // Threads come after privileges are given up.
+        // Threads start after privileges are given up.
         begins_later: true,
     };
     if args.filters.is_empty() && options.mode == ringtap_capture::Mode::Steal {
@@ -103,7 +104,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     let requests = Requests::default();
     let watched = requests.watch(vec![waker.clone()]);
     watched.map_err(|source| setup("watch for signals", source))?;
-    // Whoever reads it may send a signal now.
+    // Programs that read the output may send a signal from now on.
     announce(args, &statistics);
     if args.explain_capture {
         raw(rights.explain());
@@ -122,18 +123,18 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     let finished = output.finish().map_err(Failure::Print);
     summarise(&args.filters, &statistics);
     match result.and(finished) {
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         Err(Failure::Print(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-/// Where intervals are shown.
+/// The display of intervals.
 trait Output {
-    /// Shows what was counted since the last time; `totals` is what was counted so far.
+    /// Shows the counts since the last time. `totals` are the counts since the start.
     fn interval(&mut self, interval: &Interval, totals: &Interval) -> io::Result<()>;
 
-    /// Leaves the screen in order.
+    /// Restores the screen.
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -149,7 +150,7 @@ fn output<'a>(args: &'a StatArgs, statistics: &Statistics) -> Box<dyn Output + '
     Box::new(lines::Plain::new(&args.filters))
 }
 
-/// What a run needs while it counts.
+/// The state of a run while it counts.
 struct StatRun<'a> {
     args: &'a StatArgs,
     requests: Requests,
@@ -158,8 +159,8 @@ struct StatRun<'a> {
 }
 
 impl StatRun<'_> {
-    /// Shows an interval at each tick until it is told to end, or enough were shown; then what was
-    /// counted since the last tick.
+    /// Shows an interval at each tick until the run is ended, or enough were shown. Then shows the counts
+    /// since the last tick.
     fn count(&self, statistics: &mut Statistics, output: &mut dyn Output) -> Result<(), Failure> {
         let mut shown = 0;
         loop {
@@ -202,7 +203,7 @@ fn show(statistics: &mut Statistics, output: &mut dyn Output) -> Result<(), Fail
     shown.map_err(Failure::Print)
 }
 
-/// Says where it counts, and what is not as one might expect.
+/// Reports where it counts, and what is unexpected.
 fn announce(args: &StatArgs, statistics: &Statistics) {
     let description = statistics.describe();
     if args.explain_capture {
@@ -224,7 +225,7 @@ fn announce(args: &StatArgs, statistics: &Statistics) {
     }
 }
 
-/// Tells on standard error what was counted since the opening.
+/// Reports the counts since the start on standard error.
 fn summarise(names: &[String], statistics: &Statistics) {
     let totals = statistics.totals();
     let mut text = format!("{:.3} seconds\n", totals.elapsed.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Intervals as a table on a terminal, drawn over the last one.
+//! Prints intervals as a table on a terminal, drawn over the previous one.
 
 use std::io::{self, StdoutLock, Write};
 
@@ -9,26 +9,26 @@ use super::Output;
 use super::figure::{counts, human, names, rate, to_f64};
 use crate::cli::StatArgs;
 
-/// Columns and rows of a terminal that does not tell.
+/// Columns and rows of a terminal of unknown size.
 const USUAL: (usize, usize) = (80, 24);
 /// Width of each figure, with the gap before it.
 const FIGURE: usize = 12;
 /// The columns of figures.
 const HEADS: [&str; 4] = ["packets/s", "bit/s", "packets", "bytes"];
-/// The least width of the filters' column.
+/// The minimum width of the filters' column.
 const LEAST_NAME: usize = 8;
-/// Rows that are not filters: the heading, the columns' heads, the total, the cursor's.
+/// The number of rows that are not filters: the heading, the column heads, the total, the cursor's row.
 const OTHER_ROWS: usize = 4;
 
 /// The control sequence that erases from the cursor to the end of the line (ECMA-48, EL).
 const ERASE_LINE: &str = "\x1b[K";
 
-/// A table; figures of the last interval as rates, of the whole run as counts.
+/// Returns a table, with rates for the last interval, or counts for the whole run.
 pub(super) struct Table {
     names: Vec<String>,
     heading: String,
     out: StdoutLock<'static>,
-    /// Lines of the table that is on the screen.
+    /// The number of lines of the table on the screen.
     drawn: usize,
 }
 
@@ -69,7 +69,7 @@ impl Output for Table {
             text.push_str(ERASE_LINE);
             text.push('\n');
         }
-        // What is left of a longer table: erase to the end of the screen (ECMA-48, ED).
+        // Removes the rest of a longer table: erase to the end of the screen (ECMA-48, ED).
         text.push_str("\x1b[J");
         self.drawn = lines.len();
         self.out.write_all(text.as_bytes())?;
@@ -87,7 +87,7 @@ fn size() -> (usize, usize) {
     })
 }
 
-/// The table's lines, none wider than the terminal, no more than it has rows.
+/// Returns the table's lines, none wider than the terminal, and not more than it has rows.
 fn lines(
     names: &[String],
     heading: &str,
@@ -145,7 +145,7 @@ fn lines(
     lines
 }
 
-/// A text of at most `width` columns, with a sign where something is missing.
+/// Returns a text of at most `width` columns, with a mark if something is missing.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
