@@ -219,12 +219,12 @@ pub enum Note {
     },
     /// The adapter was set to stamp received packets.
     #[error(
-        "the adapter was told to stamp received packets; this is undone at the end of the capture, \
+        "the adapter now stamps received packets; the setting is restored at the end of the capture, \
          unless it is killed"
     )]
     AdapterStamps,
     /// The driver passes the adapter's stamps to XDP, but does not support requests to stamp packets.
-    #[error("the adapter stamps what it stamps anyway: {0}")]
+    #[error("only packets that the adapter stamps by default have its timestamp: {0}")]
     AdapterNotAsked(String),
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]

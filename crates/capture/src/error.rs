@@ -190,7 +190,7 @@ pub enum Error {
         link_type: LinkType,
     },
     /// The engine cannot change this option while it runs.
-    #[error("this engine settles {what} when it is opened")]
+    #[error("this engine cannot change {what} after it is opened")]
     FixedAtOpening {
         /// The option.
         what: &'static str,

@@ -236,15 +236,15 @@ pub enum OptionError {
     SentAtXdp,
     /// [`CaptureOptions::fanout`] at a tap.
     #[error(
-        "option threads: engine {engine} is read by one thread, whatever the number of processors that receive; \
-         several threads are for engine packet"
+        "option threads: engine {engine} supports one reading thread only, on any number of processors; \
+         engine packet supports several"
     )]
     SharedTap {
         /// The engine.
         engine: &'static str,
     },
     /// Engine xsk without consent.
-    #[error("engine xsk takes packets away from the host: ask for that with mode steal")]
+    #[error("engine xsk takes packets away from the host: specify mode steal")]
     XskSteals,
     /// A socket of AF_XDP is bound to a queue, and queues are those of a bond's members.
     #[error("engine {engine}: packets come by the queues of members, and the interface has none")]

@@ -183,10 +183,10 @@ pub enum ErrorKind {
     #[error("the netmask is not known, which \"ip broadcast\" needs")]
     NetmaskUnknown,
     /// `protochain` where the offset of the IP header is computed from other headers.
-    #[error("protochain is not possible behind headers of variable length")]
+    #[error("protochain is not supported after headers of variable length")]
     ChainBehindVariable,
     /// A primitive that cannot be tested after `mpls` in an expression.
-    #[error("{0} cannot be tested behind MPLS labels")]
+    #[error("{0} cannot be tested after MPLS labels")]
     BehindLabels(&'static str),
     /// A primitive that this link type does not support.
     #[error("{primitive} is not possible on link type {link}")]
@@ -245,7 +245,7 @@ pub enum Hint {
     Network,
     /// Bits beyond the prefix.
     #[error(
-        "behind the prefix all bits are 0, as in \"net 10.0.0.0/8\"; a single address follows \"host\""
+        "all bits after the prefix must be 0, as in \"net 10.0.0.0/8\"; a single address follows \"host\""
     )]
     ZeroBits,
     /// `net … netmask …`.

@@ -32,7 +32,7 @@ fn fields_and_numbers_have_their_names() {
         (
             ETHERNET,
             "udp dst port 53",
-            "the UDP destination port (bytes 2–3 behind the IPv4 header) is 53 (dns)",
+            "the UDP destination port (bytes 2–3 after the IPv4 header) is 53 (dns)",
         ),
         (
             ETHERNET,
@@ -93,7 +93,7 @@ fn fields_and_numbers_have_their_names() {
         (
             ETHERNET,
             "icmp[icmptype] = icmp-echo",
-            "the ICMP type (byte 0 behind the IPv4 header) is echo (8)",
+            "the ICMP type (byte 0 after the IPv4 header) is echo (8)",
         ),
         (
             ETHERNET,
@@ -103,7 +103,7 @@ fn fields_and_numbers_have_their_names() {
         (
             ETHERNET,
             "tcp[tcpflags] & (tcp-syn|tcp-ack) = tcp-syn",
-            "the TCP flags (byte 13 behind the IPv4 header) & SYN+ACK (0x12) is SYN (0x02)",
+            "the TCP flags (byte 13 after the IPv4 header) & SYN+ACK (0x12) is SYN (0x02)",
         ),
         (
             ETHERNET,
@@ -124,7 +124,7 @@ fn fields_and_numbers_have_their_names() {
         (
             LinkType(284),
             "ip and tcp port 80",
-            "the TCP source port (bytes 0–1 behind the IPv4 header) is 80 (http)",
+            "the TCP source port (bytes 0–1 after the IPv4 header) is 80 (http)",
         ),
         (
             LinkType(281),
@@ -165,7 +165,7 @@ fn fields_and_numbers_have_their_names() {
         (
             LinkType(127),
             "udp",
-            "the EtherType (bytes 6–7 behind the 802.11 header) is IPv4 (0x0800)",
+            "the EtherType (bytes 6–7 after the 802.11 header) is IPv4 (0x0800)",
         ),
         (
             LinkType(127),
@@ -175,32 +175,32 @@ fn fields_and_numbers_have_their_names() {
         (
             LinkType(163),
             "ip src host 10.0.0.1",
-            "the IPv4 source address (bytes 20–23 behind the 802.11 header) is 10.0.0.1",
+            "the IPv4 source address (bytes 20–23 after the 802.11 header) is 10.0.0.1",
         ),
         (
             LinkType(192),
             "tcp dst port 80",
-            "the TCP destination port (bytes 2–3 behind the IPv4 header) is 80 (http)",
+            "the TCP destination port (bytes 2–3 after the IPv4 header) is 80 (http)",
         ),
         (
             LinkType(192),
             "ip",
-            "the link type behind the PPI header (bytes 4–7) is 105",
+            "the link type after the PPI header (bytes 4–7) is 105",
         ),
         (
             LinkType(119),
             "ip6 proto 17",
-            "the IPv6 next header (byte 14 behind the 802.11 header) is UDP (17)",
+            "the IPv6 next header (byte 14 after the 802.11 header) is UDP (17)",
         ),
         (
             LinkType(105),
             "udp src port 53",
-            "the UDP source port (bytes 0–1 behind the IPv4 header) is 53 (dns)",
+            "the UDP source port (bytes 0–1 after the IPv4 header) is 53 (dns)",
         ),
         (
             LinkType(117),
             "tcp port 22",
-            "the TCP source port (bytes 40–41 behind the pf header) is 22 (ssh)",
+            "the TCP source port (bytes 40–41 after the pf header) is 22 (ssh)",
         ),
         (
             LinkType::RAW,

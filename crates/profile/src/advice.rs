@@ -62,7 +62,7 @@ fn dominant(report: &Report, device: &str) -> Option<Advice> {
                              XDP that steals them (-i xdp:{device} --mode steal) leaves this out altogether"
         ),
         Component::Tap => "the tap itself; compare the engines (--compare)",
-        Component::Filter => "the filter; ringtap filter --explain says what its steps cost",
+        Component::Filter => "the filter; ringtap filter --explain shows the cost of its steps",
         Component::Timestamp => "reading the clock",
         Component::Copy => "copying packets; a smaller snapshot length copies less",
         Component::Wake => "waking the reader and its system calls; larger deliveries make fewer",

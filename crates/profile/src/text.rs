@@ -84,7 +84,7 @@ fn table(text: &mut String, report: &Report, baseline: Option<&Report>) -> std::
     let title = if report.method.sampling.is_some() {
         "total"
     } else {
-        "total of what is known"
+        "total of the known parts"
     };
     line(
         text,

@@ -32,7 +32,7 @@ pub enum RecordError {
     },
     /// The output is not a regular file, so no other file can follow it.
     #[error(
-        "{}: is no regular file, so no other file can follow it",
+        "{}: is not a regular file, so no other file can follow it",
         name_of(path)
     )]
     NoRotation {

@@ -69,7 +69,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AllWritten { files } => write!(f, "all {files} files are written"),
-            Self::NotPlaced(error) => write!(f, "{error}; the writer runs where it may"),
+            Self::NotPlaced(error) => write!(f, "{error}; the writer runs on any processor"),
             Self::AlteredTimes { packets } => write!(
                 f,
                 "{packets} packet{} with an invalid time (a fraction of a second or more): the output can't hold \

@@ -60,7 +60,7 @@ pub(crate) fn add_lists(
             let passed = is_index(path);
             if passed {
                 notice(format_args!(
-                    "{}: passed over; it is an index",
+                    "{}: skipped, because it is an index",
                     path.display()
                 ));
             }

@@ -102,7 +102,7 @@ pub(crate) enum ValueError {
     #[error("expected a number from 1 to {THREADS_MAX}, or auto")]
     Threads,
     #[error(
-        "expected a whole number from 1, such as 100 (one packet in 100, by chance), or every:100"
+        "expected a whole number from 1, such as 100 (one packet in 100, at random), or every:100"
     )]
     Sample,
     #[error("expected CPU numbers such as 0 or 0,2-3")]

@@ -101,8 +101,8 @@ fn all_arrives() {
 /// The output of `--explain` comes before the packets go out.
 fn choices_are_explained() {
     let pair = VethPair::new();
-    let generic = "back-end: packet, because at this rate it keeps to the schedule best";
-    let asked = "back-end: packet, because it was asked for";
+    let generic = "back-end: packet, because it keeps the schedule best at this rate";
+    let asked = "back-end: packet, because it was requested";
     for (device, reason) in [("veth0", generic), ("packet:veth0", asked)] {
         let output = run(
             &pair.left,

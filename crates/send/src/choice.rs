@@ -35,7 +35,7 @@ pub(crate) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
     let chosen = match kind {
         Some(kind) => (
             of_kind(kind, &device, options)?,
-            "it was asked for".to_owned(),
+            "it was requested".to_owned(),
         ),
         None => automatic(&device, options)?,
     };
@@ -85,7 +85,7 @@ fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn Back
                 ..
             }),
             None,
-        ) if *rate < WORTH_LIVE => "at this rate it keeps to the schedule best".to_owned(),
+        ) if *rate < WORTH_LIVE => "it keeps the schedule best at this rate".to_owned(),
         (Some(_), None) => match LiveBackEnd::open(device) {
             Ok(back_end) => {
                 let reason =

@@ -66,7 +66,7 @@ pub enum SendError {
         device: String,
     },
     /// The queue accepted nothing for the maximum waiting time.
-    #[error("{device}: the queue has taken nothing for {millis} ms (a link without carrier?)")]
+    #[error("{device}: the queue has accepted nothing for {millis} ms (a link without carrier?)")]
     Stuck {
         /// The device.
         device: String,

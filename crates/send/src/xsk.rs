@@ -155,7 +155,7 @@ impl BackEnd for XskBackEnd {
     fn notes(&self) -> Vec<String> {
         let how = match (self.socket.is_zero_copy(), &self.spared) {
             (true, _) => {
-                "the adapter sends from shared memory; the host receives nothing by its first queue meanwhile"
+                "the adapter sends from shared memory; the host receives nothing on its first queue in the meantime"
                     .to_owned()
             }
             (false, None) => "packets are copied by the kernel".to_owned(),

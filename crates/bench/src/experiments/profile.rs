@@ -367,7 +367,7 @@ fn step(report: &Value, stage: &str) -> Result<f64, String> {
 fn number(value: &Value) -> Result<f64, String> {
     value
         .as_f64()
-        .ok_or_else(|| format!("{value} is no number"))
+        .ok_or_else(|| format!("{value} is not a number"))
 }
 
 #[cfg(test)]

@@ -18,8 +18,7 @@ pub(super) fn open(
         ..*device
     };
     if options.mode == Mode::Steal {
-        let opened =
-            tap::open_stealing(&because("packets are to be stolen"), options, filter, count);
+        let opened = tap::open_stealing(&because("it can steal packets"), options, filter, count);
         return opened.map_err(|error| {
             let kernel = device.host().kernel;
             trial::explain(error, xdp_engine(), &kernel, device.given)

@@ -101,7 +101,7 @@ pub fn build_index(
     let damage = builder.read(reader).map_err(failed)?;
     let (packets, bytes) = (builder.writer.packets(), builder.writer.bytes());
     if Stamp::of(capture).map_err(failed)? != stamp {
-        return Err(failed(io::Error::other("it was changed meanwhile")));
+        return Err(failed(io::Error::other("it was changed in the meantime")));
     }
     builder.writer.finish(&stamp).map_err(failed)?;
     Ok(Built {

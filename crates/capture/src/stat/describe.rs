@@ -11,8 +11,8 @@ use crate::{Description, Error, LinkType, Mode};
 const TAGS_TAKEN_OUT: &str = "the driver takes VLAN tags out of packets before XDP sees them: \
      tagged packets are counted as if untagged (keep tags in: ethtool -K DEV rxvlan off rx-vlan-stag-hw-parse off)";
 
-const COPIED: &str = "every packet is copied to this process, which counts; packets that come too fast \
-     for it are told as lost";
+const COPIED: &str = "every packet is copied to this process, which counts; packets that arrive too fast \
+     are counted as lost";
 
 /// Where and how the filters count, with the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl StatDescription {
             .iter()
             .any(|place| matches!(place, HookPoint::Clsact(_)))
         {
-            blind.push("packets that a filter in front of ours took");
+            blind.push("packets that an earlier filter took");
         }
         Self {
             device: device.name.clone(),

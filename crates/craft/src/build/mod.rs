@@ -116,7 +116,7 @@ pub enum BuildError {
         number: usize,
     },
     /// The packet is too long for its length fields.
-    #[error("{layer} with what is behind it has {len} bytes, more than {most}")]
+    #[error("{layer} with its payload has {len} bytes, more than {most}")]
     TooLong {
         /// The layer's name.
         layer: String,

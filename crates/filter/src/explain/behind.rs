@@ -23,8 +23,8 @@ impl Start {
     pub(super) fn place(self) -> &'static str {
         match self {
             Self::Frame => "of the 802.11 frame",
-            Self::Payload => "behind the 802.11 header",
-            Self::Logged => "behind the pf header",
+            Self::Payload => "after the 802.11 header",
+            Self::Logged => "after the pf header",
         }
     }
 

@@ -485,7 +485,7 @@ const PPI: &[Row] = &[
     (0, 1, "PPI version", Decimal),
     (1, 1, "PPI flags", Hex),
     (2, 2, "length of the PPI header", Hex),
-    (4, 4, "link type behind the PPI header", Style::LittleEndian),
+    (4, 4, "link type after the PPI header", Style::LittleEndian),
 ];
 const AVS: &[Row] = &[
     (0, 4, "AVS version", Hex),
@@ -582,4 +582,4 @@ const ICMP6: &[Row] = &[
     (2, 2, "ICMPv6 checksum", Hex),
 ];
 const IGMP: &[Row] = &[(0, 1, "IGMP type", Hex)];
-const FRAGMENT: &[Row] = &[(0, 1, "next header behind the fragment header", IpProtocol)];
+const FRAGMENT: &[Row] = &[(0, 1, "next header after the fragment header", IpProtocol)];

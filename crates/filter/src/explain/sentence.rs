@@ -441,7 +441,7 @@ fn place(offset: u32, bytes: u32) -> String {
 }
 
 fn behind_header(offset: u32, bytes: u32) -> String {
-    format!("{} behind the IPv4 header", place(offset, bytes))
+    format!("{} after the IPv4 header", place(offset, bytes))
 }
 
 /// Returns the largest number of this many bytes.

@@ -24,7 +24,7 @@ pub enum NetworkError {
         longest: u8,
     },
     /// The address has bits after the prefix.
-    #[error("the address has bits behind the prefix; the network is {network}")]
+    #[error("the address has bits after the prefix; the network is {network}")]
     HostBits {
         /// The address without these bits.
         network: Network,
@@ -138,7 +138,7 @@ mod tests {
         );
         assert_eq!(
             error("192.0.2.7/24").to_string(),
-            "the address has bits behind the prefix; the network is 192.0.2.0/24"
+            "the address has bits after the prefix; the network is 192.0.2.0/24"
         );
     }
 }

@@ -51,7 +51,7 @@ impl ForeignArgs {
             (
                 self.monitor,
                 "-I",
-                "put the interface into monitor mode before: iw dev DEV set monitor none",
+                "first put the interface into monitor mode: iw dev DEV set monitor none",
             ),
             (
                 self.list_stamps,
@@ -62,17 +62,17 @@ impl ForeignArgs {
             (
                 self.ipsec.is_some(),
                 "-E",
-                "IPsec is not decrypted; write the packets by -w and read them by tcpdump or Wireshark",
+                "IPsec is not decrypted; write the packets with -w and read them with tcpdump or Wireshark",
             ),
             (
                 self.md5.is_some(),
                 "-M",
-                "TCP-MD5 signatures are not verified; write the packets by -w and read them by tcpdump",
+                "TCP-MD5 signatures are not verified; write the packets with -w and read them with tcpdump",
             ),
             (
                 self.mib.is_some(),
                 "-m",
-                "SNMP is not decoded by MIB modules; write the packets by -w and read them by tcpdump",
+                "SNMP is not decoded by MIB modules; write the packets with -w and read them with tcpdump",
             ),
             (
                 self.protocol.is_some(),

@@ -70,7 +70,7 @@ impl From<Error> for DumpError {
 /// Options that exclude each other.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
-    #[error("{option} is for live captures; it has no meaning with -r")]
+    #[error("{option} is for live captures; it cannot be used with -r")]
     LiveOnly { option: &'static str },
     #[error("{option} of tcpdump is not supported: {instead}")]
     Foreign {

@@ -420,7 +420,7 @@ mod tests {
     fn what_has_no_meaning_is_refused() {
         assert_eq!(
             plan("-r f --immediate").unwrap_err().to_string(),
-            "--immediate is for live captures; it has no meaning with -r"
+            "--immediate is for live captures; it cannot be used with -r"
         );
         assert_eq!(live("-i lo --mode steal").mode, Mode::Steal);
         assert_eq!(

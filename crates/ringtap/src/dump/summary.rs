@@ -115,7 +115,7 @@ impl Summary {
             }
         }
         if let Some(n) = self.stats.clamped.filter(|&n| n > 0) {
-            writeln!(out, "{n} {} cut shorter than asked for", plural(n))?;
+            writeln!(out, "{n} {} truncated more than requested", plural(n))?;
         }
         if let Some(n) = self.stats.stamped_by_host {
             let have = if n == 1 { "has" } else { "have" };
@@ -188,7 +188,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("\n2 packets cut shorter than asked for\n"),
+            out.contains("\n2 packets truncated more than requested\n"),
             "{out}"
         );
         let line = "\n7 packets have the host's time, not the adapter's\n";

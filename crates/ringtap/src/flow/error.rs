@@ -15,7 +15,7 @@ use crate::setup::SetupError;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FlowError {
     /// An option that has no effect here.
-    #[error("{option} is for live captures; it has no meaning with -r")]
+    #[error("{option} is for live captures; it cannot be used with -r")]
     LiveOnly { option: &'static str },
     /// The output would overwrite the input.
     #[error("{}: is both read and written; writing would destroy it", path.display())]

@@ -138,7 +138,7 @@ impl Summary {
             (counters.not_ip, "packets without IP"),
             (
                 counters.malformed,
-                "packets with a header of IP cut off or wrong",
+                "packets with a truncated or invalid IP header",
             ),
             (counters.fragments, "fragments"),
             (counters.fragments_alone, "fragments without the first one"),

@@ -199,7 +199,7 @@ impl Client {
 }
 
 fn broken() -> io::Error {
-    io::Error::other("the helper process gave no answer that makes sense")
+    io::Error::other("the helper process sent an invalid answer")
 }
 
 /// Gives up the helper's privileges that files do not need. If that fails, the process ends.

@@ -250,7 +250,7 @@ impl Rights {
         }
         if let Some(files) = FILES.get() {
             text.push_str(&format!(
-                "files: opened by process {} with the rights of who started the capture\n",
+                "files: opened by process {} with the privileges of the user who started the capture\n",
                 files.id()
             ));
         }

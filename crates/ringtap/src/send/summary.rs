@@ -119,13 +119,16 @@ impl Summary {
         for (count, what) in [
             (
                 report.rejected,
-                "packets not sent, which the interface never takes",
+                "packets not sent, which the interface never accepts",
             ),
             (
                 self.other_link_type,
                 "packets not sent, of another link type than the interface",
             ),
-            (report.pending, "packets taken that had not left at the end"),
+            (
+                report.pending,
+                "packets accepted that had not left at the end",
+            ),
             (
                 report.queue_full,
                 "times the queue was full; tried again (the device counts each as dropped on sending)",

@@ -190,7 +190,7 @@ fn options() {
             Some(0) => true,
             Some(2) => [
                 "is not supported: ",
-                "has no meaning with -r",
+                "cannot be used with -r",
                 "needs ",
                 "required",
                 "-V",
@@ -304,7 +304,7 @@ fn indices() {
     assert_eq!(output.stdout, b"8 packets\n");
     assert_eq!(
         stderr(&output)
-            .matches("passed over; it is an index")
+            .matches("skipped, because it is an index")
             .count(),
         2
     );

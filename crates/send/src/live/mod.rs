@@ -117,9 +117,9 @@ pub(crate) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
         source,
     })?;
     Ok(match features {
-        None => Some("the kernel does not say whether the driver takes redirected frames (Linux 6.3)".to_owned()),
+        None => Some("the kernel does not report whether the driver accepts redirected frames (Linux 6.3)".to_owned()),
         Some(features) if !features.takes_redirected => Some(
-            "its driver takes no redirected frames (a veth does once its other end has an XDP program or GRO)"
+            "its driver does not accept redirected frames (a veth does once its other end has an XDP program or GRO)"
                 .to_owned(),
         ),
         Some(_) => None,
@@ -275,7 +275,7 @@ impl BackEnd for LiveBackEnd {
 
     fn notes(&self) -> Vec<String> {
         vec![
-            "packets count when they are handed to the driver; what it drops then is in its own counters"
+            "packets count when they are passed to the driver; its own counters show later drops"
                 .to_owned(),
         ]
     }

@@ -154,7 +154,7 @@ pub(crate) fn devices_name_back_ends() {
     let options = SendOptions::default();
     let open = |device: &str| pair.left.run(|| Sender::open(device, &options));
     let sender = open("packet:veth0").unwrap();
-    assert_eq!(sender.back_end(), (BackEndKind::Packet, "it was asked for"));
+    assert_eq!(sender.back_end(), (BackEndKind::Packet, "it was requested"));
     assert_eq!(open("veth0").unwrap().back_end().0, BackEndKind::Packet);
     assert!(matches!(open("veth7"), Err(SendError::NoSuchDevice { .. })));
     assert!(matches!(
