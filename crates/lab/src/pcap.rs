@@ -51,7 +51,7 @@ pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -
 /// A pcap file in memory, with its header parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Pcap<'a> {
-    /// Whether time stamps have nanoseconds; otherwise microseconds.
+    /// Whether timestamps have nanoseconds; otherwise microseconds.
     pub nanoseconds: bool,
     /// LINKTYPE value.
     pub link_type: u32,

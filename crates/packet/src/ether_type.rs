@@ -58,7 +58,7 @@ pub const LOOPBACK: u16 = 0x9000;
 pub const QINQ_9100: u16 = 0x9100;
 /// Another tag of service providers before IEEE 802.1ad.
 pub const QINQ_9200: u16 = 0x9200;
-/// A time stamp that Arista's switches insert.
+/// A timestamp that Arista's switches insert.
 pub const ARISTA_TIMESTAMP: u16 = 0xd28b;
 
 /// The smallest type: smaller numbers in its place are lengths (IEEE 802.3, section 3.2.6).

@@ -1,5 +1,5 @@
 //! Defaults from the environment: `RINGTAP_*`. None of them can enable the mode steal. A program
-//! that has more rights than its user ignores them (secure_getenv(3)).
+//! that has more privileges than its user ignores them (secure_getenv(3)).
 
 use std::ffi::{CStr, c_char};
 

@@ -260,7 +260,7 @@ fn refusal(error: &Error) -> Refusal {
     }
 }
 
-/// Returns the types of time stamps that a device supports.
+/// Returns the types of timestamps that a device supports.
 pub(crate) fn timestamp_types(settings: &Settings) -> Vec<c_int> {
     const RX_HARDWARE: u32 = 1 << 2;
     const RAW_HARDWARE: u32 = 1 << 6;

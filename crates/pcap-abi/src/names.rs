@@ -1,4 +1,4 @@
-//! Types of time stamps: numbers, names, descriptions.
+//! Types of timestamps: numbers, names, descriptions.
 
 use std::ffi::{CStr, c_char, c_int};
 

@@ -216,7 +216,7 @@ export! {
         dead(link_type, snaplen, 0)
     } else std::ptr::null_mut();
 
-    /// Returns such a handle with a precision of time stamps.
+    /// Returns such a handle with a precision of timestamps.
     fn pcap_open_dead_with_tstamp_precision(
         link_type: c_int, snaplen: c_int, precision: c_uint,
     ) -> *mut Pcap {

@@ -65,7 +65,7 @@ impl Pcap {
     }
 }
 
-/// Returns the types of time stamps that a device supports, by libpcap's numbers.
+/// Returns the types of timestamps that a device supports, by libpcap's numbers.
 fn timestamp_types(handle: &Pcap) -> Vec<c_int> {
     crate::live::timestamp_types(&lock(&handle.settings))
 }
@@ -189,7 +189,7 @@ export! {
         })
     } else code::ERROR;
 
-    /// Lists the supported types of time stamps; `pcap_free_tstamp_types` frees the list.
+    /// Lists the supported types of timestamps; `pcap_free_tstamp_types` frees the list.
     fn pcap_list_tstamp_types(handle: Option<&Pcap>, types: Option<&mut *mut c_int>) -> c_int {
         let (Some(handle), Some(types)) = (handle, types) else {
             return code::ERROR;

@@ -218,7 +218,7 @@ pub(crate) struct CaptureArgs {
     /// Keep one packet in N, at random; every:N (xdp and tcx) keeps every N-th
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
-    /// Source of the time stamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
+    /// Source of the timestamps: host, host_lowprec, host_hiprec, adapter, adapter_unsynced, none
     #[arg(
         short = 'j',
         long,
@@ -651,7 +651,7 @@ impl From<FileFormat> for ringtap_savefile::Format {
     }
 }
 
-/// The precision of time stamps, as tcpdump names it.
+/// The precision of timestamps, as tcpdump names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StampPrecision {
     #[value(alias = "microseconds")]

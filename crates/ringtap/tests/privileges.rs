@@ -126,7 +126,7 @@ fn wait_for_handlers(id: u32) {
     }
 }
 
-/// Waits until the process holds nothing: rights go when sockets and programs are open.
+/// Waits until the process holds nothing: privileges go when sockets and programs are open.
 fn wait_until_bare(running: &mut Running, uid: u32) {
     let deadline = Instant::now() + LIMIT;
     while !is_bare(running.id(), uid) {
@@ -558,7 +558,7 @@ __attribute__((constructor)) static void begin(void)
     let output = succeeded(command.args([RINGTAP, "dump", "-r"]).arg(&input));
     let text = stderr(&output);
     assert!(!text.contains("privileges"), "{text}");
-    // A capture needs its rights to go.
+    // A capture needs its privileges to go.
     let mut command = Command::new(RINGTAP);
     command
         .env("LD_PRELOAD", &library)

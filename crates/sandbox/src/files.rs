@@ -9,7 +9,7 @@ use landlock::{
 
 use super::{Fence, Needs, Obstacle};
 
-/// The newest version of Landlock whose rights are used; older kernels apply those that they know.
+/// The newest version of Landlock whose privileges are used; older kernels apply those that they know.
 const NEWEST: ABI = ABI::V6;
 
 pub(super) fn restrict(needs: &Needs) -> Result<Fence, Obstacle> {

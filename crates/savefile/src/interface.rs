@@ -13,9 +13,9 @@ pub struct Interface {
     /// Most bytes captured of a packet, as stated by the file; 0 means no limit. See
     /// [`Interface::effective_snaplen`].
     pub snaplen: u32,
-    /// Unit of the time stamps.
+    /// Unit of the timestamps.
     pub resolution: Resolution,
-    /// Seconds to add to the time stamps (`if_tsoffset`).
+    /// Seconds to add to the timestamps (`if_tsoffset`).
     pub time_offset: i64,
     /// Length of the frame check sequence at the end of each packet, in bits, if stated
     /// (`if_fcslen`, or the upper bits of pcap's link type field).
@@ -66,7 +66,7 @@ pub enum CaptureFilter {
 }
 
 impl Interface {
-    /// Describes an interface with a link type and a snaplen, with nanosecond time stamps and no
+    /// Describes an interface with a link type and a snaplen, with nanosecond timestamps and no
     /// other information.
     #[must_use]
     pub fn new(link_type: LinkType, snaplen: u32) -> Self {

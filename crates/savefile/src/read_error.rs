@@ -236,7 +236,7 @@ pub enum ReadErrorKind {
         /// The option's name.
         option: &'static str,
     },
-    /// A time stamp unit whose second exceeds 64 bits.
+    /// A timestamp unit whose second exceeds 64 bits.
     #[error(
         "option if_tsresol states {}^-{}, finest supported are 10^-19 and 2^-63",
         if value & 0x80 == 0 { 10 } else { 2 }, value & 0x7f

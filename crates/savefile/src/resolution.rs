@@ -1,4 +1,4 @@
-//! Time stamp units of pcapng interfaces: converts ticks to [`Timestamp`]s and back.
+//! Timestamp units of pcapng interfaces: converts ticks to [`Timestamp`]s and back.
 
 use crate::Timestamp;
 
@@ -9,7 +9,7 @@ const MAX_DECIMAL: u8 = 19;
 /// The finest binary unit, as a negative exponent, whose ticks per second fit 64 bits.
 const MAX_BINARY: u8 = 63;
 
-/// The unit of an interface's time stamps, as in the `if_tsresol` option: a negative power of ten,
+/// The unit of an interface's timestamps, as in the `if_tsresol` option: a negative power of ten,
 /// or of two if the top bit is set (draft-ietf-opsawg-pcapng, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resolution(u8);
@@ -93,7 +93,7 @@ pub(crate) enum Scale {
     },
 }
 
-/// The conversion of one interface's time stamps: unit and offset.
+/// The conversion of one interface's timestamps: unit and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clock {
     pub(crate) scale: Scale,

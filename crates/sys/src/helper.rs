@@ -1,4 +1,4 @@
-//! A helper process that keeps rights which the program gives up, and a channel to it.
+//! A helper process that keeps privileges which the program gives up, and a channel to it.
 //!
 //! The program forks (fork(2)) while it has one thread. The two processes exchange messages with
 //! file descriptors (`SCM_RIGHTS`). This module does not know what the messages ask for: the
@@ -174,7 +174,7 @@ struct Process(libc::pid_t);
 
 impl Helper {
     /// Starts a process that runs `serve` with the other end of a channel, and then ends. It has a
-    /// copy of everything that the caller has: rights, descriptors, memory. `name` is its name in
+    /// copy of everything that the caller has: privileges, descriptors, memory. `name` is its name in
     /// ps(1), at most 15 bytes.
     ///
     /// # Errors

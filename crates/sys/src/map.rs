@@ -192,7 +192,7 @@ impl Drop for FileMap {
 }
 
 /// Takes a read lease on a file, unless the descriptor has one already: a helper process with more
-/// rights may have taken it ([`crate::helper`]). The lease ends at the latest when all copies of
+/// privileges may have taken it ([`crate::helper`]). The lease ends at the latest when all copies of
 /// the descriptor are closed.
 ///
 /// # Errors

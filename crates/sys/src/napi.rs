@@ -59,7 +59,7 @@ type Result<T> = std::result::Result<T, ReceiveThreadsError>;
 #[derive(Debug)]
 #[must_use = "dropping it ends the threads"]
 pub struct ReceiveThreads {
-    /// Open for writing, so that restoring the setting needs no right to files.
+    /// Open for writing, so that restoring the setting needs no privilege for files.
     setting: File,
     before: String,
     /// The threads, with their placement before the change.

@@ -1,4 +1,4 @@
-//! Time stamps of received packets by the adapter, switched on while a value of this module lives.
+//! Timestamps of received packets by the adapter, switched on while a value of this module lives.
 //!
 //! This is `SIOCSHWTSTAMP` with an owner: dropping the last [`ReceiveStamps`] restores the earlier
 //! setting. Stamps of sent packets are not changed, so a daemon that sets the adapter's clock

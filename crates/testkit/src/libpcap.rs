@@ -194,7 +194,7 @@ impl Oracle {
             .ok_or_else(|| io::Error::other("no verdict").into())
     }
 
-    /// Returns a capture file as libpcap reads it, with nanosecond time stamps.
+    /// Returns a capture file as libpcap reads it, with nanosecond timestamps.
     ///
     /// # Errors
     /// Returns [`OracleError::Refused`] if the file cannot be opened; damage after the header is in

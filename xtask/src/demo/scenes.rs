@@ -120,7 +120,7 @@ impl Scenes<'_> {
         ))
     }
 
-    /// The scenes that need no rights, on made-up traffic.
+    /// The scenes that need no privileges, on made-up traffic.
     pub(super) fn file_only(&self) -> Result<Vec<Engine>, String> {
         let input = self.folder.join("traffic.pcap");
         let made = Traffic {

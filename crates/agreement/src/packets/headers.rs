@@ -310,7 +310,7 @@ fn avs() -> Vec<u8> {
     [&[0x80, 0x21, 0x10, 1, 0, 0, 0, 64][..], &[0; 56]].concat()
 }
 
-/// Returns a radiotap header: without fields, with flags, with a time stamp before the flags, or
+/// Returns a radiotap header: without fields, with flags, with a timestamp before the flags, or
 /// with a second bitmap word; padded or not; of odd length; and with a wrong length.
 fn radiotap(at: usize) -> Vec<u8> {
     let padded = if at.is_multiple_of(2) { 0x20 } else { 0x10 };

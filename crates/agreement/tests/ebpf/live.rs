@@ -12,7 +12,7 @@ use ringtap_sys::bpf::{self, Kernel, Link, Map, MapKind, MapSpec, ProgramKind, T
 use ringtap_testkit::netns::VethPair;
 
 const MARKER: u32 = 0x5249_4e47;
-/// Ethernet, IPv4 and TCP headers, the last with the time stamps that Linux sends by default.
+/// Ethernet, IPv4 and TCP headers, the last with the timestamps that Linux sends by default.
 const HEADERS: u32 = 14 + 20 + 32;
 
 /// The payload of a sent TCP segment is in page fragments: its linear part ends with the headers.

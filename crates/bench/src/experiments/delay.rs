@@ -59,7 +59,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         ..CaptureOptions::default()
     };
     cases.push((
-        "no options: time-outs of 100 ms and of a second".to_owned(),
+        "no options: timeouts of 100 ms and of a second".to_owned(),
         vec![("ringtap", Way::Own(standard))],
     ));
     if has_tcpdump {
@@ -75,7 +75,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             ..CaptureOptions::default()
         };
         let ways = vec![("ringtap", Way::Own(options))];
-        cases.push((format!("time-out {millis} ms"), ways));
+        cases.push((format!("timeout {millis} ms"), ways));
     }
     for (title, ways) in cases {
         let names: Vec<&str> = ways.iter().map(|(name, _)| *name).collect();

@@ -78,7 +78,7 @@ impl Setting {
             Side::Ringtap => command.env("LD_LIBRARY_PATH", &self.library),
             Side::Peer => command.env_remove("LD_LIBRARY_PATH"),
         };
-        // Otherwise tcpdump gives up the right to write its file.
+        // Otherwise tcpdump gives up the privilege to write its file.
         command.args(["-Z", "root"]);
     }
 

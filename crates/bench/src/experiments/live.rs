@@ -133,7 +133,7 @@ impl Setting<'_> {
             .command(&program.to_string_lossy());
         match capturer {
             Capturer::Ringtap => command.arg("dump"),
-            // Otherwise tcpdump would give up the right to write to our folder.
+            // Otherwise tcpdump would give up the privilege to write to our folder.
             Capturer::Tcpdump => command.args(["-Z", "root"]),
             Capturer::Unfenced => command.args(["dump", "-Z", "root", "--no-sandbox"]),
         };

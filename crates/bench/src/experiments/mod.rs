@@ -128,7 +128,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "timestamp",
-        purpose: "what the time stamp is of the kernel's whole time for a packet, by clock",
+        purpose: "the share of the timestamp in the kernel's time for a packet, by clock",
         caption: "Degioanni and others (2003, sections 4.3.4 and 5.3): 1,800 cycles of 5,680 for a stamp; the \
                   processor's counter saved 27 % of the whole. Here: the tap with each of its clocks, the kernel's \
                   time for a packet from making it to the ring.",
@@ -138,7 +138,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "wakeup",
-        purpose: "system calls and sleeps over min-to-copy, time-out and the application's load",
+        purpose: "system calls and sleeps over min-to-copy, timeout and the application's load",
         caption: "Degioanni and others (2003, section 4.3.3): 33,500 cycles for a call that reads, 10 a packet when \
                   3,200 come at once. Braun and others (2010, figure 11): with 64-byte packets more load on the \
                   application captures more, since it calls poll() less. Here: calls and sleeps of the reader \
@@ -273,9 +273,9 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "delay",
-        purpose: "how late packets are delivered, by time-out and in immediate mode",
+        purpose: "how late packets are delivered, by timeout and in immediate mode",
         caption: "WinPcap's delayed write (Risso and Degioanni, 2001) delivers when a minimum of data has \
-                  come, or at the time-out. Here: how late a packet reaches the application at a low rate.",
+                  come, or at the timeout. Here: how late a packet reaches the application at a low rate.",
         seconds: (75, 20),
         rounds: 3,
         body: delay::run,
@@ -283,7 +283,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "clock",
         purpose: "what a stamp costs: an XDP program that reads a clock and drops, against one that drops",
-        caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a time stamp, the \
+        caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a timestamp, the \
                   largest single cost in their figure 6, and 270 with the processor's counter (5.3). Here: \
                   an XDP program that reads a clock and drops, against one that only drops.",
         seconds: (25, 25),

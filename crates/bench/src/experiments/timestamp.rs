@@ -1,4 +1,4 @@
-//! The cost of a time stamp, as a part of all that the kernel does for a packet, by clock.
+//! The cost of a timestamp, as a part of all that the kernel does for a packet, by clock.
 
 use ringtap_capture::{CaptureOptions, Mode, Precision, Stage as Depth};
 use ringtap_lab::Need;

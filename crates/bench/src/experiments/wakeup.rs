@@ -105,9 +105,9 @@ fn min_to_copy(session: &mut Session, stage: &Stage, has_tcpdump: bool) -> Done 
 }
 
 fn timeout(session: &mut Session, stage: &Stage) -> Done {
-    let axis = Axis::log("time-out", "ms");
+    let axis = Axis::log("timeout", "ms");
     session.figure(
-        "Calls of the kernel over the time-out, 200,000 packets/s",
+        "Calls of the kernel over the timeout, 200,000 packets/s",
         axis,
         calls(),
     );

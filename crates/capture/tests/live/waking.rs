@@ -80,7 +80,7 @@ pub(crate) fn delivers_immediately() {
         injector.send(&frame(i, 60)).unwrap();
         let begin = Instant::now();
         assert!(matches!(source.next().unwrap(), Next::Block(_)));
-        assert!(begin.elapsed() < LONG, "it was the time-out's");
+        assert!(begin.elapsed() < LONG, "it was the timeout's");
     }
     assert!(source.describe().delivery_bound.unwrap() <= Duration::from_millis(20));
 }

@@ -244,7 +244,7 @@ pub(crate) fn waits_for_a_delivery_s_worth() {
         panic!("no block");
     };
     assert!(begin.elapsed() >= Duration::from_millis(299), "too early");
-    assert!(begin.elapsed() < patience(), "woken by the time-out");
+    assert!(begin.elapsed() < patience(), "woken by the timeout");
     assert!(block.packets().count() >= 1);
     sender.join().unwrap();
 }

@@ -191,7 +191,7 @@ const BITS: &[(&str, u32, &str, Style)] = &[
     (
         "list of the radiotap fields",
         0x0100_0000,
-        "mark of a radiotap time stamp",
+        "mark of a radiotap timestamp",
         Style::Hex,
     ),
     (

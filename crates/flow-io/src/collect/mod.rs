@@ -79,7 +79,7 @@ impl Collector {
         let failed = |what| address.0.failed(what);
         let socket = UdpSocket::bind(address.0.resolve()?).map_err(failed("listen"))?;
         let timed = socket.set_read_timeout(Some(wait));
-        timed.map_err(failed("set a time-out"))?;
+        timed.map_err(failed("set a timeout"))?;
         // With less memory, losses start earlier; they are counted.
         let _ = udp::set_receive_buffer(&socket, RECEIVE_BUFFER);
         let local = socket.local_addr();

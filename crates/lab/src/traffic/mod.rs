@@ -44,7 +44,7 @@ pub struct Traffic {
     pub sizes: Sizes,
     /// The seed of the pseudo-random choices.
     pub seed: u64,
-    /// Nanoseconds between the time stamps of two packets; the first is at 2023-11-14T22:13:20Z.
+    /// Nanoseconds between the timestamps of two packets; the first is at 2023-11-14T22:13:20Z.
     pub interval: u64,
 }
 

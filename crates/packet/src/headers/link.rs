@@ -174,7 +174,7 @@ pub(super) fn ethertype(
             }
             // Network service header (RFC 8300): its length in words, and the next protocol.
             ether_type::NETWORK_SERVICE => return service(data, at, link),
-            // A time stamp of Arista's, of 8 or 6 bytes after its kind and version.
+            // A timestamp of Arista's, of 8 or 6 bytes after its kind and version.
             ether_type::ARISTA_TIMESTAMP => {
                 let stamp = if be16(data, at + 2)? & 0x20 == 0 {
                     8

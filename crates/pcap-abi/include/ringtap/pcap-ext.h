@@ -45,7 +45,7 @@ typedef struct pcap_send_queue {
 PCAP_API pcap_send_queue *pcap_sendqueue_alloc(u_int bytes);
 /* 0, or -1 where there is no room. */
 PCAP_API int pcap_sendqueue_queue(pcap_send_queue *, const struct pcap_pkthdr *, const u_char *);
-/* Sends all, as fast as it goes or (sync not 0) at the distances of the time stamps; how many bytes
+/* Sends all, as fast as it goes or (sync not 0) at the distances of the timestamps; how many bytes
  * of the queue were sent: less than its len after an error. */
 PCAP_API u_int pcap_sendqueue_transmit(pcap_t *, pcap_send_queue *, int sync);
 PCAP_API void pcap_sendqueue_destroy(pcap_send_queue *);

@@ -128,7 +128,7 @@ fn is_ready_when_it_says_so(device: &'static str) -> Result<(), String> {
         for line in seen.lines().filter(|line| !line.ends_with(all)) {
             // Debian's library never delivers a block that is not full.
             let waits =
-                library == Library::Debian && line.ends_with(", time-out 0: packets are missing");
+                library == Library::Debian && line.ends_with(", timeout 0: packets are missing");
             if !waits {
                 return Err(format!("{library:?}, {device}: {line}"));
             }
@@ -151,7 +151,7 @@ fn calls_of_a_burst() -> Result<(), String> {
         Library::Ringtap.choose(&mut command);
         let seen = text_of(command.args(["veth0", "veth1", timeout]));
         if seen != "200 packets\n" {
-            return Err(format!("time-out {timeout}: {seen}"));
+            return Err(format!("timeout {timeout}: {seen}"));
         }
         let table = std::fs::read_to_string(&counts).map_err(|error| error.to_string())?;
         let calls = table.lines().filter_map(|line| {
@@ -163,7 +163,7 @@ fn calls_of_a_burst() -> Result<(), String> {
         let calls: u64 = calls.sum();
         if calls == 0 || calls > MOST {
             return Err(format!(
-                "time-out {timeout}: {calls} polls and reads\n{table}"
+                "timeout {timeout}: {calls} polls and reads\n{table}"
             ));
         }
     }

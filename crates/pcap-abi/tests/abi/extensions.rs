@@ -58,7 +58,7 @@ devices: 0
   rpcap://any
   rpcap://lo
 remote: 1
-after the time-out: 0
+after the timeout: 0
 activate: 0
 without: 0
 sent all 1

@@ -161,7 +161,7 @@ static void names(const struct bpf_program *program)
 		struct pcap_pkthdr *header;
 		const u_char *data;
 
-		say("after the time-out: %d", pcap_next_ex(handle, &header, &data));
+		say("after the timeout: %d", pcap_next_ex(handle, &header, &data));
 		pcap_close(handle);
 	}
 }
@@ -204,7 +204,7 @@ static void receive(pcap_t *handle, pcap_t *peer, pcap_send_queue *queue)
 	have_rights(1);
 	send_all(peer, queue, 0);
 	have_rights(0);
-	/* Where none has come after some time-outs, none will. */
+	/* Where none has come after some timeouts, none will. */
 	for (int i = 0; i < (calls > 0 ? 500 : 30) && calls < FRAMES; i++) {
 		usleep(10000);
 		pcap_dispatch(handle, -1, count, NULL);

@@ -1,6 +1,6 @@
 /*
  * Whether the descriptor is right: a program that waits for it, and reads once it is readable, gets
- * every packet and never hangs, whichever way it waits, and with every time-out; and once traffic has
+ * every packet and never hangs, whichever way it waits, and with every timeout; and once traffic has
  * stopped the descriptor is not readable any more.
  *
  * Arguments: the device to capture on, the device to send on, and perhaps "alone", for a device that
@@ -233,7 +233,7 @@ static pid_t start(const struct kase *kase)
 }
 
 /* Packets alone, and bursts; then nothing. No more rounds than a ring has blocks, each of which a
-   time-out of a millisecond may fill with one packet, while others have the processor. */
+   timeout of a millisecond may fill with one packet, while others have the processor. */
 static void send_all(int sender)
 {
 	static const unsigned rounds[] = { 1, 1, 12, 1, PACKETS - 15 };
@@ -252,7 +252,7 @@ static void finish(const struct kase *kase, pid_t child)
 
 	if (waitpid(child, &status, 0) != child)
 		give_up("wait");
-	say("%s, %s, %s, time-out %d%s: %s", kase->way->name, kase->by_next ? "next" : "dispatch",
+	say("%s, %s, %s, timeout %d%s: %s", kase->way->name, kase->by_next ? "next" : "dispatch",
 		kase->nonblocking ? "non-blocking" : "blocking", kase->timeout,
 		kase->immediate ? ", immediate" : "", meaning(status));
 }

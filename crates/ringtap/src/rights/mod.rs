@@ -284,8 +284,8 @@ fn whom(args: &RightsArgs) -> Result<Whom, RightsError> {
     })
 }
 
-/// Returns whether the process may open files that its user may not after it has given up its rights, and has
-/// these rights from who started it.
+/// Returns whether the process may open files that its user may not after it has given up its privileges, and has
+/// these privileges from who started it.
 fn has_all_files() -> bool {
     let strong = [Capability::DAC_OVERRIDE, Capability::DAC_READ_SEARCH];
     let held = privileges::capabilities();

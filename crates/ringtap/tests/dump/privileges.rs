@@ -39,7 +39,7 @@ fn field<'a>(status: &'a str, name: &str) -> &'a str {
         .trim()
 }
 
-/// Waits until a field of the process's status is as expected: rights go after the ring is open.
+/// Waits until a field of the process's status is as expected: privileges go after the ring is open.
 fn wait_for(id: u32, what: &str, holds: impl Fn(&str) -> bool) {
     let deadline = std::time::Instant::now() + LIMIT;
     while !holds(&status_of(id)) {

@@ -135,7 +135,7 @@ fn quiet() {
     let mut command = dump_live(&pair.right);
     let running = capturing(command.args(["-w", "-", "--timeout", "60000"]), &pair.right);
     running.signal("INT").expect("a signal");
-    let output = succeeded(running.wait(LIMIT / 4).expect("an end before the time-out"));
+    let output = succeeded(running.wait(LIMIT / 4).expect("an end before the timeout"));
     assert!(frames(&output.stdout).is_empty());
     assert_eq!(figure(&stderr(&output), "packets captured"), Some(0));
 }

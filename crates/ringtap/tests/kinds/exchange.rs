@@ -72,7 +72,7 @@ pub(crate) fn wait_until_joined(hosts: &Hosts, kind: &Kind) {
     let asks = hosts.left.run(|| bound(kind.address(1), ASKING_PORT + 2));
     let short = Duration::from_millis(100);
     for socket in [&answers, &asks] {
-        socket.set_read_timeout(Some(short)).expect("a time-out");
+        socket.set_read_timeout(Some(short)).expect("a timeout");
     }
     let deadline = Instant::now() + READY;
     let mut buffer = [0; 64];
@@ -139,6 +139,6 @@ fn answer(socket: &UdpSocket, count: usize) {
 fn bound(address: Ipv4Addr, port: u16) -> UdpSocket {
     let socket: io::Result<UdpSocket> = UdpSocket::bind((address, port));
     let socket = socket.unwrap_or_else(|error| panic!("{address}:{port}: {error}"));
-    socket.set_read_timeout(Some(ANSWER)).expect("a time-out");
+    socket.set_read_timeout(Some(ANSWER)).expect("a timeout");
     socket
 }

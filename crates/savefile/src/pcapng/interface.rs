@@ -17,7 +17,7 @@ const FIXED: usize = HEADER + 8;
 const FILTER_EXPRESSION: u8 = 0;
 
 /// Parses a complete interface description block, as strictly as libpcap: it rejects options that
-/// overrun the block, and time stamp options that are malformed or repeated.
+/// overrun the block, and timestamp options that are malformed or repeated.
 pub(crate) fn parse_interface(block: &[u8], order: ByteOrder) -> Result<Interface, ReadErrorKind> {
     let (Some(link_type), Some(snaplen), true) = (
         order.u16_at(block, 8),

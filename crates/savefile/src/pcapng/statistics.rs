@@ -6,7 +6,7 @@ use crate::pcapng::{InterfaceTable, Options, RawBlock, block_type};
 use crate::resolution::Clock;
 use crate::{ByteOrder, Timestamp};
 
-/// Bytes of the body before its options: interface and time stamp.
+/// Bytes of the body before its options: interface and timestamp.
 const FIXED: usize = 12;
 
 /// The counters of an interface, in the file's format.

@@ -21,7 +21,7 @@ pub struct PcapOptions {
     pub link_type: LinkType,
     /// Most bytes of a packet; longer packets are cut. 0 means the link type's maximum.
     pub snaplen: u32,
-    /// Whether time stamps are written in nanoseconds; otherwise in microseconds (rounded down).
+    /// Whether timestamps are written in nanoseconds; otherwise in microseconds (rounded down).
     pub nanos: bool,
     /// Byte order of all headers; libpcap writes the machine's.
     pub byte_order: ByteOrder,
@@ -30,7 +30,7 @@ pub struct PcapOptions {
 }
 
 impl PcapOptions {
-    /// Options for a file in this machine's byte order with time stamps in microseconds.
+    /// Options for a file in this machine's byte order with timestamps in microseconds.
     #[must_use]
     pub fn new(link_type: LinkType, snaplen: u32) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl PcapOptions {
         }
     }
 
-    /// Options for a file with the packets of an interface, in nanoseconds if its time stamps are
+    /// Options for a file with the packets of an interface, in nanoseconds if its timestamps are
     /// finer than microseconds.
     #[must_use]
     pub fn for_interface(interface: &Interface) -> Self {

@@ -9,7 +9,7 @@
 //!   libpcap's reader can.
 //! - A fraction of more than a second (damaged files): in libpcap it wraps at 32 bits when it is
 //!   converted from microseconds to nanoseconds and written.
-//! - Binary time stamp units finer than 2^-34 s: libpcap's conversion to nanoseconds overflows.
+//! - Binary timestamp units finer than 2^-34 s: libpcap's conversion to nanoseconds overflows.
 //! - Seconds beyond 32 bits: libpcap cuts them when it writes pcap.
 
 #[path = "../savefile/collect.rs"]

@@ -50,7 +50,7 @@ impl Output {
         }
     }
 
-    /// Opens the file of that name, or makes it, with the rights of this process; `-` is standard output.
+    /// Opens the file of that name, or makes it, with the privileges of this process; `-` is standard output.
     ///
     /// # Errors
     /// The same as [`open`].

@@ -18,7 +18,7 @@ pub enum SendStamps {
     Adapter,
 }
 
-/// The time stamp of a frame.
+/// The timestamp of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendStamp {
     /// The frame's number, modulo 2^32: frames sent by the socket are counted from 0 since

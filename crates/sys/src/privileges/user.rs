@@ -106,7 +106,7 @@ pub fn is_set_user_id() -> bool {
     unsafe { libc::geteuid() != libc::getuid() || libc::getegid() != libc::getgid() }
 }
 
-/// Returns whether the program's file gave the process rights that its starter lacks: an identity
+/// Returns whether the program's file gave the process privileges that its starter lacks: an identity
 /// or capabilities (`AT_SECURE` of getauxval(3)).
 #[must_use]
 pub fn is_elevated() -> bool {

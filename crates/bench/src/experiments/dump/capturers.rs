@@ -105,7 +105,7 @@ impl Capturers {
         match kind {
             Kind::Tap => command.args(["dump", "-i", &format!("tcx:{device}")]),
             Kind::Packet => command.args(["dump", "-i", &format!("packet:{device}")]),
-            // Otherwise tcpdump would give up the right to write to our folder.
+            // Otherwise tcpdump would give up the privilege to write to our folder.
             Kind::Tcpdump => command.args(["-Z", "root", "-i", device]),
             Kind::Dumpcap => command.args(["-q", "-i", device]),
             Kind::Netsniff => command.args(["--silent", "--in", device]),
