@@ -185,8 +185,8 @@ impl RunTally {
         #[expect(clippy::cast_precision_loss, reason = "shown with a few digits")]
         let percent = lost as f64 * 100.0 / (self.next - self.first) as f64;
         let mut text = format!(
-            "run {}: {}, {}; numbers {} to {last}: {lost} lost ({percent:.4} %), {} doubled, \
-             {} overtaken\n",
+            "run {}: {}, {}; numbers {} to {last}: {lost} lost ({percent:.4} %), {} duplicates, \
+             {} reordered\n",
             self.run,
             counted(self.received, "packet"),
             counted(self.bytes, "byte"),
