@@ -54,7 +54,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
-/// A few made-up packets, whole and long enough for every header.
+/// Returns a few made-up packets, whole and long enough for every header.
 fn packets(dlt: u32) -> Vec<Packet> {
     spread(made::generated(dlt), 20)
 }

@@ -87,7 +87,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     assert_eq!(seen, got);
 });
 
-/// The identity of a flow: the ends, in one order if directions are one flow, and the protocol.
+/// Returns the identity of a flow: the ends, in one order if directions are one flow, and the protocol.
 fn flow(source: u8, destination: u8, protocol: u8, both_ways: bool) -> [u8; 3] {
     if both_ways && source > destination {
         [destination, source, protocol]
@@ -96,7 +96,7 @@ fn flow(source: u8, destination: u8, protocol: u8, both_ways: bool) -> [u8; 3] {
     }
 }
 
-/// Time advances by up to 31 s, or goes back, or advances by hours.
+/// Returns a later time: it advances by up to 31 s, or goes back, or advances by hours.
 fn later(now: u64, wait: u8) -> u64 {
     const SECOND: u64 = 1_000_000_000;
     match wait {
@@ -108,7 +108,7 @@ fn later(now: u64, wait: u8) -> u64 {
     }
 }
 
-/// A packet of IPv4 between few hosts: TCP, UDP, ICMP or another, whole or a fragment.
+/// Returns a packet of IPv4 between few hosts: TCP, UDP, ICMP or another, whole or a fragment.
 fn packet(ends: u8, kind: u8, flags: u8, place: u8, more: u8) -> [u8; HEADER + 20] {
     let mut packet = [0; HEADER + 20];
     packet[0] = 0x45;

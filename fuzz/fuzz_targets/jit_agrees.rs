@@ -71,8 +71,8 @@ fn program(bytes: &[u8]) -> Program {
     Program::new(insns).expect("bent to be valid")
 }
 
-/// Two fields, mostly side by side, each compared with a list: the form that filters on source or
-/// destination have.
+/// Returns a program of two fields, mostly side by side, each compared with a list: the form of filters on
+/// source or destination.
 fn two_lists(bytes: &[u8]) -> Option<Program> {
     let (&[form, offset, gap, first, second], mut rest) = bytes.split_first_chunk::<5>()?;
     let (width, distance) = [(op::W, 4), (op::H, 2), (op::B, 1)][usize::from(form) % 3];

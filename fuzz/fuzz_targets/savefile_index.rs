@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
     });
 });
 
-/// The parts that every second entry skips.
+/// Returns the parts that every second entry skips.
 fn read(index: &[u8], stamp: &Stamp) -> Option<Skips> {
     let mut reader = IndexReader::new(index, stamp).ok()?;
     let (mut skips, mut end, mut number) = (Skips::default(), 0, 0);
@@ -110,7 +110,7 @@ fn is_compressed(capture: &File) -> bool {
     magic == [0x1f, 0x8b]
 }
 
-/// An index of bodies of 2 + L bytes each, L in the first two.
+/// Returns an index of bodies of 2 + L bytes each, L in the first two.
 fn sealed(mut bytes: &[u8], stamp: &Stamp) -> Vec<u8> {
     let empty = IndexWriter::new(Cursor::new(Vec::new())).expect("memory");
     let mut index = empty.finish(stamp).expect("memory").into_inner();
@@ -139,7 +139,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// A pcap file of packets of one size, and the same as gzip members.
+/// Returns a pcap file of packets of one size, and the same as gzip members.
 fn captures() -> [File; 2] {
     let mut bytes = vec![
         0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,

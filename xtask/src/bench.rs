@@ -65,7 +65,7 @@ fn write_tables(repository: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The README, if there is one, and the pages of `docs/` and its folders.
+/// Returns the README, if there is one, and the pages of `docs/` and its folders.
 pub(crate) fn documents(repository: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths = vec![repository.join("README.md")];
     let folder = repository.join("docs");

@@ -90,7 +90,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// The folder of the corpus, every package of it there.
+/// Returns the folder of the complete corpus.
 ///
 /// # Errors
 /// As [`Missing`] says; packages that came before are kept.
@@ -230,7 +230,7 @@ impl<'w> Apt<'w> {
     }
 }
 
-/// Read after the system's own settings, whose hooks are for the system's own lists.
+/// Returns settings that are read after the system's own, whose hooks are for the system's own lists.
 fn settings(work: &Path) -> String {
     let work = work.display();
     format!(
@@ -247,7 +247,7 @@ fn settings(work: &Path) -> String {
     )
 }
 
-/// The mirror that this machine's apt uses.
+/// Returns the mirror that this machine's apt uses.
 fn mirror() -> String {
     let mut targets = Command::new("apt-get");
     targets.args(["indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(REPO_URI)"]);

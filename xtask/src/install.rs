@@ -115,7 +115,7 @@ pub(crate) fn build() -> Result<(), String> {
 }
 
 impl Layout {
-    /// The place of a path below the prefix while copying.
+    /// Returns the place of a path below the prefix while copying.
     fn place(&self, below: impl AsRef<Path>) -> PathBuf {
         let whole = self.prefix.join(below);
         self.root.join(whole.strip_prefix("/").unwrap_or(&whole))
@@ -133,7 +133,7 @@ impl Layout {
         self.place(Path::new("bin").join(name))
     }
 
-    /// The shared object by its version, and links by the names that are asked for.
+    /// Installs the shared object by its version, and links with the other names.
     fn library(&self) -> Result<(), String> {
         let name = format!("libpcap.so.{LIBPCAP}");
         let folder = self.place(&self.libraries);
@@ -150,7 +150,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Headers, `libpcap.pc`, `pcap-config`.
+    /// Installs headers, `libpcap.pc`, `pcap-config`.
     fn development(&self) -> Result<(), String> {
         let source = ringtap_testkit::repository().join("crates/pcap-abi");
         copy_folder(&source.join("include"), &self.place("include"))?;
@@ -164,7 +164,7 @@ impl Layout {
         self.fill(&source.join("install/pcap-config.in"), &script, 0o755)
     }
 
-    /// The licences, where Debian has them.
+    /// Installs the licences, where Debian has them.
     fn copyright(&self, package: &str) -> Result<(), String> {
         let repository = ringtap_testkit::repository();
         let mut text =

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The same cargo that runs this program, in the repository.
+/// Returns the same cargo that runs this program, in the repository.
 pub(crate) fn cargo(repository: &Path) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -21,7 +21,7 @@ pub(crate) fn quiet_off_screen(cargo: &mut Command) -> &mut Command {
     cargo
 }
 
-/// A cargo of the nightly toolchain, chosen by rustup.
+/// Returns a cargo of the nightly toolchain, chosen by rustup.
 pub(crate) fn nightly_cargo(folder: &Path) -> Command {
     let mut command = Command::new("cargo");
     // These name the toolchain that runs this program and would override the choice.
@@ -35,7 +35,7 @@ pub(crate) fn nightly_cargo(folder: &Path) -> Command {
     command
 }
 
-/// The path of a program that cargo built, in the folder of the profile `debug` or `release`: beside
+/// Returns the path of a program that cargo built, in the folder of the profile `debug` or `release`: beside
 /// the one that this program was built to.
 ///
 /// # Errors
@@ -51,8 +51,8 @@ pub(crate) fn built_program(profile: &str, name: &str) -> Result<PathBuf, String
     }
 }
 
-/// The same command, ended with all its children when it takes longer than `limit`; the exit
-/// status is then 124 or 137 (timeout(1)).
+/// Returns the same command, ended with all its children if it takes longer than `limit`. The exit status is
+/// then 124 or 137 (timeout(1)).
 pub(crate) fn limited(limit: Duration, command: &Command) -> Command {
     let mut wrapped = Command::new("timeout");
     wrapped
@@ -90,7 +90,7 @@ pub(crate) fn check(command: &mut Command) -> Result<(), String> {
     judge(command, status)
 }
 
-/// Runs; the output is printed only if it fails.
+/// Runs the command, and prints its output only if it fails.
 ///
 /// # Errors
 /// Returns a sentence about the failure.

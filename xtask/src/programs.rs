@@ -100,7 +100,7 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// Go's own installer puts it where search paths may not lead.
+/// Returns the path of a tool. Go's own installer puts it where search paths may not lead.
 fn tool_path(name: &str) -> Option<PathBuf> {
     let own = Path::new("/usr/local/go/bin").join(name);
     find_tool(name).or_else(|| own.is_file().then_some(own))
@@ -111,8 +111,8 @@ impl Place {
         self.prefix.join("lib")
     }
 
-    /// A folder with Debian's library by upstream's name, for which programs ask that were linked with
-    /// ringtap's.
+    /// Returns a folder with Debian's library by upstream's name, for which programs ask that were linked
+    /// with ringtap's.
     fn debians(&self) -> Result<PathBuf, String> {
         let folder = self.folder.join("debian");
         if !folder.exists() {
@@ -128,7 +128,7 @@ impl Place {
         Ok(folder)
     }
 
-    /// A command that compiles and links with the installed library.
+    /// Returns a command that compiles and links with the installed library.
     fn builder(&self, program: &Path) -> Command {
         let include = format!("-I{}", self.prefix.join("include").display());
         let link = format!("-L{}", self.libraries().display());
@@ -179,7 +179,7 @@ fn go(place: &Place) -> Result<Command, String> {
     Ok(Command::new(program))
 }
 
-/// Compiled here: wheels bring a libpcap of their own.
+/// Compiles a Python package here, because wheels bring their own libpcap.
 fn python(place: &Place, package: &str, script: &str) -> Result<Command, String> {
     let environment = place.folder.join("python");
     if !environment.exists() {

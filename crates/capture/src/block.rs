@@ -32,7 +32,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// A block of records of a tap's ring.
+    /// Returns a block of records of a tap's ring.
     pub(crate) fn from_tap(records: TapRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Tap(records),
@@ -40,7 +40,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// A block of packets of an AF_XDP socket.
+    /// Returns a block of packets of an AF_XDP socket.
     pub(crate) fn from_socket(records: SocketRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
         Self {
             origin: Origin::Socket(records),

@@ -93,7 +93,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The size of all blocks, in bytes.
+    /// Returns the size of all blocks, in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.block_size as u64 * self.blocks as u64

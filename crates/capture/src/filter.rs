@@ -260,7 +260,7 @@ pub(crate) fn at_hook(program: &Program, place: HookPoint) -> Program {
     program.with_known(op::SKF_AD_PKTTYPE, packet_type)
 }
 
-/// An instruction in the form of files: in the machine's byte order.
+/// Returns an instruction in the form of files: in the machine's byte order.
 fn bytes_of(insn: &Insn) -> [u8; 8] {
     let Insn { code, jt, jf, k } = *insn;
     let ([a, b], [e, f, g, h]) = (code.to_ne_bytes(), k.to_ne_bytes());
@@ -366,7 +366,7 @@ impl FilterTable {
         }
     }
 
-    /// The same for many packets: as native code.
+    /// Compiles it to native code, for many packets.
     pub(crate) fn made_native(mut self) -> Self {
         self.make_native();
         self

@@ -33,7 +33,7 @@ fn main() -> std::process::ExitCode {
     ])
 }
 
-/// A UDP datagram to port 53, from its IP header on.
+/// Returns a UDP datagram to port 53, from its IP header on.
 fn datagram() -> Vec<u8> {
     let mut bytes = vec![
         0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
@@ -42,7 +42,7 @@ fn datagram() -> Vec<u8> {
     bytes
 }
 
-/// A pcapng file with an Ethernet and a raw-IP interface; UDP and other packets on both.
+/// Returns a pcapng file with an Ethernet and a raw-IP interface; UDP and other packets on both.
 fn two_link_types() -> Vec<u8> {
     let interfaces =
         [LinkType::ETHERNET, LinkType::RAW].map(|link_type| Interface::new(link_type, 65_535));
@@ -81,7 +81,7 @@ fn source(filter: Option<&str>) -> impl Source {
     .unwrap()
 }
 
-/// Interface and length of each packet.
+/// Returns the interface and length of each packet.
 fn read(source: &mut dyn Source) -> Vec<(u32, usize)> {
     let mut seen = Vec::new();
     loop {
@@ -307,7 +307,7 @@ fn wakes_between_blocks() {
     assert_eq!(read(&mut source).len(), 4);
 }
 
-/// Packets of a file by the reader itself, up to its end or its damage.
+/// Returns the number of packets of a file by the reader itself, up to its end or its damage.
 fn plain(path: &Path) -> Option<usize> {
     let mut reader = Reader::open(path, &ReadOptions::default()).ok()?;
     let mut packets = 0;

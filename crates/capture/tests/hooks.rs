@@ -76,7 +76,7 @@ fn chain_length(end: &End, side: Side) -> usize {
     })
 }
 
-/// The hook of this kernel after the driver.
+/// Returns the hook of this kernel after the driver.
 fn chain(side: Side) -> HookPoint {
     if Need::Tcx.unmet().is_none() {
         HookPoint::Tcx(side)
@@ -85,7 +85,7 @@ fn chain(side: Side) -> HookPoint {
     }
 }
 
-/// The running kernel, restricted to features from before tcx.
+/// Returns the running kernel, restricted to features from before tcx.
 fn without_tcx() -> Kernel {
     Kernel::behind(|request: &Request<'_>| {
         if request.is_tcx() {

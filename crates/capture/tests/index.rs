@@ -50,7 +50,7 @@ fn main() -> std::process::ExitCode {
     ])
 }
 
-/// Every packet a stretch.
+/// Returns options that make every packet a stretch.
 fn small() -> IndexOptions {
     let mut options = IndexOptions::default();
     (options.stretch, options.least) = (1, 0);
@@ -148,7 +148,7 @@ struct Placed {
     data: Vec<u8>,
 }
 
-/// The first packets of a file, with their offsets.
+/// Returns the first packets of a file, with their offsets.
 fn packets_with_offsets(file: &Path) -> Vec<Placed> {
     const MOST: usize = 30;
     let mut reader = Reader::open(file, &small().read).unwrap();

@@ -84,7 +84,7 @@ impl Mix {
         Self { frames }
     }
 
-    /// The counts by filter and in total, of this many runs through the mix.
+    /// Returns the counts by filter and in total, of this many runs through the mix.
     fn expected(&self, times: u64) -> (Vec<Count>, Count) {
         let count = |expression: &str| {
             let options = CompileOptions::new(LinkType::ETHERNET);
@@ -113,7 +113,7 @@ impl Mix {
         assert_eq!(interval.total, total);
     }
 
-    /// Out of an end by a socket.
+    /// Sends from an end through a socket.
     fn send_from(&self, side: &Side) {
         let index = index_of(side);
         let injector = side.run(|| Injector::open(index).expect("root"));
@@ -155,7 +155,7 @@ fn keep_tags(side: &Side) {
     side.namespace.output("ethtool", &arguments);
 }
 
-/// The hook of this kernel after the driver.
+/// Returns the hook of this kernel after the driver.
 fn chain() -> &'static str {
     if Need::Tcx.unmet().is_none() {
         "tcx"

@@ -200,7 +200,7 @@ impl Default for FlowKey {
 }
 
 impl Default for Sampling {
-    /// No sampling: every packet.
+    /// Returns no sampling: every packet.
     fn default() -> Self {
         Self {
             one_in: NonZeroU32::MIN,

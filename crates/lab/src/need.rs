@@ -188,8 +188,9 @@ fn has_capability(bit: u32) -> bool {
     mask.unwrap_or_default() & (1 << bit) != 0
 }
 
-/// Checked by creating one: the settings that forbid it (`max_user_namespaces`, Debian's
-/// `unprivileged_userns_clone`, AppArmor's, a container's seccomp) are too many to read.
+/// Returns whether a user namespace can be made, by creating one: the settings that forbid it
+/// (`max_user_namespaces`, Debian's `unprivileged_userns_clone`, AppArmor's, a container's seccomp) are too
+/// many to read.
 fn can_make_user_namespace() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {

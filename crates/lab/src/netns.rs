@@ -405,7 +405,7 @@ impl Default for VethPair {
     }
 }
 
-/// Checked by creating one, because the kernel may also load a module for it.
+/// Returns whether the kernel has VLANs, by creating one, because the kernel may also load a module for it.
 pub(crate) fn kernel_has_vlans() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -416,15 +416,15 @@ pub(crate) fn kernel_has_vlans() -> bool {
     })
 }
 
-/// Checked in the same way.
+/// Returns whether the kernel has the kind, in the same way.
 pub(crate) fn kernel_has(kind: &str) -> bool {
     let mut netlink = Namespace::new().netlink();
     let made = netlink.create(kind, "probe0", &LinkOptions::default());
     made.is_ok()
 }
 
-/// Checked with `ip`, whose syntax covers kinds that need parameters. The answers are cached,
-/// because a suite asks for each of its tests.
+/// Returns whether the kernel has the kind, with `ip`, whose syntax covers kinds that need parameters. The
+/// answers are cached, because a suite asks for each of its tests.
 pub(crate) fn kernel_makes(words: &'static str) -> bool {
     static ANSWERS: Mutex<BTreeMap<&str, bool>> = Mutex::new(BTreeMap::new());
     let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -109,7 +109,7 @@ impl Timestamp {
         Self::new(secs, since.subsec_nanos())
     }
 
-    /// A time from nanoseconds since the epoch.
+    /// Returns a time from nanoseconds since the epoch.
     #[inline]
     #[must_use]
     pub const fn from_nanos(nanos: i64) -> Self {

@@ -63,8 +63,8 @@ impl Follow {
         }
     }
 
-    /// Called before records are read: moves the reader to the stream's position if the program has
-    /// changed it.
+    /// Moves the reader to the stream's position if the program has changed it. Called before records are
+    /// read.
     pub(crate) fn enter(&self, reading: &mut Reading) {
         if !self.asked.load(Ordering::Acquire) {
             return;
@@ -81,7 +81,7 @@ impl Follow {
         }
     }
 
-    /// Called after records were read: moves the stream after the last one.
+    /// Moves the stream after the last record. Called after records were read.
     pub(crate) fn leave(&self, reading: &mut Reading) {
         if self.asked.load(Ordering::Acquire) {
             let place = self.records + reading.place.bytes;

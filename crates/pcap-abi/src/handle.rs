@@ -109,7 +109,7 @@ impl Pcap {
         handle
     }
 
-    /// Which handle it is.
+    /// Returns its identity.
     pub(crate) fn id(&self) -> HandleId {
         HandleId::new(std::ptr::from_ref(self).addr(), self.number)
     }
@@ -120,7 +120,7 @@ impl Pcap {
         Box::into_raw(self)
     }
 
-    /// The handle that C wants closed: nothing for null, and for one that it has closed already.
+    /// Returns the handle that C wants to close. `None` for null, and for one that it has already closed.
     pub(crate) fn find<'a>(handle: *mut Self) -> Option<&'a Self> {
         // SAFETY: it was made of a box by `hand_out`, and C, which closes it now, has not done so before.
         // C's contract: no other thread closes it meanwhile.
@@ -177,7 +177,7 @@ impl Pcap {
         })
     }
 
-    /// As [`Self::activated`], without a message.
+    /// Returns the opened capture as [`Self::activated`], without a message.
     pub(crate) fn activated_quietly(&self) -> Result<&Opened, c_int> {
         self.opened.get().ok_or(code::NOT_ACTIVATED)
     }

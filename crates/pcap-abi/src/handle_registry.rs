@@ -36,12 +36,12 @@ impl HandleId {
         Self { address, number }
     }
 
-    /// C was given the handle.
+    /// Registers the handle, which C has received.
     pub(crate) fn open(self) {
         lock(&OPEN).push(self);
     }
 
-    /// The handle is going to be freed.
+    /// Removes the handle, which will be freed.
     pub(crate) fn close(self) {
         let mut open = lock(&OPEN);
         open.retain(|one| *one != self);

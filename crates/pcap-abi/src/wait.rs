@@ -74,7 +74,7 @@ pub(crate) fn is_readable(descriptor: RawFd) -> bool {
     unsafe { libc::poll(&raw mut fd, 1, 0) > 0 }
 }
 
-/// Waits. A cancelled thread ends here.
+/// Waits for packets. A cancelled thread ends here.
 pub(crate) fn sleep(wait: Wait, progress: &mut Progress) {
     let mut fds = wait.descriptors.map(|fd| libc::pollfd {
         fd,

@@ -327,7 +327,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// Waits, with a call of `each` from time to time; returns early if the run is stopped.
+    /// Waits, and calls `each` from time to time. Returns early if the run is stopped.
     fn pause(&self, duration: Duration, mut each: impl FnMut()) {
         let begin = Instant::now();
         while let Some(left) = duration.checked_sub(begin.elapsed()) {

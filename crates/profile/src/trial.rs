@@ -27,7 +27,7 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// The option of `ringtap dump` for it, or the command for the interface of that name.
+    /// Returns the option of `ringtap dump` for it, or the command for the interface of that name.
     #[must_use]
     pub fn option(self, device: &str) -> String {
         match self {
@@ -45,7 +45,7 @@ impl Trial {
         }
     }
 
-    /// The component that it is meant to make cheaper.
+    /// Returns the component that it is meant to make cheaper.
     #[must_use]
     pub fn component(self) -> Component {
         match self {

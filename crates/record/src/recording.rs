@@ -346,7 +346,7 @@ impl Recording {
         }
     }
 
-    /// Called when a batch was committed, or failed.
+    /// Handles a batch that was committed, or that failed.
     pub(crate) fn after_batch(
         &mut self,
         result: std::result::Result<(), WriteError>,
@@ -594,7 +594,7 @@ impl Recording {
         }
     }
 
-    /// The name of a later file may be that of an input.
+    /// Rejects an input of the program: the name of a later file may be that of one.
     fn refuse_input(&self) -> Result<()> {
         match self.host.reads(&self.path) {
             true => Err(RecordError::SameFile {

@@ -27,7 +27,7 @@ pub(crate) trait Receiver {
     /// Takes packets. Returns whether they were the last ones needed.
     fn block(&mut self, block: &Block<'_>) -> Result<bool, Self::Error>;
 
-    /// Called after a wait without packets.
+    /// Handles a wait without packets.
     fn nothing(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -37,13 +37,13 @@ pub(crate) trait Receiver {
         Ok(())
     }
 
-    /// Called when the end is requested. Returns whether to stop at once, without the packets that were
-    /// captured before.
+    /// Handles the requested end. Returns whether to stop at once, without the packets that were captured
+    /// before.
     fn end(&mut self) -> bool {
         false
     }
 
-    /// Called when an event interrupts the capture, which continues.
+    /// Handles an event that interrupts the capture, which continues.
     fn interrupted(&mut self, error: &Error) {
         interrupted(error);
     }

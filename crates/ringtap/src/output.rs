@@ -21,7 +21,8 @@ pub(crate) fn open(path: &Path, access: Access) -> io::Result<Output> {
     }
 }
 
-/// The same for a file whose content decides whether it may be overwritten. `-` is an ordinary name here.
+/// Returns the same for a file whose content decides whether it may be overwritten. `-` is an ordinary name
+/// here.
 ///
 /// # Errors
 /// The same errors as [`ringtap_sys::output::open`].

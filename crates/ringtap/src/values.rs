@@ -120,7 +120,7 @@ fn up_to(most: Option<u64>) -> String {
     most.map_or(String::new(), |most| format!(" to {most}"))
 }
 
-/// A whole number within bounds. Without an upper bound, the limit is that of its type.
+/// Returns a whole number within bounds. Without an upper bound, the limit is that of its type.
 pub(crate) fn whole<T: TryFrom<u64>>(
     unit: &'static str,
     least: u64,

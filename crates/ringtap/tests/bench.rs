@@ -18,8 +18,8 @@ fn main() -> ExitCode {
     ])
 }
 
-/// A folder with ringtap, alone. It is on the file system of the build, for a hard link: this process must not
-/// hold a program open for writing while another test starts one.
+/// Returns a folder with ringtap, alone. It is on the file system of the build, for a hard link: this process
+/// must not hold a program open for writing while another test starts one.
 fn installed() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let ringtap = folder.path().join("ringtap");
@@ -44,7 +44,7 @@ fn bench(folder: &Path, path: &str, arguments: &[&OsStr]) -> Output {
     command.current_dir(folder).output().expect("ringtap runs")
 }
 
-/// The path by which ringtap knows itself.
+/// Returns the path by which ringtap knows itself.
 fn own(folder: &Path) -> PathBuf {
     let path = folder.join("ringtap").canonicalize();
     path.expect("a path")

@@ -59,7 +59,7 @@ fn ringtap(args: &[&str]) -> Output {
     command.args(args).output().expect("ringtap runs")
 }
 
-/// The output of a successful run.
+/// Returns the output of a successful run.
 fn printed(args: &[&str]) -> String {
     let output = ringtap(args);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -123,7 +123,7 @@ fn optimiser() {
     assert!(count(&["-ddd", "-O", "ip and arp"]) > 0);
 }
 
-/// The words of the program that `-ddd` prints.
+/// Returns the words of the program that `-ddd` prints.
 fn words(text: &str) -> Vec<u64> {
     fn next<'a, T: std::str::FromStr>(numbers: &mut impl Iterator<Item = &'a str>) -> T {
         let number = numbers.next().and_then(|number| number.parse().ok());
@@ -346,7 +346,7 @@ fn netmask() {
     assert!(error.contains("--netmask"), "{error}");
 }
 
-/// The program that `-ddd` prints.
+/// Returns the program that `-ddd` prints.
 fn classic(text: &str) -> ringtap_filter::Program {
     fn next<T: std::str::FromStr>(line: &mut std::str::Split<'_, char>) -> T {
         let number = line.next().and_then(|number| number.parse().ok());

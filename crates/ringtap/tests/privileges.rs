@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// The account that root becomes.
+/// Returns the account that root becomes.
 fn unprivileged() -> User {
     User::instead_of_root()
         .expect("a user database")
@@ -190,7 +190,7 @@ fn live_commands() {
     drop(folder);
 }
 
-/// A capture file in a folder of its own, which only root can look into.
+/// Returns a capture file in a folder of its own, which only root can look into.
 fn capture(packets: u64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("in.pcap");
@@ -293,7 +293,7 @@ fn owner_of_files() {
     assert_eq!(owner(&live), 0);
 }
 
-/// The folder for everybody, with one in it.
+/// Returns the folder for everybody, with one in it.
 fn open_folder(folder: &Path) -> PathBuf {
     let inner = folder.join("open");
     fs::create_dir(&inner).expect("a folder");
@@ -650,7 +650,7 @@ fn set_user_id() {
     assert!(text.contains("set-user-ID"), "{text}");
 }
 
-/// The processes that a process has started, by `/proc`.
+/// Returns the processes that a process has started, by `/proc`.
 fn children(id: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).expect("Linux tells");
     list.split_whitespace()

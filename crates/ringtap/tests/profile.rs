@@ -252,7 +252,7 @@ fn interrupted_trial() {
     assert!(tried, "never tried");
 }
 
-/// Both outputs of a script on an interface that receives all that a processor can make.
+/// Returns both outputs of a script on an interface that receives all that a processor can make.
 fn one_trial(script: &str, duration: &str) -> (String, String) {
     let pair = VethPair::new();
     let mut sender = pair.left.namespace.command("taskset");

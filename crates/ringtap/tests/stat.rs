@@ -96,7 +96,7 @@ fn counting(command: &mut Command, side: &Side, programs: usize) -> Running {
     running
 }
 
-/// Frames, every third with a VLAN tag: their packets and bytes, by filter and in total.
+/// Sends frames, every third with a VLAN tag. Returns their packets and bytes, by filter and in total.
 fn send(side: &Side) -> Vec<(u64, u64)> {
     let traffic = Traffic {
         packets: 300,
@@ -136,7 +136,7 @@ fn pair_of(value: &serde_json::Value) -> (u64, u64) {
     (number("packets"), number("bytes"))
 }
 
-/// The counts of all lines together, by filter and in total.
+/// Returns the counts of all lines together, by filter and in total.
 fn summed(lines: &[serde_json::Value]) -> Vec<(u64, u64)> {
     let mut sums = vec![(0, 0); FILTERS.len() + 1];
     for line in lines {

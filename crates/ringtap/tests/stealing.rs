@@ -153,7 +153,7 @@ impl Wires {
         }
     }
 
-    /// One packet that the captured end receives, and one that it sends.
+    /// Sends one packet that the captured end receives, and one that it sends.
     fn send(&self) {
         for injector in &self.injectors {
             injector.send(&self.frame).expect("the end is up");
@@ -244,8 +244,8 @@ enum Ending {
 const TAKES: &str = "takes the packets that its filter matches";
 const GONE: &str = "is gone: packets reach this one again";
 
-/// A thief that takes the packets that match its filter, with that engine. No packet here does, so the other
-/// capture cannot notice by itself.
+/// Starts a thief that takes the packets that match its filter, with that engine. No packet here does, so the
+/// other capture cannot notice by itself.
 fn start_filtered(wires: &Wires, engine: &str, folder: &Path) -> Watched {
     let device = wires.device(&format!("{engine}:"));
     let arguments = [

@@ -49,7 +49,7 @@ pub struct PcapngEncoding<'a> {
 }
 
 impl PcapngEncoding<'_> {
-    /// The index, counted over all sections, of the interface that the blocks call 0.
+    /// Returns the index, counted over all sections, of the blocks' interface 0.
     #[must_use]
     pub fn first_interface(&self) -> u32 {
         self.interfaces.first()
@@ -69,7 +69,7 @@ pub(crate) struct Walk<S> {
 }
 
 impl<S> Walk<S> {
-    /// The same with what `map` makes of the stop.
+    /// Returns the same walk, with its stop converted by `map`.
     pub(crate) fn map_stop<T>(self, map: impl FnOnce(S) -> T) -> Walk<T> {
         Walk {
             used: self.used,

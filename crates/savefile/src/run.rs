@@ -276,7 +276,7 @@ impl<'a> Iterator for Packets<'a> {
         }
     }
 
-    /// As [`Iterator::fold`], but tests the encoding only once.
+    /// Folds as [`Iterator::fold`], but tests the encoding only once.
     #[inline]
     fn fold<B, F: FnMut(B, Packet<'a>) -> B>(self, init: B, f: F) -> B {
         match self.0 {

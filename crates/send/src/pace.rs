@@ -167,7 +167,7 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// The back-end's own tolerance counts if it is larger.
+    /// Returns the state of a schedule. The back-end's own tolerance counts if it is larger.
     pub(crate) fn new(schedule: &Schedule, tolerance: Duration) -> Self {
         let tolerance = u64::try_from(tolerance.as_nanos()).unwrap_or(u64::MAX);
         Self {

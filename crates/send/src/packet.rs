@@ -58,8 +58,8 @@ impl Drop for Closing {
 }
 
 impl Drop for PacketBackEnd {
-    /// Closing a packet socket takes the kernel some milliseconds, in which it waits for all processors:
-    /// several are closed in parallel.
+    /// Closes the socket, which takes the kernel some milliseconds, in which it waits for all processors.
+    /// Several are closed in parallel.
     fn drop(&mut self) {
         let others = (self.ring.take(), self.segmented.take());
         if others.0.is_some() || others.1.is_some() {

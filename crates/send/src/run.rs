@@ -284,7 +284,7 @@ impl<'s> SendRun<'s> {
         ControlFlow::Continue(due)
     }
 
-    /// Sleeps, then spins.
+    /// Sleeps until shortly before the time, then spins.
     fn wait_until(&mut self, time: u64) -> ControlFlow<()> {
         loop {
             if self.sender.waker.is_pending() {

@@ -58,7 +58,7 @@ impl Layout {
         self.udp + 6
     }
 
-    /// The start of the payload.
+    /// Returns the start of the payload.
     pub(crate) const fn mark(self) -> usize {
         self.udp + 8
     }
@@ -71,7 +71,7 @@ impl Layout {
         self.number() + 8
     }
 
-    /// The end of the fields: the minimum length of a frame.
+    /// Returns the end of the fields: the minimum length of a frame.
     pub(crate) const fn end(self) -> usize {
         self.time() + 8
     }

@@ -22,7 +22,7 @@ pub fn version() -> (u32, u32) {
     parse(&release.to_string_lossy())
 }
 
-/// C's `char` is signed on some architectures.
+/// Converts C's `char`, which is signed on some architectures.
 const fn byte_of(character: libc::c_char) -> u8 {
     character.to_ne_bytes()[0]
 }

@@ -48,7 +48,7 @@ pub enum Stamper {
 }
 
 impl Stamper {
-    /// As [`ReceiveStamps::start`].
+    /// Starts stamping, as [`ReceiveStamps::start`].
     ///
     /// # Errors
     /// The same as [`ReceiveStamps::start`].

@@ -295,7 +295,7 @@ fn errors_name_the_request() {
     assert_eq!(error.source.kind(), ErrorKind::NotFound);
 }
 
-/// `EOPNOTSUPP` (include/uapi/asm-generic/errno.h).
+/// Returns `EOPNOTSUPP` (include/uapi/asm-generic/errno.h).
 fn libc_eopnotsupp() -> i32 {
     95
 }

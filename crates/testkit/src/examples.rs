@@ -74,7 +74,7 @@ fn read(file: &str) -> String {
 }
 
 impl Sample {
-    /// The length of the packet.
+    /// Returns the length of the packet.
     #[must_use]
     pub fn length(&self) -> u32 {
         u32::try_from(self.data.len()).unwrap_or(u32::MAX)

@@ -242,7 +242,7 @@ fn allocations_are_counted() {
     assert!(ringtap_testkit::alloc::total().allocations >= held.allocations + 2);
 }
 
-/// `ip` on Ethernet: load the EtherType, compare, accept or reject.
+/// Returns the program of `ip` on Ethernet: load the EtherType, compare, accept or reject.
 fn ip_program(snaplen: u32) -> Vec<Insn> {
     vec![
         Insn {

@@ -34,7 +34,7 @@ pub(crate) fn check(bytes: &[u8]) {
     rewrite(bytes, &contents);
 }
 
-/// Packets of an odd length, or with more than they should have.
+/// Returns whether a packet has an odd length, or more bytes than it should have.
 fn is_wanted(len: u32, data: &[u8]) -> bool {
     len % 2 == 1 || data.len() > len as usize
 }
@@ -47,7 +47,7 @@ impl PacketFilter for Wanted {
     }
 }
 
-/// A filter in the reader selects the same packets as applied to all packets afterwards.
+/// Checks that a filter in the reader selects the same packets as applied to all packets afterwards.
 fn check_filtered(bytes: &[u8], contents: &Contents) {
     let Ok(mut reader) = open(bytes, 4096) else {
         return;

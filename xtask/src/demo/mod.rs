@@ -32,7 +32,7 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     }
 }
 
-/// The quick form is that of the tests, which have built the program for themselves already.
+/// Builds the program. The quick form is that of the tests, which have already built it.
 fn build(quick: bool) -> Result<PathBuf, String> {
     let (profile, arguments): (_, &[&str]) = match quick {
         true => ("debug", &["build", "--workspace", crate::test::FEATURES]),

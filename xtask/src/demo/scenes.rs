@@ -34,7 +34,7 @@ pub(super) struct Scenes<'a> {
 }
 
 impl Scenes<'_> {
-    /// All scenes on a network.
+    /// Runs all scenes on a network.
     pub(super) fn live(&self, pair: &VethPair) -> Result<Vec<Engine>, String> {
         show::heading(1, "What can be captured on the interface?");
         self.devices(pair)?;
@@ -56,7 +56,7 @@ impl Scenes<'_> {
         Ok(engines)
     }
 
-    /// Each engine that the interface is said to have must capture all that passes.
+    /// Checks that each engine that the interface supports captures all packets.
     fn engines(&self, pair: &VethPair) -> Result<Vec<Engine>, String> {
         let mut devices = self.inside(pair);
         devices.args(["devices", &pair.right.device]);
@@ -120,7 +120,7 @@ impl Scenes<'_> {
         ))
     }
 
-    /// The scenes that need no privileges, on made-up traffic.
+    /// Runs the scenes that need no privileges, on made-up traffic.
     pub(super) fn file_only(&self) -> Result<Vec<Engine>, String> {
         let input = self.folder.join("traffic.pcap");
         let made = Traffic {
@@ -302,7 +302,7 @@ fn lines(output: &[u8]) -> usize {
     String::from_utf8_lossy(output).lines().count()
 }
 
-/// The number before `packets captured` in a summary.
+/// Returns the number before `packets captured` in a summary.
 fn count(summary: &[u8]) -> Result<u64, String> {
     let text = String::from_utf8_lossy(summary);
     let number = text.lines().find_map(|line| figure(line, "captured"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// A heading with its number.
+/// Prints a heading with its number.
 pub(super) fn heading(number: u32, text: &str) {
     println!("\n{number}. {text}\n");
 }
@@ -13,7 +13,7 @@ pub(super) fn remark(text: &str) {
     println!("   -> {text}");
 }
 
-/// A command as a reader would type it: program without its folder, files without theirs.
+/// Prints a command as a reader would type it: program without its folder, files without theirs.
 pub(super) fn command(command: &Command, folder: &Path) {
     let program = Path::new(command.get_program())
         .file_name()
@@ -32,7 +32,7 @@ pub(super) fn command(command: &Command, folder: &Path) {
     println!("{line}");
 }
 
-/// A program's output: this many lines of it, then how many there are more.
+/// Prints this many lines of a program's output, then the number of further lines.
 pub(super) fn output(text: &[u8], most: usize) {
     let text = String::from_utf8_lossy(text);
     for line in text.lines().take(most) {
@@ -44,7 +44,7 @@ pub(super) fn output(text: &[u8], most: usize) {
     }
 }
 
-/// A number with its thousands apart: 1,234,567.
+/// Returns a number with its thousands apart: 1,234,567.
 pub(super) fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut grouped = String::new();

@@ -87,7 +87,7 @@ fn udp(side: &Side, port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// A download by TCP, paced, so that it does not fill the disk.
+/// Runs a download by TCP, paced, so that it does not fill the disk.
 fn transfer(client: &Side, server: &Side, ends: &AtomicBool) -> io::Result<u64> {
     let mut stream = client.run(|| TcpStream::connect((server.ipv4, HTTPS)))?;
     let chunk = [0x5a; 8 * 1024];
@@ -132,7 +132,7 @@ fn drain(socket: &UdpSocket, ends: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// One datagram at a port where nobody listens.
+/// Sends one datagram to a port where nobody listens.
 fn knock(client: &Side, server: &Side) -> io::Result<()> {
     let socket = client.run(|| UdpSocket::bind((client.ipv4, 0)))?;
     socket
@@ -178,7 +178,7 @@ fn answer(socket: &UdpSocket, ends: &AtomicBool) -> io::Result<()> {
     Ok(())
 }
 
-/// A datagram, or nothing within the timeout.
+/// Returns a datagram, or `None` after the timeout.
 fn received(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
     match socket.recv_from(buffer) {
         Ok(received) => Ok(Some(received)),
@@ -189,7 +189,7 @@ fn received(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, 
     }
 }
 
-/// A query for the address of a name (RFC 1035, section 4.1).
+/// Returns a query for the address of a name (RFC 1035, section 4.1).
 fn question(id: u16, name: &str) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
     message.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);

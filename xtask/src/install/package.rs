@@ -120,7 +120,7 @@ fn package(
     Ok(path)
 }
 
-/// The packages that programs or libraries need, with the least versions that have its symbols.
+/// Returns the packages that programs or libraries need, with the least versions that have its symbols.
 fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let control = b"Source: ringtap\n\nPackage: ringtap\nArchitecture: any\n";
@@ -140,7 +140,7 @@ fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
     })
 }
 
-/// A temporary folder is its owner's alone; the root of a package is not.
+/// Makes a folder readable: a temporary folder is its owner's alone; the root of a package is not.
 fn make_readable(folder: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))

@@ -166,7 +166,7 @@ pub(crate) fn run(
     ))
 }
 
-/// The beginning of every script in the machine.
+/// Returns the beginning of every script in the machine.
 fn beginning() -> String {
     let repository = ringtap_testkit::repository();
     let mut script = format!(
@@ -217,7 +217,7 @@ fn suites(programs: &[&Program], script: &mut String) {
     }
 }
 
-/// QEMU's command line.
+/// Returns QEMU's command line.
 fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
     let share = |name: &str, path: &Path, options: &str| {
         [

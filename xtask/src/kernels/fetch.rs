@@ -95,7 +95,7 @@ fn busybox(cache: &Path) -> Result<PathBuf, String> {
     program().ok_or_else(|| format!("{}: no busybox among the files", folder.display()))
 }
 
-/// The newest of the packages' versions that are this kernel's.
+/// Returns the newest of the packages' versions that are this kernel's.
 fn newest(kernel: &Kernel, packages: &[String]) -> Result<String, String> {
     let releases = packages
         .iter()
@@ -119,7 +119,7 @@ fn by_numbers(a: &str, b: &str) -> Ordering {
     numbers(a).cmp(&numbers(b))
 }
 
-/// The folder of the modules, whose name is the release.
+/// Returns the folder of the modules, whose name is the release.
 fn modules_of(folder: &Path) -> Result<PathBuf, String> {
     let parents = ["lib/modules", "usr/lib/modules"].map(|at| folder.join(at));
     let found = parents
@@ -207,7 +207,7 @@ impl Apt {
         command
     }
 
-    /// The names of all packages that begin so.
+    /// Returns the names of all packages that begin so.
     fn packages(&self, start: &str) -> Result<Vec<String>, String> {
         let output = self.command("apt-cache").args(["pkgnames", start]).output();
         let output = output.map_err(|error| format!("apt-cache: {error}"))?;
@@ -239,7 +239,7 @@ impl Apt {
     }
 }
 
-/// The mirror that this host uses.
+/// Returns the mirror that this host uses.
 fn mirror() -> String {
     let mut texts = vec![fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
     if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
@@ -254,7 +254,7 @@ fn mirror() -> String {
     found.unwrap_or_else(|| DEFAULT_MIRROR.to_owned())
 }
 
-/// The first address of Debian's main archive in a list of sources, of either form.
+/// Returns the first address of Debian's main archive in a list of sources, of either form.
 fn mirror_in(text: &str) -> Option<String> {
     let lines = text.lines().map(str::trim);
     let live = lines.filter(|line| line.starts_with("deb ") || line.starts_with("URIs:"));

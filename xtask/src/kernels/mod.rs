@@ -121,7 +121,7 @@ impl Prepared {
     }
 }
 
-/// A kernel's results, a line each suite and each failed test.
+/// Returns a kernel's results, a line for each suite and each failed test.
 pub(crate) fn lines(outcome: &KernelOutcome) -> String {
     report::lines(outcome)
 }
@@ -183,7 +183,7 @@ impl Request {
         }
     }
 
-    /// The suites that are wanted.
+    /// Returns the suites that are wanted.
     fn wanted(&self) -> Vec<&'static Suite> {
         let is_wanted = |suite: &&Suite| {
             self.suites.is_empty() || self.suites.iter().any(|name| name == suite.name)
@@ -226,7 +226,7 @@ impl Place {
     }
 }
 
-/// Why no kernel can be booted here.
+/// Returns why no kernel can be booted here.
 fn obstacle() -> Option<String> {
     let needed = [QEMU, "apt-get", "dpkg-deb", "xz", "gzip"];
     let missing = needed

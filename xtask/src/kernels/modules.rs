@@ -14,7 +14,7 @@ pub(super) struct Module {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The first modules, in order of their dependencies.
+/// Returns the first modules, in order of their dependencies.
 ///
 /// # Errors
 /// A sentence on what cannot be read.
@@ -107,7 +107,7 @@ fn add<'a>(path: &'a str, needs: &BTreeMap<&'a str, Vec<&'a str>>, ordered: &mut
     ordered.push(path);
 }
 
-/// `kernel/fs/9p/9p.ko.xz` is 9p; dashes are underscores.
+/// Returns the name of a module: `kernel/fs/9p/9p.ko.xz` is 9p; dashes are underscores.
 fn name_of(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.split_once(".ko").map_or(file, |(stem, _)| stem);

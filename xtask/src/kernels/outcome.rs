@@ -192,7 +192,7 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     Some(outcome)
 }
 
-/// The lines of a kernel's log that report a fault.
+/// Returns the lines of a kernel's log that report a fault.
 fn alarms(log: &[u8]) -> Vec<String> {
     let log = String::from_utf8_lossy(log);
     let is_alarm = |line: &&str| ALARMS.iter().any(|word| line.contains(word));
@@ -234,12 +234,12 @@ fn read_log(log: &str) -> SuiteOutcome {
     outcome
 }
 
-/// `---- name ----`, after which the reason for a failure follows.
+/// Parses `---- name ----`, after which the reason for a failure follows.
 fn heading(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" ----")
 }
 
-/// `test name ... ok`.
+/// Parses `test name ... ok`.
 fn verdict(line: &str) -> Option<(&str, &str)> {
     let (test, verdict) = line.strip_prefix("test ")?.rsplit_once(" ... ")?;
     Some((test.trim(), verdict.trim()))

@@ -28,7 +28,7 @@ pub(crate) fn keep(repository: &Path, outcome: &KernelOutcome) -> Result<(), Str
     fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The results of all kernels, in the order of their table.
+/// Returns the results of all kernels, in the order of their table.
 pub(crate) fn all(repository: &Path) -> Vec<KernelOutcome> {
     let kept = KERNELS.iter().map(|kernel| read(repository, kernel));
     kept.flatten().collect()

@@ -12,7 +12,7 @@ const PAGE: &str = "docs/explanation/kernels.md";
 const BEGIN: &str = "<!-- results of `cargo xtask kernels` -->";
 const END: &str = "<!-- end of results -->";
 
-/// The columns, each once.
+/// Returns the columns, each once.
 fn columns() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for suite in &SUITES {
@@ -23,7 +23,7 @@ fn columns() -> Vec<&'static str> {
     names
 }
 
-/// All targets of a column as one.
+/// Returns all targets of a column as one.
 fn column(outcome: &KernelOutcome, name: &str) -> Option<SuiteOutcome> {
     let mut of_column = outcome.suites.iter().filter(|suite| suite.name == name);
     let mut sum = SuiteOutcome::default();
@@ -32,7 +32,7 @@ fn column(outcome: &KernelOutcome, name: &str) -> Option<SuiteOutcome> {
     Some(sum)
 }
 
-/// A kernel's results, line by line.
+/// Returns a kernel's results, line by line.
 pub(crate) fn lines(outcome: &KernelOutcome) -> String {
     let mut text = String::new();
     for suite in &outcome.suites {
@@ -62,7 +62,7 @@ pub(crate) fn lines(outcome: &KernelOutcome) -> String {
     text
 }
 
-/// The table.
+/// Returns the table.
 pub(crate) fn table(outcomes: &[KernelOutcome]) -> String {
     let columns = columns();
     let mut text = format!("| kernel | {} | minutes |\n", columns.join(" | "));
@@ -155,7 +155,7 @@ pub(crate) fn write(repository: &Path, outcomes: &[KernelOutcome]) -> Result<(),
     fs::write(&path, page).map_err(failed)
 }
 
-/// The page with other results between its marks.
+/// Returns the page with other results between its marks.
 fn replaced(page: &str, results: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

@@ -67,7 +67,7 @@ pub(crate) struct Program {
 }
 
 impl Suite {
-    /// The name of its results.
+    /// Returns the name of its results.
     pub(crate) fn id(&self) -> String {
         format!("{}.{}", self.folder, self.target)
     }
@@ -110,7 +110,7 @@ pub(crate) fn build(wanted: &[&'static Suite]) -> Result<Vec<Program>, String> {
         .collect()
 }
 
-/// Folder, target and path of a program of tests that a message of cargo's is about.
+/// Returns folder, target and path of a test program, from a message of cargo about it.
 fn program_in(line: &str) -> Option<(String, String, PathBuf)> {
     let message: serde_json::Value = serde_json::from_str(line).ok()?;
     if message["reason"] != "compiler-artifact" || message["target"]["kind"][0] != "test" {

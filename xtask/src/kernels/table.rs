@@ -78,7 +78,7 @@ pub(crate) static KERNELS: [Kernel; 9] = [
 ];
 
 impl Kernel {
-    /// The version with Debian's number in a package's name, such as `6.1.0-50` in
+    /// Returns the version with Debian's number in a package's name, such as `6.1.0-50` in
     /// `linux-image-6.1.0-50-amd64`, if the package is one of this kernel's.
     pub(crate) fn release_in<'a>(&self, package: &'a str) -> Option<&'a str> {
         let release = package

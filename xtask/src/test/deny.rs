@@ -17,7 +17,7 @@ const MANIFESTS: [&str; 3] = [
 /// The time limit for fetching the advisory database.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Two checks of each lock file.
+/// Runs two checks of each lock file.
 pub(super) fn run(repository: &Path, report: &mut Report) {
     let mut missing = None;
     report.step("cargo-deny", || match DENY.cargo(repository) {

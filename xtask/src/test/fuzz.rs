@@ -117,7 +117,7 @@ fn stem(path: &Path) -> Option<String> {
     Some(path.file_stem()?.to_str()?.to_owned())
 }
 
-/// Environment variables for other commands of the same kind.
+/// Returns environment variables for other commands of the same kind.
 fn environment(cargo: &Command) -> Vec<(OsString, OsString)> {
     let set = cargo.get_envs();
     set.filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
@@ -161,7 +161,7 @@ fn seeds(repository: &Path, target: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// What the manifest does not name is not built, hence not run, and nobody would notice.
+    /// Checks that the manifest names every target: others are not built, and nobody would notice.
     #[test]
     fn each_target_is_built() {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -92,7 +92,7 @@ struct Source {
 }
 
 impl Source {
-    /// Lines with their numbers, from 1.
+    /// Returns lines with their numbers, from 1.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text
             .lines()
@@ -223,7 +223,7 @@ fn silent_tests(repository: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Ethernet types outside the crate that names them. Tests make packets of such numbers.
+/// Finds Ethernet types outside the crate that names them. Tests make packets of such numbers.
 fn spelled_numbers(repository: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for source in &sources(repository, "rs")? {
@@ -249,7 +249,7 @@ fn spelled_numbers(repository: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The crate's folder of tests that a source is in.
+/// Returns the crate's folder of tests that a source is in.
 fn tests_folder(path: &str) -> Option<&str> {
     path.find("/tests/").map(|end| &path[..end])
 }
@@ -267,7 +267,7 @@ fn dead_links(repository: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The targets of a line's links that are files of the repository.
+/// Returns the targets of a line's links that are files of the repository.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     let targets = line
         .split("](")
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(links(line).collect::<Vec<_>>(), ["docs/a.md", "d.md"]);
     }
 
-    /// Each rule against a repository that breaks it once.
+    /// Checks each rule against a repository that breaks it once.
     #[test]
     fn every_rule_finds_its_violation() {
         let folder = tempfile::tempdir().expect("a temporary folder");

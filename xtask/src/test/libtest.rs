@@ -191,7 +191,7 @@ impl Results {
         std::mem::take(&mut self.written)
     }
 
-    /// `name ... FAILED` or, for tests outside of the testkit's suites, `name ... ignored, reason`.
+    /// Parses `name ... FAILED` or, for tests outside of the testkit's suites, `name ... ignored, reason`.
     fn read_test(&mut self, test: &str) {
         let Some((name, verdict)) = test.rsplit_once(" ... ") else {
             return;
@@ -211,8 +211,8 @@ impl Results {
         }
     }
 
-    /// A test program that died without a result, or a failure of cargo that no test explains, is
-    /// one failure more.
+    /// Returns the result. A test program that died without a result, or a failure of cargo that no test
+    /// explains, counts as one more failure.
     fn judge(mut self, status: Result<(), String>) -> Ran {
         let died = self.started.saturating_sub(self.ended);
         if died > 0 {
@@ -234,7 +234,7 @@ impl Results {
     }
 }
 
-/// The name in `tests/tap/main.rs (target/debug/deps/tap-0123456789abcdef)`.
+/// Returns the name in `tests/tap/main.rs (target/debug/deps/tap-0123456789abcdef)`.
 fn program_of(running: &str) -> &str {
     let path = running.rsplit_once('(').map_or(running, |(_, path)| path);
     let file = path.rsplit('/').next().unwrap_or(path);

@@ -131,7 +131,7 @@ fn corpus() -> Outcome {
     }
 }
 
-/// The demo's quick form, as a program of its own: it may change what namespaces it is in.
+/// Runs the demo's quick form as a separate program, because it may change its namespaces.
 fn demo() -> Outcome {
     let program = match std::env::current_exe() {
         Ok(program) => program,

@@ -112,7 +112,7 @@ fn is_debian() -> bool {
     Path::new("/etc/debian_version").exists() && find_tool("apt-get").is_some()
 }
 
-/// Installing needs the user id 0, not capabilities.
+/// Returns whether the user id is 0: installing needs that, not capabilities.
 fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")

@@ -52,7 +52,7 @@ pub(super) fn find_searches(text: &str) -> Vec<(usize, &'static str)> {
     found
 }
 
-/// The names of functions that a suite lists: the last word of each call of `test`.
+/// Returns the names of functions that a suite lists: the last word of each call of `test`.
 pub(super) fn bodies(text: &str) -> Vec<String> {
     let calls = text.split("test(").skip(1);
     calls.filter_map(body).collect()

@@ -72,7 +72,7 @@ impl Tool {
         }
     }
 
-    /// With `target/tools` added to the search path or not.
+    /// Returns the command, with `target/tools` added to the search path or not.
     fn command(self, repository: &Path, add: bool) -> Result<Command, String> {
         let mut command = self.plain(repository);
         if add {

@@ -28,19 +28,19 @@ const NAMES: [&str; 19] = [
 ];
 
 impl Flags {
-    /// Enabled by the administrator.
+    /// Returns whether the administrator has enabled it.
     #[must_use]
     pub fn is_up(self) -> bool {
         self.0 & 1 != 0
     }
 
-    /// The loopback interface.
+    /// Returns whether it is the loopback interface.
     #[must_use]
     pub fn is_loopback(self) -> bool {
         self.0 & 1 << 3 != 0
     }
 
-    /// Up and able to carry frames.
+    /// Returns whether it is up and able to carry frames.
     #[must_use]
     pub fn is_running(self) -> bool {
         self.0 & 1 << 6 != 0

@@ -41,7 +41,7 @@ pub(super) fn open(
     packet::open(&because(&reason), options, filter, count)
 }
 
-/// The reason why only the AF_PACKET ring is possible.
+/// Returns the reason why only the AF_PACKET ring is possible.
 fn only_packet(device: &Device<'_>, options: &CaptureOptions) -> Option<&'static str> {
     if device.name == "any" {
         Some("it filters all interfaces in the kernel; tcx:any is the tap on all of them")

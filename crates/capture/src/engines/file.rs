@@ -244,7 +244,7 @@ impl Source for FileSource {
         self.next()
     }
 
-    /// Packets read; a file loses none.
+    /// Returns the number of packets read; a file loses none.
     fn stats(&mut self) -> Result<Stats> {
         let dropped = Dropped {
             hook: Some(0),

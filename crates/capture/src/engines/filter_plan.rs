@@ -48,7 +48,7 @@ impl FilterPlan {
         }
     }
 
-    /// The plan for one interface.
+    /// Returns the plan for one interface.
     ///
     /// # Errors
     /// The filter does not support its link type.
@@ -62,7 +62,7 @@ impl FilterPlan {
         Ok(plan)
     }
 
-    /// The plan for packets that get a header of another form at the hook, where no hook can test it.
+    /// Returns the plan for packets that get a header of another form at the hook, where no hook can test it.
     ///
     /// # Errors
     /// The filter does not support that form.
@@ -126,7 +126,7 @@ impl FilterPlan {
             .fold(self, |plan, hook| plan.for_place(hook.place()))
     }
 
-    /// The plan for taps at a place.
+    /// Returns the plan for taps at a place.
     pub(super) fn for_place(&self, place: HookPoint) -> Self {
         let hook = if place.is_xdp() {
             LoweringHook::Xdp { frags: true }
@@ -136,7 +136,7 @@ impl FilterPlan {
         self.clone().tried_at(place, hook)
     }
 
-    /// The plan for sockets after XDP, which sees received packets alone, each in one buffer.
+    /// Returns the plan for sockets after XDP, which sees received packets alone, each in one buffer.
     pub(super) fn for_xdp_sockets(self) -> Self {
         let place = HookPoint::Xdp(XdpMode::Native);
         self.tried_at(place, LoweringHook::Xdp { frags: false })
@@ -158,25 +158,25 @@ impl FilterPlan {
         self.filter.is_some()
     }
 
-    /// The filter that hooks run for all packets of a capture whose interfaces have one link type.
+    /// Returns the filter that hooks run for all packets of a capture whose interfaces have one link type.
     pub(super) fn in_kernel_for_all(&self) -> Option<&Program> {
         let program = self.programs.first().map(|(_, program)| program);
         program.filter(|_| self.obstacle.is_none())
     }
 
-    /// The filter that hooks run for packets of a link type.
+    /// Returns the filter that hooks run for packets of a link type.
     pub(super) fn in_kernel(&self, link_type: LinkType) -> Option<&Program> {
         let program = self.program(link_type);
         program.filter(|_| self.obstacle.is_none())
     }
 
-    /// The filter for packets that an older one let through, and whether it is for all.
+    /// Returns the filter for packets that an older one let through, and whether it is for all.
     #[inline]
     pub(super) fn in_user_space(&self) -> (Option<&FilterTable>, bool) {
         (self.table.as_ref(), self.obstacle.is_some())
     }
 
-    /// Where the filter runs.
+    /// Returns where the filter runs.
     pub(super) fn place(&self) -> FilterPlace {
         match (self.programs.first(), &self.obstacle) {
             (None, _) => FilterPlace::None,

@@ -115,7 +115,7 @@ pub(in crate::engines) struct InterfaceLosses {
 }
 
 impl InterfaceLosses {
-    /// `None` for all interfaces together, some of which come and go.
+    /// Returns the interface's counters. `None` for all interfaces together, some of which come and go.
     pub(in crate::engines) fn new(netlink: Netlink, target: &Target) -> Option<Self> {
         match target {
             Target::Any => None,
@@ -127,7 +127,7 @@ impl InterfaceLosses {
         }
     }
 
-    /// `None` if the interface is gone, or its counters were reset.
+    /// Returns the losses since the opening. `None` if the interface is gone, or its counters were reset.
     pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
         let link = self.netlink.link_at(self.ifindex).ok()?;
         losses(&link).checked_sub(self.at_opening)

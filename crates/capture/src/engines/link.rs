@@ -45,7 +45,7 @@ pub(in crate::engines) fn link_of(hardware_type: u16) -> (LinkType, LinkLayer) {
     (native, LinkLayer::Native)
 }
 
-/// Cooked v2: the form of the device `any` and of unknown hardware types.
+/// Returns cooked v2: the form of the device `any` and of unknown hardware types.
 pub(in crate::engines) const fn cooked() -> (LinkType, LinkLayer) {
     (LinkType::LINUX_SLL2, LinkLayer::CookedV2)
 }

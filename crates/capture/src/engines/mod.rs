@@ -219,7 +219,7 @@ impl<'a> Device<'a> {
         self.choice.map(str::to_owned)
     }
 
-    /// An unknown device whose text looks like an unknown engine's.
+    /// Converts the error for an unknown device whose text looks like an unknown engine's.
     fn blame_engine(&self, error: Error) -> Error {
         match (error, self.engine, self.given.split_once(':')) {
             (Error::NoSuchDevice { device }, None, Some((engine, _))) => Error::UnknownEngine {

@@ -66,8 +66,8 @@ fn behind_tag(at: u32, behind: u32) -> Vec<Insn> {
     ]
 }
 
-/// The protocol of an Ethernet frame. A length stands where an ethertype might, so that what tells
-/// Novell's packets from others is 2 bytes further on.
+/// Returns code that finds the protocol of an Ethernet frame. If a length is in the place of the ethertype,
+/// Novell's packets are recognized by the 2 bytes after it.
 fn ethernet() -> Vec<Insn> {
     let mut insns = behind_tag(12, 16);
     insns.extend([
@@ -81,7 +81,7 @@ fn ethernet() -> Vec<Insn> {
     insns
 }
 
-/// The protocol of an IP packet, by its version.
+/// Returns code that finds the protocol of an IP packet, by its version.
 fn raw() -> Vec<Insn> {
     vec![
         Insn::new(LOAD_BYTE, 0),

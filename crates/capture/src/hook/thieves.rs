@@ -165,7 +165,7 @@ impl Thieves {
         self.has_unknown |= came.any(|one| matches!(one, News::Came(theft) if !theft.all));
     }
 
-    /// A connection by root or the capture's own user.
+    /// Accepts a connection by root or the capture's own user.
     fn admit(&self, stream: UnixStream) -> Option<Visitor> {
         let peer = local::peer(&stream).ok()?;
         stream.set_nonblocking(true).ok()?;
@@ -288,7 +288,7 @@ mod tests {
 
     const AT_TCX: HookPoint = HookPoint::Tcx(TcxSide::Ingress);
 
-    /// An interface of this test's own.
+    /// Returns an interface of this test's own.
     fn index(number: u32) -> u32 {
         (std::process::id() << 8) | (1 << 31) | number
     }

@@ -215,7 +215,7 @@ impl Builder {
         }
     }
 
-    /// The keys of a piece that starts a stretch went to the previous one.
+    /// Adds the keys of a piece that starts a stretch again, because they went to the previous one.
     fn collect_again(&mut self, piece: &PacketRun<'_>) {
         let (readers, collector) = (&mut self.readers, &mut self.collector);
         piece.packets().for_each(|packet| {

@@ -81,7 +81,7 @@ impl StatDescription {
         }
     }
 
-    /// Counting by a packet socket; with the reason, unless it was requested.
+    /// Returns the description of counting by a packet socket, with the reason, unless it was requested.
     pub(super) fn of_socket(
         device: &HookDevice,
         socket: &Description,

@@ -220,7 +220,7 @@ struct Received {
 }
 
 impl Received {
-    /// `None` if programs see only sent packets.
+    /// Returns the sign of received packets. `None` if programs see only sent packets.
     fn at(
         attached: &Attached,
         device: &HookDevice,

@@ -22,12 +22,12 @@ pub(crate) fn prompt() -> CaptureOptions {
     }
 }
 
-/// The number in a frame of [`ringtap_testkit::frames`].
+/// Returns the number in a frame of [`ringtap_testkit::frames`].
 pub(crate) fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[14..18].try_into().unwrap())
 }
 
-/// The packets of a block.
+/// Returns copies of the packets of a block.
 pub(crate) fn copied(block: &Block<'_>) -> Vec<Seen> {
     let copies = block.packets().map(|packet| Seen {
         timestamp: packet.timestamp,
@@ -57,7 +57,7 @@ pub(crate) fn drain(source: &mut dyn Source, wanted: usize) -> Vec<Seen> {
     seen
 }
 
-/// The error that a capture ends with, and how many packets came before.
+/// Returns the error that a capture ends with, and how many packets came before.
 pub(crate) fn until_error(source: &mut dyn Source) -> (usize, Error) {
     let begin = Instant::now();
     let mut packets = 0;

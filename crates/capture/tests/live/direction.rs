@@ -10,7 +10,8 @@ use crate::support::{
     data, drain, frame, injector, ip_frame, open_on, patience, prompt, wait_for_length,
 };
 
-/// The packets that the end receives and sends, in turn; broadcast, so that only the direction differs.
+/// Returns the packets that the end receives and sends, in turn; broadcast, so that only the direction
+/// differs.
 fn traffic(pair: &VethPair) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let kinds = |first: u16| {
         vec![
@@ -29,7 +30,7 @@ fn traffic(pair: &VethPair) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (received, sent)
 }
 
-/// tcpdump with a filter, writing.
+/// Starts tcpdump with a filter, writing.
 fn tcpdump(side: &Side, file: &std::path::Path, filter: &str) -> Running {
     let mut command = side.namespace.command("tcpdump");
     command.args(["-i", &side.device, "-U", "--immediate-mode", "-w"]);

@@ -17,7 +17,7 @@ thread_local! {
     static ENGINE: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// The test, with devices that name no engine captured by that one.
+/// Returns the test, with this engine for devices that name none.
 pub(crate) fn with_engine(
     engine: &'static str,
     test: impl FnOnce() + Send,
@@ -28,7 +28,7 @@ pub(crate) fn with_engine(
     }
 }
 
-/// The device with the engine of the running test.
+/// Returns the device with the engine of the running test.
 pub(crate) fn chosen(device: &str) -> String {
     if device.contains(':') {
         return device.to_owned();
@@ -117,8 +117,8 @@ pub(crate) fn addresses() -> Vec<u8> {
     addresses
 }
 
-/// An IPv4 datagram after VLAN tags: ethertype and control information each. The protocol's number is the IP
-/// header's; ports follow it.
+/// Returns an IPv4 datagram after VLAN tags: ethertype and control information each. The protocol's number is
+/// the IP header's; ports follow it.
 pub(crate) fn ip_frame(tags: &[(u16, u16)], protocol: u8, ports: (u16, u16)) -> Vec<u8> {
     let mut frame = addresses();
     for (tpid, tci) in tags {

@@ -30,7 +30,7 @@ fn open_any(
     namespace.run(|| open("tcx:any", options, filter.as_ref()).unwrap())
 }
 
-/// Interface names and numbers of this many packets, in their order.
+/// Returns interface names and numbers of this many packets, in order.
 fn collect(source: &mut dyn Source, namespace: &Namespace, wanted: usize) -> Vec<(String, u32)> {
     let begin = Instant::now();
     let mut seen: Vec<(u32, u32)> = Vec::new();

@@ -302,7 +302,7 @@ pub(crate) fn no_wake_up_is_lost() {
     sender.join().unwrap();
 }
 
-/// Context switches that the thread asked for, by sleeping in system calls.
+/// Returns the context switches that the thread requested by sleeping in system calls.
 fn sleeps() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status
@@ -339,7 +339,7 @@ pub(crate) fn keeps_up_without_system_calls() {
     assert_eq!(sleeps(), before, "in {blocks} blocks");
 }
 
-/// The packets that are available without a wait.
+/// Returns the number of packets that are available without a wait.
 fn take_all(source: &mut dyn Source) -> usize {
     let mut packets = 0;
     loop {

@@ -32,7 +32,7 @@ const ROOM: u64 = 96 << 20;
 /// How far apart two readings of clocks may be.
 const SLACK: Duration = Duration::from_millis(50);
 
-/// The work of this process if a test has started it as a child.
+/// Runs the work of this process if a test has started it as a child.
 pub(crate) fn run_as_child() -> Option<ExitCode> {
     if let Ok(device) = std::env::var(WITHOUT_RIGHTS) {
         privileges::relinquish(None, &[Capability::NET_RAW]).unwrap();
@@ -171,7 +171,7 @@ fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The output of this program as a child for which `variable` names the device, while frames come.
+/// Returns the output of this program as a child for which `variable` names the device, while frames come.
 fn child_output(pair: &VethPair, variable: &str, device: &str, group: Option<&Path>) -> String {
     let program = std::env::current_exe().unwrap();
     // The shell enters the group, and becomes the program.
@@ -310,7 +310,7 @@ pub(crate) fn clsact_stands_in_for_tcx() {
 /// Which requests a kernel refuses.
 type Refuses = fn(&Request<'_>) -> bool;
 
-/// The error if the kernel rejects programs for which `refuses` holds.
+/// Returns the error if the kernel rejects programs for which `refuses` holds.
 fn refusal(engine: &str, side: &Side, options: &CaptureOptions, refuses: Refuses) -> Error {
     const EINVAL: i32 = 22;
     let gate = move |request: &Request<'_>| {
@@ -332,7 +332,7 @@ fn refusal(engine: &str, side: &Side, options: &CaptureOptions, refuses: Refuses
     }
 }
 
-/// `XDP_LOAD_BYTES` and atomic operations that give the old value, as programs hold them.
+/// Returns whether the program has `XDP_LOAD_BYTES` and atomic operations that return the old value.
 fn loads_bytes_at_xdp(request: &Request<'_>) -> bool {
     request.calls_helper(189)
 }
@@ -465,14 +465,15 @@ fn follows_a_clock(engine: &str) {
     }
 }
 
-/// Somebody's program.
+/// Returns a foreign program.
 fn program_that_returns(verdict: u64, kind: ProgramKind) -> bpf::Result<Program> {
     let set_r0 = u64::from_ne_bytes([0xb4, 0, 0, 0, 0, 0, 0, 0]) | verdict << 32;
     let exit = u64::from_ne_bytes([0x95, 0, 0, 0, 0, 0, 0, 0]);
     Program::load(&Kernel::running(), "foreign", kind, &[set_r0, exit])
 }
 
-/// A foreign program, first in the chain, that ends it: packets go on to the host unseen by later programs.
+/// Returns a foreign program, first in the chain, that ends it: packets go on to the host unseen by later
+/// programs.
 fn cut_chain(side: &Side) -> bpf::Result<Link> {
     const TCX_PASS: u64 = 0;
     let kernel = Kernel::running();
@@ -536,7 +537,7 @@ pub(crate) fn tells_of_a_cut_chain() {
     assert_eq!(numbers(&drain(&mut *source, 1)), [1]);
 }
 
-/// The link by which the capture's program is held: the only one at its hook.
+/// Returns the link by which the capture's program is held: the only one at its hook.
 fn link_of(side: &Side, place: HookPoint) -> Link {
     let mut netlink = side.namespace.netlink();
     let link = netlink.link(&side.device).unwrap();
@@ -597,7 +598,7 @@ pub(crate) fn tells_of_a_replaced_program() {
     assert_eq!(link.info().unwrap().program_id, other.info().unwrap().id);
 }
 
-/// The first error of a source within a time.
+/// Returns the first error of a source within a time.
 fn first_error(source: &mut dyn Source, time: Duration) -> Option<Error> {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -103,7 +103,7 @@ fn has_tcx() -> bool {
     Need::Tcx.unmet().is_none()
 }
 
-/// Where packets can be stolen: a program at clsact would outlive its process.
+/// Returns the engines that can steal: a program at clsact would outlive its process.
 fn stealing() -> &'static [&'static str] {
     if has_tcx() { &["tcx", "xdp"] } else { &["xdp"] }
 }

@@ -17,7 +17,7 @@ use crate::support::{Seen, drain, frame, injector, number, numbers, patience, pr
 /// Bytes of a record beside the packet and its padding.
 const RECORD: usize = 44;
 
-/// The 32-bit word of a record in the machine's order.
+/// Returns the 32-bit word of a record in the machine's order.
 fn word(record: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(record[at..at + 4].try_into().unwrap())
 }
@@ -289,7 +289,7 @@ pub(crate) fn losses_are_told_in_place() {
     assert!(told * 3 >= stats.dropped.ring.unwrap(), "{told} {stats:?}");
 }
 
-/// Length and reported losses of the remaining ones.
+/// Returns length and reported losses of the remaining records.
 fn drain_options(source: &mut dyn ringtap_capture::Source) -> Vec<(u32, u64)> {
     let mut told = Vec::new();
     let mut quiet = 0;

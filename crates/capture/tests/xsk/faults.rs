@@ -23,7 +23,7 @@ const SHORT_OF_MEMORY: &str = "RINGTAP_TEST_XSK_SHORT_OF_MEMORY";
 const TOO_MUCH: u64 = 256 << 20;
 const ROOM: u64 = 96 << 20;
 
-/// The work of this process if a test has started it as a child.
+/// Runs the work of this process if a test has started it as a child.
 pub(crate) fn run_as_child() -> Option<ExitCode> {
     if let Ok(device) = std::env::var(WITHOUT_RIGHTS) {
         privileges::relinquish(None, &[Capability::NET_RAW]).expect("one thread");

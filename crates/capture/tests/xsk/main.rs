@@ -85,7 +85,7 @@ fn of_faults() -> [Test; 9] {
 
 type Body = fn(Master);
 
-/// The tests of members under all that can hold them.
+/// Returns the tests of members under all that can hold them.
 fn of_members() -> Vec<Test> {
     let masters = [
         ("bridge", "bridge", Master::Bridge),
@@ -144,7 +144,7 @@ fn of_members() -> Vec<Test> {
     all
 }
 
-/// The XDP programs of an interface.
+/// Returns the XDP programs of an interface.
 fn programs(namespace: &Namespace, name: &str) -> usize {
     let link = namespace.netlink().link(name);
     link.map_or(0, |link| link.xdp.len())
@@ -206,7 +206,7 @@ fn traffic(packets: u64) -> Vec<Vec<u8>> {
     traffic.frames()
 }
 
-/// The next packets: when they were stamped, their bytes.
+/// Returns the next packets: when they were stamped, their bytes.
 fn collect(source: &mut dyn Source, count: usize) -> Vec<(Timestamp, Vec<u8>)> {
     let mut packets = Vec::new();
     let begin = Instant::now();

@@ -105,7 +105,7 @@ impl Group {
         self.left.run(|| Injector::open(index).expect("root"))
     }
 
-    /// The XDP programs of master and members.
+    /// Returns the XDP programs of master and members.
     fn programs(&self) -> [usize; 3] {
         [MASTER, NAMES[0], NAMES[1]].map(|name| programs(&self.right, name))
     }
@@ -128,7 +128,7 @@ fn frame(kind: u16, number: u16) -> Vec<u8> {
     frame
 }
 
-/// The numbers of the next frames, in order of number.
+/// Returns the numbers of the next frames, in order.
 fn numbers(source: &mut dyn Source, count: usize) -> Vec<u16> {
     let mut numbers = Vec::new();
     let begin = Instant::now();
@@ -145,7 +145,7 @@ fn numbers(source: &mut dyn Source, count: usize) -> Vec<u16> {
     numbers
 }
 
-/// The next error; packets are not expected.
+/// Returns the next error; packets are not expected.
 fn told(source: &mut dyn Source) -> Error {
     let begin = Instant::now();
     loop {

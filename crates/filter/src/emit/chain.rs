@@ -66,7 +66,7 @@ fn to_next_header(word: u32) -> [Insn; 2] {
     ]
 }
 
-/// Over IPv4 only authentication headers are skipped.
+/// Skips authentication headers only, over IPv4.
 fn rounds_v4(chain: Chain, word: u32) -> Vec<Insn> {
     let mut code = vec![is(chain.wanted, 9, 0), is(AUTHENTICATION, 0, 8)];
     code.extend(header(chain.at, word));

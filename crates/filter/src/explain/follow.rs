@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 
-    /// Bytes that often mean something: protocols and ports that expressions test for.
+    /// Returns bytes that are often meaningful: protocols and ports that expressions test for.
     fn packet(seed: u64) -> Vec<u8> {
         const BYTES: usize = 2_000;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

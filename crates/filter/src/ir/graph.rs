@@ -63,7 +63,7 @@ pub(crate) struct Node {
 }
 
 impl Hash for Node {
-    /// Two words: building a graph is mostly looking up nodes.
+    /// Hashes two words: building a graph is mostly looking up nodes.
     #[inline]
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);

@@ -64,7 +64,7 @@ impl LinkLayer for PfLog {
         })
     }
 
-    /// The family is that of the capturing host. Here it is Linux's, as in libpcap on Linux.
+    /// Tests the address family of the capturing host. Here it is Linux's, as in libpcap on Linux.
     fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
         const AF_INET6: u32 = 10;
         is_family(values, place, proto, AF_INET6)

@@ -105,7 +105,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// `proto[index:size]`.
+    /// Accesses `proto[index:size]`.
     fn access(&mut self, proto: Proto, index: Operand, size: u32) -> Lowered<Operand> {
         let size = match size {
             1 => Size::Byte,

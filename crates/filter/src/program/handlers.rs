@@ -224,22 +224,22 @@ fn ancillary(m: &Machine<'_>, k: u32, a: u32, x: u32) -> Option<u32> {
     Some(ancillary.load(k - op::SKF_AD_OFF, a, x))
 }
 
-/// `ret #k`
+/// Runs `ret #k`.
 pub(super) fn return_k(s: &Step, _: &[Step], _: &mut Machine<'_>, _: u32, _: u32) -> u32 {
     s.k
 }
 
-/// `ret a`
+/// Runs `ret a`.
 pub(super) fn return_a(_: &Step, _: &[Step], _: &mut Machine<'_>, a: u32, _: u32) -> u32 {
     a
 }
 
-/// `ja`
+/// Runs `ja`.
 pub(super) fn jump(s: &Step, rest: &[Step], m: &mut Machine<'_>, a: u32, x: u32) -> u32 {
     go(s.yes.into(), rest, m, a, x)
 }
 
-/// `ja` backwards, to step `yes` counted from the first. The number of jumps is limited.
+/// Runs `ja` backwards, to step `yes` counted from the first. The number of jumps is limited.
 pub(super) fn jump_back(s: &Step, _: &[Step], m: &mut Machine<'_>, a: u32, x: u32) -> u32 {
     if let Some(far) = &mut m.far
         && far.rounds < MAX_ROUNDS

@@ -198,7 +198,7 @@ impl Deriving<'_> {
         }
     }
 
-    /// The second part is evaluated only if the first is true.
+    /// Combines both parts. The second part is evaluated only if the first is true.
     fn and(&self, first: Known, second: &Expr, place: KeyPlaces) -> Known {
         let second = self.expr(second, first.after_true);
         let moves = first.moves || second.moves;
@@ -306,7 +306,8 @@ fn is_address(qualifiers: Qualifiers) -> bool {
         )
 }
 
-/// If all addresses or ports match, a program need not even test for one, so nothing is needed.
+/// Returns the need of a comparison. If all addresses or ports match, a program need not even test for one,
+/// so nothing is needed.
 fn needed(compared: &Compared) -> Need {
     match *compared {
         Compared::Ip4 { mask: 0, .. } | Compared::Ip6 { mask: 0, .. } => Need::Nothing,

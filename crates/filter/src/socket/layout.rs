@@ -92,7 +92,8 @@ fn metadata(number: u32, bytes: u32) -> impl Iterator<Item = Byte> {
         .map(move |at| Byte::Metadata(number, 8 * at))
 }
 
-/// LINKTYPE_LINUX_SLL: packet type, hardware type, length of the address, address, protocol.
+/// Returns the header LINKTYPE_LINUX_SLL: packet type, hardware type, length of the address, address,
+/// protocol.
 fn cooked_v1(protocol: u32) -> Vec<Byte> {
     let mut head = vec![Byte::Zero];
     head.extend(metadata(op::SKF_AD_PKTTYPE, 1));
@@ -102,8 +103,8 @@ fn cooked_v1(protocol: u32) -> Vec<Byte> {
     head
 }
 
-/// LINKTYPE_LINUX_SLL2: protocol, reserved, interface, hardware type, packet type, length of the
-/// address, address.
+/// Returns the header LINKTYPE_LINUX_SLL2: protocol, reserved, interface, hardware type, packet type, length
+/// of the address, address.
 fn cooked_v2(protocol: u32) -> Vec<Byte> {
     let mut head: Vec<Byte> = metadata(protocol, 2).collect();
     head.extend([Byte::Zero; 2]);

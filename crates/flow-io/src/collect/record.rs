@@ -273,7 +273,7 @@ fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
     true
 }
 
-/// A number of microseconds before the message was sent.
+/// Returns a number of microseconds before the message was sent.
 fn before(context: Context, micros: u64) -> u64 {
     context.sent_ns.saturating_sub(micros.saturating_mul(1000))
 }

@@ -15,7 +15,7 @@ pub(super) struct TextLines {
 }
 
 impl TextLines {
-    /// Comma-separated values, with the column names first. A missing value is empty.
+    /// Starts a CSV file: comma-separated values, with the column names first. A missing value is empty.
     pub(super) fn csv(mut output: Whole) -> io::Result<Self> {
         let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
         let mut line = names.join(",").into_bytes();
@@ -28,7 +28,7 @@ impl TextLines {
         })
     }
 
-    /// One JSON object per record and line. A missing value is left out.
+    /// Starts a JSON file: one object per record and line. A missing value is left out.
     pub(super) fn json(output: Whole) -> Self {
         Self {
             output,

@@ -350,7 +350,7 @@ impl Cache {
         }
     }
 
-    /// After FIN or RST: the flow ends once it has been silent for the linger time.
+    /// Ends the flow after FIN or RST, once it has been silent for the linger time.
     fn close<S: FlowSink + ?Sized>(
         &mut self,
         id: u32,

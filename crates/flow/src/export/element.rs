@@ -98,7 +98,7 @@ impl Field {
         }
     }
 
-    /// The element of the forward direction.
+    /// Returns the element of the forward direction.
     const fn element(self) -> Element {
         match self {
             Self::Bytes => Self::iana(1, 8),
@@ -286,7 +286,7 @@ fn ntp(time_ns: u64) -> u64 {
     seconds << 32 | fraction
 }
 
-/// ntop's latency is half of a round trip, in milliseconds. 0 means not measured.
+/// Returns half of a round trip in milliseconds, which is ntop's latency. 0 means not measured.
 fn half_in_millis(round_trip_ns: Option<u64>) -> u32 {
     let half = round_trip_ns.unwrap_or_default() / 2;
     u32::try_from((half + NANOS_PER_MILLI / 2) / NANOS_PER_MILLI).unwrap_or(u32::MAX)

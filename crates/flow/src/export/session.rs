@@ -29,7 +29,7 @@ pub(crate) trait Protocol {
     /// Returns the time that the message header needs, as far as this record matters.
     fn time_of_message(record: &FlowRecord, now_ns: u64) -> u64;
 
-    /// The start of uptime, in milliseconds since 1970.
+    /// Returns the start of uptime, in milliseconds since 1970.
     fn boot_ms(&self) -> u64;
 
     /// Writes the header of a complete message, and counts the message for the sequence number.

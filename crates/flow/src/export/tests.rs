@@ -28,7 +28,7 @@ impl Sent {
         u32::from_be_bytes(self.bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// Numbers and bodies of the sets. Their lengths must add up to the message.
+    /// Returns numbers and bodies of the sets. Their lengths must add up to the message.
     fn sets(&self) -> Vec<(u16, &[u8])> {
         let mut at = if self.u16(0) == 9 { 20 } else { 16 };
         let mut sets = Vec::new();
@@ -61,7 +61,7 @@ fn options(version: Version) -> ExportOptions {
     }
 }
 
-/// A flow of the 10 seconds before the epoch.
+/// Returns a flow of the 10 seconds before the epoch.
 fn flow() -> FlowRecord {
     FlowRecord {
         key: FlowKey {
@@ -90,7 +90,7 @@ fn flow() -> FlowRecord {
     }
 }
 
-/// Flows of every shape that the meter emits.
+/// Returns flows of every shape that the meter emits.
 fn shapes() -> Vec<FlowRecord> {
     let mut flows = Vec::new();
     for bits in 0..1u32 << 9 {
@@ -124,7 +124,7 @@ fn shapes() -> Vec<FlowRecord> {
     flows
 }
 
-/// The complete output of an encoder for some records.
+/// Returns the complete output of an encoder for some records.
 fn encode(options: ExportOptions, records: &[FlowRecord]) -> (Vec<Sent>, ExportCounters) {
     let mut sent = Vec::new();
     let mut encoder = Encoder::new(options).unwrap();
@@ -247,7 +247,7 @@ fn sequence_numbers_count_what_the_version_counts() {
     }
 }
 
-/// Numbers of the messages with templates, in a stream of one record a second.
+/// Returns the number of messages with templates, in a stream of one record a second.
 fn refreshes(refresh: Option<Refresh>, seconds: u64) -> usize {
     let options = ExportOptions {
         refresh,
@@ -351,7 +351,7 @@ fn a_new_session_begins_with_templates_and_number_0() {
     assert_eq!(sent[0].u32(8), 0);
 }
 
-/// The offsets of the times of the only record in a message of v5 or v9.
+/// Returns the offsets of the times of the only record in a message of v5 or v9.
 fn times(message: &Sent) -> (u64, u64) {
     let (now_ms, at) = match message.u16(0) {
         5 => {

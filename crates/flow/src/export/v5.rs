@@ -79,7 +79,7 @@ impl V5 {
         }
     }
 
-    /// The fields after the addresses.
+    /// Writes the fields after the addresses.
     fn put(&mut self, record: &FlowRecord, packets: u32, bytes: u32) {
         let (key, traffic) = (&record.key, &record.forward);
         let boot_ms = self.uptime.boot_ms();
@@ -157,7 +157,7 @@ impl V5 {
     }
 }
 
-/// Mode in the upper 2 bits, interval in the lower 14. All zero without sampling.
+/// Returns mode in the upper 2 bits, interval in the lower 14. All zero without sampling.
 fn sampling_field(sampling: Sampling) -> u16 {
     match u16::try_from(sampling.one_in.get()) {
         Ok(1) => 0,

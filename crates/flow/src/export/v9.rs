@@ -35,7 +35,7 @@ pub(crate) struct Uptime {
 }
 
 impl Uptime {
-    /// The time at which uptime is 0, in milliseconds since 1970.
+    /// Returns the time at which uptime is 0, in milliseconds since 1970.
     pub(crate) fn boot_ms(&self) -> u64 {
         self.boot_ms.unwrap_or_default()
     }

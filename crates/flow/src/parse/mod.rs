@@ -43,7 +43,7 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Bytes of payload, for TCP.
+    /// Returns the bytes of payload, for TCP.
     pub(crate) fn payload(&self) -> u32 {
         self.bytes.saturating_sub(self.headers)
     }

@@ -1,11 +1,11 @@
 //! Packets, built byte by byte.
 
-/// The header of IPv4 and what follows it.
+/// Returns an IPv4 packet: the header and its payload.
 pub(crate) fn ipv4(source: u8, destination: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     ipv4_part(source, destination, protocol, 0, 0, payload)
 }
 
-/// The same as a fragment: identification, and flags with offset.
+/// Returns the same as a fragment: identification, and flags with offset.
 pub(crate) fn ipv4_part(
     source: u8,
     destination: u8,
@@ -25,7 +25,7 @@ pub(crate) fn ipv4_part(
     packet
 }
 
-/// The header of IPv6 and what follows it.
+/// Returns an IPv6 packet: the header and its payload.
 pub(crate) fn ipv6(source: u8, destination: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).expect("short");
     let mut packet = vec![0x6b, 0x80, 0, 0];
@@ -57,7 +57,7 @@ pub(crate) fn tcp(source: u16, destination: u16, flags: u8, sequence: u32, data:
     header
 }
 
-/// An Ethernet frame; `types` are the tags and labels between the addresses and the packet.
+/// Returns an Ethernet frame; `types` are the tags and labels between the addresses and the packet.
 pub(crate) fn ethernet(types: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
     frame.extend(types);

@@ -60,7 +60,7 @@ fn small() -> MeterOptions {
     }
 }
 
-/// Source's last byte, packets, reason.
+/// Returns the source's last byte, packets and reason of each record.
 fn shape(records: &[FlowRecord]) -> Vec<(u8, u64, EndReason)> {
     let last = |address: IpAddr| match address {
         IpAddr::V4(address) => address.octets()[3],
@@ -560,8 +560,8 @@ fn invalid_options_are_rejected() {
     assert!(refused(|o| o.linger = Duration::MAX).starts_with("option linger"));
 }
 
-/// Packets of few hosts over minutes: TCP that ends and restarts, both directions, fragments in any order,
-/// packets without IP; in the time of a capture.
+/// Returns packets of few hosts over minutes: TCP that ends and restarts, both directions, fragments in any
+/// order, packets without IP; in the time of a capture.
 fn medley() -> Vec<(u64, Vec<u8>)> {
     let mut state = 7_u32;
     let mut random = move |below: u32| {

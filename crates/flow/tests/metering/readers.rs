@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Random numbers, the same each time.
+/// Returns random numbers, the same each time.
 fn chance() -> impl FnMut(usize) -> usize {
     let mut state = 0x9e37_79b9_u32;
     move |below| {

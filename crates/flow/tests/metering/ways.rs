@@ -8,9 +8,9 @@ use super::{
 /// More flows than are counted one by one.
 const MANY: u32 = 30_000;
 
-/// Packets of few flows, then of many, over some minutes; a few of them are fragments, ends of connections,
-/// without IP, or older than the last one. No fragment waits for its first one: the time at which such
-/// fragments are counted depends on when the table is checked.
+/// Returns packets of few flows, then of many, over some minutes; a few of them are fragments, ends of
+/// connections, without IP, or older than the last one. No fragment waits for its first one: the time at
+/// which such fragments are counted depends on when the table is checked.
 pub(crate) fn wave() -> Vec<(u64, Vec<u8>)> {
     let mut state = 11_u32;
     let mut random = move |below: u32| {
@@ -44,7 +44,7 @@ pub(crate) fn wave() -> Vec<(u64, Vec<u8>)> {
     packets
 }
 
-/// In a fixed order, and without the fields that raw packets lack.
+/// Returns records in a fixed order, and without the fields that raw packets lack.
 fn sorted((mut records, counters): (Vec<FlowRecord>, Counters)) -> (Vec<FlowRecord>, Counters) {
     for record in &mut records {
         record.macs = None;

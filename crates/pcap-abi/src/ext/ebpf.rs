@@ -9,7 +9,7 @@ use crate::text::{ErrBuf, say};
 use crate::types::{BpfProgram, code};
 use crate::{bpf, memory};
 
-/// `RINGTAP_HOOK_*`.
+/// Returns the hook of `RINGTAP_HOOK_*`.
 fn hook(number: c_int) -> Option<Hook> {
     Some(match number {
         0 => Hook::SocketFilter,

@@ -81,7 +81,7 @@ pub(crate) fn folder() -> &'static Path {
     })
 }
 
-/// A test cannot depend on a `cdylib`, so cargo builds it here.
+/// Builds the library: a test cannot depend on a `cdylib`, so cargo does it here.
 fn build() -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();

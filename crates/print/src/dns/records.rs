@@ -159,7 +159,7 @@ fn lifetime(cx: &mut Context<'_>, secs: u32) {
     }
 }
 
-/// RFC 6891: the class is the sender's buffer size, the time to live holds flags.
+/// Prints the fields of EDNS (RFC 6891): the class is the sender's buffer size, the time to live holds flags.
 fn edns(cx: &mut Context<'_>, size: u16, lifetime: u32) {
     put!(cx.line, " UDPsize={size}");
     let flags = (lifetime & 0xffff) as u16;
@@ -168,7 +168,7 @@ fn edns(cx: &mut Context<'_>, size: u16, lifetime: u32) {
     }
 }
 
-/// RFC 6891 section 6.1.2, and the options that have a form of their own.
+/// Prints the options of EDNS (RFC 6891 section 6.1.2) that have a form of their own.
 fn edns_options(cx: &mut Context<'_>, options: &[u8]) -> Result<(), Truncated> {
     const CLIENT_SUBNET: u16 = 8;
     const COOKIE: u16 = 10;
@@ -229,7 +229,7 @@ fn option_name(code: u16) -> Option<&'static str> {
     })
 }
 
-/// RFC 7871 section 6: a prefix, without the bytes that are zero.
+/// Prints a client subnet (RFC 7871 section 6): a prefix, without the bytes that are zero.
 fn client_subnet(cx: &mut Context<'_>, value: &[u8]) -> Result<(), Truncated> {
     let (family, source, scope) = (value.u16_at(0)?, value.u8_at(2)?, value.u8_at(3)?);
     let prefix = value.rest(4);
@@ -319,7 +319,7 @@ fn soa(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<(), Truncated> {
     Ok(())
 }
 
-/// RFC 7553 section 4.4: priority, weight, target.
+/// Prints a URI record (RFC 7553 section 4.4): priority, weight, target.
 fn uri(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     put!(cx.line, " {} {} ", data.u16_at(0)?, data.u16_at(2)?);
     cx.line.escaped(data.rest(4));

@@ -101,7 +101,8 @@ fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Trun
     Ok(())
 }
 
-/// RFC 3376 section 4.1.1: from 128 on a floating-point number, in tenths of a second.
+/// Returns the tenths of a second of a code (RFC 3376 section 4.1.1): from 128 on it is a floating-point
+/// number.
 fn tenths(code: u8) -> u32 {
     let code = u32::from(code);
     if code < 128 {

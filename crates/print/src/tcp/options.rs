@@ -169,7 +169,7 @@ fn option(
     Ok(true)
 }
 
-/// RFC 5482 section 2: the highest bit means that the value is in minutes.
+/// Prints a user timeout (RFC 5482 section 2): the highest bit means that the value is in minutes.
 fn user_timeout(cx: &mut Context<'_>, value: u16) {
     let timeout = u32::from(value & 0x7fff);
     let unit = if value & 0x8000 != 0 { 60 } else { 1 };
@@ -186,7 +186,7 @@ fn sack(cx: &mut Context<'_>, body: &[u8], ack_origin: u32) -> Result<(), Trunca
     Ok(())
 }
 
-/// RFC 7413: a cookie of 4 to 16 bytes, or none to request one.
+/// Prints a fast-open cookie (RFC 7413) of 4 to 16 bytes, or none to request one.
 fn fast_open_cookie(cx: &mut Context<'_>, cookie: &[u8], length: usize) -> bool {
     if length == 0 {
         cx.line.str(" cookiereq");
@@ -200,7 +200,7 @@ fn fast_open_cookie(cx: &mut Context<'_>, cookie: &[u8], length: usize) -> bool 
     true
 }
 
-/// RFC 8684: the length of the option and its subtype.
+/// Prints an experimental option (RFC 8684): its length and its subtype.
 fn experiment(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
     let id = body.u16_at(0)?;
     if id == FAST_OPEN_EXPERIMENT {

@@ -186,7 +186,8 @@ fn long_ipv6(text: &str) -> Option<String> {
     missing(text, "[header+payload length ", "truncated-ip6", "")
 }
 
-/// The name was not printed, and a shorter one stood where the packet is truncated.
+/// Returns the line of the other version: the name was not printed, and a shorter one was in the place of
+/// truncation.
 fn kerberos(text: &str) -> Option<String> {
     let (addresses, message) = text.split_once(": kerberos")?;
     addresses.starts_with("IP").then(|| {
@@ -197,8 +198,8 @@ fn kerberos(text: &str) -> Option<String> {
     })
 }
 
-/// The minor version was part of the version, which then was an unknown one without any field. Of
-/// majorSdoId only the lowest bit was printed.
+/// Returns the line of the other version: the minor version was part of the version, which then was an
+/// unknown one without any field. Of majorSdoId only the lowest bit was printed.
 fn ptp(text: &str) -> Option<String> {
     let (before, rest) = text.split_once("PTPv2")?;
     if let Some(rest) = rest.strip_prefix('.') {

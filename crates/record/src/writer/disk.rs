@@ -190,7 +190,7 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 impl Drop for Disk {
-    /// Also after a failed write.
+    /// Closes the file, also after a failed write.
     fn drop(&mut self) {
         // That error was reported then.
         let _ = self.give_back();

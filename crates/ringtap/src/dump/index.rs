@@ -103,7 +103,7 @@ fn is_to_be_written(file: &File) -> std::io::Result<bool> {
     let read = file.read_at(&mut start, 0)?;
     Ok(metadata.len() == 0 || is_index(&start[..read]))
 }
-/// `-r FILE --index`: makes the indices of the files, and nothing else.
+/// Makes the indices of the files, and nothing else: `-r FILE --index`.
 pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpError> {
     let chosen = !args.filter.is_empty()
         || args.filter_file.is_some()

@@ -221,7 +221,8 @@ fn is_no_file(path: &Path) -> bool {
     path.as_os_str() == "-" || rights::look(path).is_ok_and(|found| !found.is_file())
 }
 
-/// If capture threads have their own processors, the writing threads get the others.
+/// Returns the processors of the writing threads: if capture threads have their own, the writing threads get
+/// the others.
 fn writing_cpus(args: &DumpArgs) -> Vec<usize> {
     if let Some(list) = &args.writing.write_cpu {
         return list.0.clone();

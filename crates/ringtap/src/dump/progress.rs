@@ -150,7 +150,7 @@ impl Seen {
         )
     }
 
-    /// The ratio of input bytes to file bytes, once the files have any.
+    /// Returns the ratio of input bytes to file bytes, once the files have any.
     fn ratio(&self) -> String {
         let hundredths = self.filled.saturating_mul(100).checked_div(self.written);
         hundredths.map_or_else(

@@ -171,7 +171,7 @@ fn write(
     }
 }
 
-/// Packet by packet.
+/// Writes packet by packet.
 fn write_packets<'d>(
     file: &mut Recording,
     mut packets: impl Iterator<Item = (Packet<'d>, Options<'d>)>,

@@ -44,7 +44,8 @@ struct Json {
 }
 
 impl Summary {
-    /// After a failure, counts the packets in the output and not those on their way there.
+    /// Corrects the counters after a failure: they count the packets in the output, not those on their way
+    /// there.
     pub(crate) fn correct(
         &mut self,
         result: &Result<(), DumpError>,

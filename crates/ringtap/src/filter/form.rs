@@ -15,7 +15,7 @@ const BYTES_PER_LINE: usize = 12;
 /// The number of columns for the bytes of an instruction.
 const BYTES_WIDTH: usize = 24;
 
-/// The program in the form of `-d` given this many times; without it as with one.
+/// Returns the program in the form for this number of `-d`; none counts as one.
 pub(crate) fn classic(program: &Program, dump: u8) -> String {
     match dump {
         0 | 1 => disasm::listing(program),

@@ -49,7 +49,7 @@ struct Alone {
 }
 
 impl Probe {
-    /// On separate threads that this number of readers feeds.
+    /// Returns a probe on separate threads that this number of readers feeds.
     pub(crate) fn new(args: &FlowArgs, readers: usize) -> Result<Self, FlowError> {
         let threads = args.meter.threads;
         let report = &args.report;

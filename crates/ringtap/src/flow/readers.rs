@@ -23,7 +23,7 @@ const SHORT_WAIT: Duration = Duration::from_millis(10);
 /// empty has seen all packets from before.
 const LATENESS: Duration = Duration::from_millis(2);
 
-/// How long each of several readers waits for packets.
+/// Returns how long each of several readers waits for packets.
 pub(super) fn wait(options: &CaptureOptions) -> Duration {
     if options.unordered {
         options.timeout
@@ -51,7 +51,7 @@ impl Receiver for FlowReader {
         Ok(())
     }
 
-    /// The thread that watches the others reports the events of a tap.
+    /// Ignores the events of a tap: the thread that watches the others reports them.
     fn interrupted(&mut self, _: &Error) {}
 }
 

@@ -117,7 +117,7 @@ impl Summary {
         }
     }
 
-    /// Packets that sampling left out, in the kernel or here.
+    /// Returns the packets that sampling left out, in the kernel or here.
     fn sampling(&self, counters: &Counters) -> Option<u64> {
         let here = counters.sampled_out;
         let known = self.stats.dropped.sampling.or((here > 0).then_some(0));

@@ -246,7 +246,8 @@ impl Threads {
         self.order(Order::PrintTables);
     }
 
-    /// If nobody takes an order, the outputs have failed; the result of [`Threads::finish`] has the reason.
+    /// Sends an order. If nobody takes it, the outputs have failed; the result of [`Threads::finish`] has the
+    /// reason.
     fn order(&self, order: Order) {
         if let Writer::Begun { orders, .. } = &self.outputs {
             let _ = orders.send(order);

@@ -135,7 +135,7 @@ fn template_options(args: &GenArgs) -> TemplateOptions {
     options
 }
 
-/// Addresses that are not given are from the ranges for benchmarks (RFC 2544, RFC 5180).
+/// Returns the addresses. Those that are not given are from the ranges for benchmarks (RFC 2544, RFC 5180).
 fn addresses(args: &GenArgs) -> (IpAddr, IpAddr) {
     const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
     const V6: [Ipv6Addr; 2] = [
@@ -161,7 +161,7 @@ fn run_number() -> u16 {
     u16::try_from(tenths % (1 << 16)).unwrap_or_default()
 }
 
-/// Frames have `mean` bytes on average.
+/// Returns the arrivals for frames of `mean` bytes on average.
 fn arrivals(args: &GenArgs, mean: f64) -> Arrivals {
     let per_second = match (args.pps, args.mbps) {
         (Some(pps), _) => pps,

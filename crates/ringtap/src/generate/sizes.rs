@@ -66,7 +66,7 @@ fn size(text: &str) -> Result<u16, SizesError> {
 }
 
 impl Sizes {
-    /// The sizes of frames that need this many bytes.
+    /// Returns the sizes of frames that need this many bytes.
     pub(crate) fn at_least(&self, smallest: u16) -> Vec<u16> {
         let fitting = |&size: &u16| {
             if self.is_named {

@@ -317,7 +317,7 @@ pub(crate) fn read(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The same, but waits for the writer of a FIFO.
+/// Returns the same, but waits for the writer of a FIFO.
 ///
 /// # Errors
 /// The same as open(2).

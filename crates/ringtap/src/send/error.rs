@@ -43,7 +43,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The exit status.
+    /// Returns the exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Send(SendError::UnknownBackEnd { .. } | SendError::Value { .. })

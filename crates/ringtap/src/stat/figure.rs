@@ -8,7 +8,7 @@ use crate::notice::counted;
 /// Powers of 1000.
 const UNITS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 
-/// A number with three significant digits and the letter of its thousands: `999`, `1.23 M`.
+/// Returns a number with three significant digits and the letter of its thousands: `999`, `1.23 M`.
 pub(super) fn human(number: f64) -> String {
     let mut value = number;
     let mut unit = 0;

@@ -81,7 +81,7 @@ fn each_file(compare: impl Fn(&mut Bench, &Path) -> Vec<String> + Sync) {
     assert!(packets > 1000, "only {packets} packets were compared");
 }
 
-/// Some files are left out, and most are not.
+/// Checks that some files are left out, and most are not.
 fn differences_exist() {
     let files = corpus::files();
     let misread = files.iter().filter(|file| is_misread_by_libpcap(file));
@@ -165,7 +165,7 @@ impl Bench {
         found
     }
 
-    /// Every packet is unchanged after conversion to pcapng and back.
+    /// Checks that every packet is unchanged after conversion to pcapng and back.
     fn compare_through_pcapng(&mut self, file: &Path) -> Vec<String> {
         let pcapng = self.path("between.pcapng");
         let direct = self.rewrite(&mut ringtap(file, None));
@@ -225,7 +225,7 @@ fn is_not_yet_filtered(ours: &Rewritten, theirs: &Rewritten) -> bool {
     !ours.success && ours.message.contains("not supported yet") && !is_required
 }
 
-/// The first difference, as a phrase.
+/// Returns the first difference, as a phrase.
 fn difference(ours: &Rewritten, theirs: &Rewritten) -> Option<String> {
     let Some(expected) = &theirs.capture else {
         // Besides refusing files tcpdump gives up where its filter can match nothing.
@@ -259,7 +259,7 @@ fn difference(ours: &Rewritten, theirs: &Rewritten) -> Option<String> {
     (count != expected).then(|| format!("{count} packets, tcpdump's {expected}"))
 }
 
-/// The same bytes, lengths and moment.
+/// Returns whether bytes, lengths and moment are the same.
 fn is_same(one: &Packet, other: &Packet) -> bool {
     one.data == other.data && one.len == other.len && instant(one) == instant(other)
 }

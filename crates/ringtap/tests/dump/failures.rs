@@ -47,7 +47,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A folder with a capture of this many packets in it.
+/// Returns a folder with a capture of this many packets in it.
 fn capture_file(packets: u64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("input.pcap");
@@ -217,7 +217,7 @@ fn full() -> std::fs::File {
         .expect("/dev/full")
 }
 
-/// A disk of one megabyte in a mount namespace, a capture of several.
+/// Uses a disk of one megabyte in a mount namespace, and a capture of several.
 fn full_disk() {
     let (folder, input) = capture_file(20_000);
     let disk = folder.path().join("disk");

@@ -25,7 +25,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// Files of this many packets each.
+/// Returns files of this many packets each.
 fn captures(packets: &[u64]) -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |(number, &packets): (usize, &u64)| {
@@ -125,7 +125,7 @@ fn refused(command: &mut Command, words: &[&str]) {
     }
 }
 
-/// A value for those options that take one.
+/// Returns a value for those options that take one.
 fn value_of(option: &str) -> Option<&'static str> {
     Some(match option {
         "-B" | "-s" | "-c" | "-C" | "-G" | "-W" => "100",
@@ -269,7 +269,7 @@ fn precisions() {
     }
 }
 
-/// `-V`, which keeps the order of its lines, and names after `-r`.
+/// Reads `-V`, which keeps the order of its lines, and names after `-r`.
 fn lists() {
     let (folder, paths) = captures(&[3, 5]);
     let list = folder.path().join("list");

@@ -156,7 +156,7 @@ fn no_race_at_the_start() {
     drop(sending);
 }
 
-/// Packets that the device has sent.
+/// Returns the packets that the device has sent.
 fn sent_by(side: &Side) -> u64 {
     let link = side.namespace.netlink().link(&side.device);
     link.expect("it is there").counters.tx_packets
@@ -193,7 +193,7 @@ fn vlan_tags() {
     assert_same(&frames(&captured), &untagged);
 }
 
-/// Untouched for 0, the VLAN 7 for 1, the VLAN 8 with priority 5 for 2 (IEEE 802.1Q).
+/// Returns the frame untouched for 0, with VLAN 7 for 1, with VLAN 8 and priority 5 for 2 (IEEE 802.1Q).
 fn tag(frame: &[u8], kind: u16) -> Vec<u8> {
     let control: [u8; 2] = match kind {
         0 => return frame.to_vec(),

@@ -43,7 +43,7 @@ fn flat(arguments: &[&str], many: u64) {
     );
 }
 
-/// The most memory that reading this many packets from a pipe takes, in bytes.
+/// Returns the most memory that reading this many packets from a pipe takes, in bytes.
 fn peak(arguments: &[&str], packets: u64) -> u64 {
     let mut command = dump();
     command.args(["-r", "-"]).args(arguments);

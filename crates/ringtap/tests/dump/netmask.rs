@@ -70,7 +70,7 @@ fn of_the_device() {
     }
 }
 
-/// A packet to each destination, and an ARP frame with such an address.
+/// Returns a packet to each destination, and an ARP frame with such an address.
 fn packets() -> Vec<(Vec<u8>, bool)> {
     let traffic = Traffic {
         packets: DESTINATIONS.len() as u64,

@@ -42,7 +42,7 @@ fn is_threaded(side: &Side) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// The processors of all threads that receive for a device of that name.
+/// Returns the processors of all threads that receive for a device of that name.
 fn processors(device: &str) -> Vec<String> {
     let of = |folder: &std::path::Path| {
         let name = fs::read_to_string(folder.join("comm")).ok()?;

@@ -13,14 +13,14 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 /// The path of the program.
 pub(crate) const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 
-/// `ringtap dump`, to be completed.
+/// Returns `ringtap dump`, to be completed.
 pub(crate) fn dump() -> Command {
     let mut command = Command::new(RINGTAP);
     command.arg("dump");
     command
 }
 
-/// `ringtap dump -i DEVICE` inside a side's namespace, to be completed.
+/// Returns `ringtap dump -i DEVICE` inside a side's namespace, to be completed.
 pub(crate) fn dump_live(side: &Side) -> Command {
     let mut command = side.namespace.command(RINGTAP);
     command.args(["dump", "-i", &side.device]);
@@ -49,7 +49,7 @@ pub(crate) fn finished(command: &mut Command) -> Output {
         .expect("ringtap runs")
 }
 
-/// The output of a run that must have been a success.
+/// Returns the output of a run, which must be a success.
 pub(crate) fn succeeded(output: Output) -> Output {
     assert!(
         output.status.success(),
@@ -60,18 +60,18 @@ pub(crate) fn succeeded(output: Output) -> Output {
     output
 }
 
-/// The text on standard error.
+/// Returns the text on standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The number in a line `N packets WHAT` of the summary.
+/// Returns the number in a line `N packets WHAT` of the summary.
 pub(crate) fn figure(summary: &str, what: &str) -> Option<u64> {
     let line = summary.lines().find(|line| line.ends_with(what))?;
     line.split(' ').next()?.parse().ok()
 }
 
-/// The frames of a pcap file that was written completely.
+/// Returns the frames of a pcap file that was written completely.
 pub(crate) fn frames(bytes: &[u8]) -> Vec<&[u8]> {
     let pcap = ringtap_testkit::pcap::Pcap::parse(bytes).expect("a pcap file");
     pcap.records()
@@ -79,7 +79,7 @@ pub(crate) fn frames(bytes: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// A file's bytes.
+/// Returns a file's bytes.
 pub(crate) fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -43,7 +43,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A pair, a file of 500 packets, and a folder that holds it.
+/// Returns a pair, a file of 500 packets, and a folder that holds it.
 fn scene() -> (VethPair, tempfile::TempDir, Replay) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");

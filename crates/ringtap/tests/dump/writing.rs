@@ -75,7 +75,7 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// A capture of this many numbered packets in a folder of its own.
+/// Returns a capture of this many numbered packets in a folder of its own.
 fn sent(packets: u64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("sent.pcap");
@@ -87,7 +87,7 @@ fn sent(packets: u64) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// The packets of a file up to its end or its damage, and whether it was whole.
+/// Returns the packets of a file up to its end or its damage, and whether it was whole.
 fn packets(path: &Path) -> (Vec<Vec<u8>>, bool) {
     let mut packets = Vec::new();
     let file = fs::File::open(path).expect("a capture");
@@ -112,7 +112,7 @@ fn whole(path: &Path) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The files of a folder with this prefix, by name, with their content.
+/// Returns the files of a folder with this prefix, by name, with their content.
 fn files(folder: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let named = entries.filter_map(|entry| {
@@ -123,7 +123,7 @@ fn files(folder: &Path, prefix: &str) -> BTreeMap<String, Vec<u8>> {
     named.collect()
 }
 
-/// The paths of numbered files in the order in which they were written.
+/// Returns the paths of numbered files in the order in which they were written.
 fn in_order(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut names: Vec<String> = files(folder, prefix).into_keys().collect();
     names.sort_by_key(|name| (name.len(), name.clone()));
@@ -408,7 +408,7 @@ fn offer(pair: &VethPair) {
     succeeded(finished(&mut generate));
 }
 
-/// The packets captured of a capture that lost none.
+/// Returns the packets captured of a capture that lost none.
 fn captured(running: Running) -> u64 {
     let summary = stderr(&interrupted(running));
     let [captured, received, lost] = [
@@ -480,7 +480,7 @@ fn in_memory() {
     assert_each_once(whole(&file).into_iter(), captured);
 }
 
-/// The files in a folder, once there are no more for a while.
+/// Returns the files in a folder, once there are no more for a while.
 fn settled(folder: &Path) -> usize {
     let count = || fs::read_dir(folder).expect("a folder").count();
     let mut before = count();

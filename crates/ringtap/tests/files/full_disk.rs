@@ -95,7 +95,7 @@ const MANY: u64 = 60_000;
 /// Packets that do not fit uncompressed, and all come before the disk reports an error.
 const FEW: u64 = 2_000;
 
-/// A script that makes the disk, runs the program and copies the disk's content.
+/// Returns a script that makes the disk, runs the program and copies the disk's content.
 fn script(disk: &str, line: &str) -> String {
     format!("mkdir disk; {disk}; {RINGTAP} {line}; status=$?; cp -r disk kept; exit $status")
 }
@@ -108,7 +108,7 @@ fn unshare(folder: &Folder, script: &str) -> Command {
     command
 }
 
-/// The number before these words.
+/// Returns the number before these words.
 fn number_before(text: &str, words: &str) -> u64 {
     let before = text.split(words).next().unwrap_or_default();
     let number = before.rsplit([' ', '(', '\n']).next();

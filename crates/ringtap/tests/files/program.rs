@@ -19,7 +19,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// With this many packets in the capture.
+    /// Returns a folder with this many packets in the capture.
     pub(crate) fn new(packets: u64) -> Self {
         let folder = Self {
             folder: tempfile::tempdir().expect("a temporary folder"),
@@ -47,7 +47,7 @@ impl Folder {
         self.finished(&mut self.command(line))
     }
 
-    /// `ringtap` with the words of a line, to be completed.
+    /// Returns `ringtap` with the words of a line, to be completed.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(RINGTAP);
         command.args(words(line)).current_dir(self.root());
@@ -71,7 +71,7 @@ impl Folder {
     }
 }
 
-/// The words of a line; quotes keep some together.
+/// Returns the words of a line; quotes keep some together.
 fn words(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();
     let each = parts.flat_map(|(number, part)| match number % 2 {
@@ -81,12 +81,12 @@ fn words(line: &str) -> Vec<String> {
     each.collect()
 }
 
-/// The text on standard error.
+/// Returns the text on standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A file's bytes.
+/// Returns a file's bytes.
 pub(crate) fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

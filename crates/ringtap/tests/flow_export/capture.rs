@@ -126,7 +126,7 @@ fn built<E: std::fmt::Debug>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) 
     bytes
 }
 
-/// A port that nobody uses, outside of the kernel's ephemeral range; each is returned once.
+/// Returns a port that nobody uses, outside of the kernel's ephemeral range; each is returned once.
 pub(crate) fn free_port() -> u16 {
     const FIRST: u32 = 20_000;
     const COUNT: u32 = 12_000;
@@ -174,19 +174,19 @@ pub(crate) fn probe(capture: &Capture, arguments: &[&str]) -> Probed {
     }
 }
 
-/// The objects of a file, one a line.
+/// Returns the objects of a file, one a line.
 pub(crate) fn json_lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).expect("a file");
     let object = |line| serde_json::from_str(line).expect("an object");
     text.lines().map(object).collect()
 }
 
-/// A number of a record, 0 if there is none.
+/// Returns a number of a record, 0 if there is none.
 pub(crate) fn number(record: &Value, key: &str) -> u64 {
     record[key].as_u64().unwrap_or(0)
 }
 
-/// A text of a record, empty if there is none.
+/// Returns a text of a record, empty if there is none.
 pub(crate) fn text<'a>(record: &'a Value, key: &str) -> &'a str {
     record[key].as_str().unwrap_or("")
 }

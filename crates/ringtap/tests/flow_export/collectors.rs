@@ -105,7 +105,7 @@ impl Key<'_> {
     }
 }
 
-/// The flows that the probe itself wrote, as a collector should report them.
+/// Returns the flows that the probe itself wrote, as a collector should report them.
 pub(crate) fn expected(records: &[Value], case: &Case, more: impl Fn(&Value) -> String) -> Flows {
     let mut flows = Flows::new();
     for record in records {
@@ -176,8 +176,8 @@ impl Collector {
     }
 }
 
-/// Bytes that wait at the socket of a local port (`/proc/net/udp`, the second half of the fifth
-/// column); none while nobody listens.
+/// Returns the bytes that wait at the socket of a local port (`/proc/net/udp`, the second half of the fifth
+/// column). `None` while nothing listens.
 pub(crate) fn waiting(port: u16) -> Option<u64> {
     let table = std::fs::read_to_string("/proc/net/udp").expect("proc(5)");
     let port = format!(":{port:04X}");
@@ -202,7 +202,7 @@ fn export_to(collector: &Collector, capture: &Capture, case: &Case) -> Vec<Value
     probed.records
 }
 
-/// nfcapd and nfdump: nothing skipped, no gap in the sequence, the same flows.
+/// Checks nfcapd and nfdump: nothing skipped, no gap in the sequence, the same flows.
 pub(crate) fn nfdump(case: &Case) {
     let capture = capture();
     let folder = capture.folder.path().join("nfcapd");
@@ -266,7 +266,7 @@ fn nfdump_more(record: &Value, vlan: u64, source: &str, destination: &str) -> St
     format!("{first} {last} {vlan} {source} {destination}")
 }
 
-/// nfdump's output for the files of nfcapd.
+/// Returns nfdump's output for the files of nfcapd.
 fn nfdump_flows(folder: &Path) -> Flows {
     let mut nfdump = tool("nfdump");
     nfdump
@@ -322,7 +322,7 @@ fn nfdump_flows(folder: &Path) -> Flows {
     flows
 }
 
-/// nfacctd of pmacct, which multiplies by the sampling. It has no second direction.
+/// Checks nfacctd of pmacct, which multiplies by the sampling. It has no second direction.
 pub(crate) fn pmacct(case: &Case) {
     let capture = capture();
     let folder = capture.folder.path();
@@ -405,7 +405,7 @@ fn push_on(port: u16) {
     assert_eq!(sent.expect("it is sent"), message.len());
 }
 
-/// Flows in a file that is there perhaps.
+/// Returns the number of flows in a file that may exist.
 fn written(output: &Path) -> usize {
     let text = std::fs::read_to_string(output).unwrap_or_default();
     text.lines()
@@ -448,7 +448,7 @@ fn pmacct_flows(output: &Path) -> Flows {
     flows
 }
 
-/// goflow2, which reports the sampling beside the counters. It has no second direction.
+/// Checks goflow2, which reports the sampling beside the counters. It has no second direction.
 pub(crate) fn goflow(case: &Case) {
     let capture = capture();
     let output = capture.folder.path().join("goflow.json");
@@ -523,7 +523,7 @@ fn goflow_flows(output: &Path) -> Flows {
     flows
 }
 
-/// The same flows; of a difference, the first few.
+/// Checks that the flows are the same; shows the first few of a difference.
 pub(crate) fn assert_same(expected: &Flows, reported: &Flows) {
     let differing =
         |(key, totals): &(&String, &Totals), other: &Flows| other.get(*key) != Some(totals);

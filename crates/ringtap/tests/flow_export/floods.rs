@@ -63,7 +63,7 @@ impl Collector {
         }
     }
 
-    /// A socket of an exporter with that address.
+    /// Returns a socket of an exporter with that address.
     fn exporter(&self, address: Ipv4Addr) -> UdpSocket {
         let socket = UdpSocket::bind((address, 0)).expect("an address of loopback");
         socket.connect(&self.address).expect("loopback");
@@ -89,7 +89,7 @@ impl Collector {
     }
 }
 
-/// A message of NetFlow v9.
+/// Returns a message of NetFlow v9.
 fn message(source: u32, set: u16, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 9, 0, 1, 0, 0, 0, 9];
     bytes.extend(1_700_000_000_u32.to_be_bytes());
@@ -102,13 +102,13 @@ fn message(source: u32, set: u16, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Template 256: source and destination address, packets.
+/// Returns template 256: source and destination address, packets.
 fn template(source: u32) -> Vec<u8> {
     let fields = [0, 8, 0, 4, 0, 12, 0, 4, 0, 2, 0, 4];
     message(source, 0, &[&[1, 0, 0, 3][..], &fields].concat())
 }
 
-/// A flow of this many packets by that template.
+/// Returns a flow of this many packets by that template.
 fn flow(source: u32, packets: u8) -> Vec<u8> {
     message(source, 256, &[10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, packets])
 }
@@ -120,7 +120,7 @@ fn send(socket: &UdpSocket, number: usize, datagram: &[u8]) {
     }
 }
 
-/// The report on an exporter.
+/// Returns the report on an exporter.
 fn of<'a>(stats: &'a Value, exporter: &str) -> &'a Value {
     let list = stats["exporters"].as_array().expect("a list");
     let mut found = list.iter().filter(|one| one["exporter"] == exporter);

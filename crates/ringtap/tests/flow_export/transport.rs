@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::capture::{LIMIT, Probed, RINGTAP, capture, free_port, json_lines, number, probe};
 
-/// The report of a run on its first collector.
+/// Returns the report of a run on its first collector.
 fn export(probed: &Probed) -> &Value {
     &probed.stats["exports"][0]
 }
@@ -95,7 +95,7 @@ pub(crate) fn collected() {
     }
 }
 
-/// The address that a collector reports.
+/// Returns the address that a collector reports.
 pub(crate) fn listening(notices: &std::path::Path) -> String {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -113,7 +113,8 @@ pub(crate) fn listening(notices: &std::path::Path) -> String {
     }
 }
 
-/// Set numbers of the messages that a connection brings to its end, and the first sequence number.
+/// Returns the set numbers of the messages that a connection brings to its end, and the first sequence
+/// number.
 fn session(mut stream: TcpStream) -> (Vec<u16>, u32, usize) {
     let mut bytes = Vec::new();
     // The other side may be cut off.
@@ -133,7 +134,7 @@ fn session(mut stream: TcpStream) -> (Vec<u16>, u32, usize) {
     (sets, sequence, bytes.len())
 }
 
-/// The next connection, if it comes in time.
+/// Returns the next connection, if it comes in time.
 pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
     listener.set_nonblocking(true).expect("a socket");
     let deadline = Instant::now() + LIMIT;

@@ -51,7 +51,7 @@ pub(crate) fn datagrams(case: &Case) {
     assert_eq!(counters(&file), told(expressible));
 }
 
-/// Packets and bytes of the records' flows in both directions, sorted.
+/// Returns packets and bytes of the records' flows in both directions, sorted.
 fn told<'r>(records: impl Iterator<Item = &'r Value>) -> Vec<(u64, u64)> {
     let mut expected: Vec<_> = records
         .flat_map(|record| {
@@ -128,7 +128,7 @@ fn without_complaint(file: &Path) {
     assert_eq!(unknown.count(), 0);
 }
 
-/// Packets and bytes of all flows and directions, sorted.
+/// Returns packets and bytes of all flows and directions, sorted.
 fn counters(file: &Path) -> Vec<(u64, u64)> {
     let fields = ["-T", "fields", "-e", "cflow.packets", "-e", "cflow.octets"];
     let text = tshark(file, &fields);

@@ -53,7 +53,7 @@ pub(crate) fn however_read() {
     }
 }
 
-/// As [`meter`] from standard input.
+/// Meters as [`meter`], from standard input.
 fn streamed(file: &Path, records: &Path, options: &[&str]) -> (serde_json::Value, Vec<String>) {
     let mut command = Command::new(RINGTAP);
     command.args(["flow", "--top", "0", "--json-stats", "-r", "-", "-w"]);
@@ -76,7 +76,7 @@ fn is_fragment(frame: &[u8]) -> bool {
     }
 }
 
-/// The Ethernet captures of the corpus, over and over, 100 µs apart; fragments are left out.
+/// Writes the Ethernet captures of the corpus, over and over, 100 µs apart; fragments are left out.
 fn write_corpus(path: &Path) -> io::Result<()> {
     let mut writer = BufWriter::new(File::create(path)?);
     writer.write_all(&pcap::header(1))?;

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     ])
 }
 
-/// The summary that `--json-stats` gives.
+/// Returns the summary that `--json-stats` gives.
 fn summary(output: &Output) -> serde_json::Value {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.starts_with('{'));
@@ -71,7 +71,7 @@ fn meter(file: &Path, records: &Path, options: &[&str]) -> Output {
     command.output().expect("ringtap starts")
 }
 
-/// The rows of a table of records, by the names of its columns.
+/// Returns the rows of a table of records, by the names of its columns.
 fn rows(records: &Path) -> Vec<std::collections::HashMap<String, String>> {
     let text = std::fs::read_to_string(records).expect("the table");
     let mut lines = text.lines().map(|line| line.split(','));
@@ -83,7 +83,7 @@ fn rows(records: &Path) -> Vec<std::collections::HashMap<String, String>> {
     lines.map(row).collect()
 }
 
-/// The summary without what differs from run to run, and the table's lines in an order of their own.
+/// Returns the summary without what differs from run to run, and the table's lines in an order of their own.
 fn findings(output: &Output, records: &Path) -> (serde_json::Value, Vec<String>) {
     let mut summary = summary(output);
     let fields = summary.as_object_mut().expect("an object");

@@ -121,7 +121,8 @@ pub(crate) fn totals() {
 const HEADER: usize = 24;
 const PACKET: usize = 16;
 
-/// A little-endian pcap file of microseconds with link type Ethernet, whose packets were captured completely.
+/// Returns whether it is a little-endian pcap file of microseconds with link type Ethernet, whose packets
+/// were captured completely.
 fn is_plain_ethernet(bytes: &[u8]) -> bool {
     if !bytes.starts_with(&[0xd4, 0xc3, 0xb2, 0xa1]) || bytes.get(20..24) != Some(&[1, 0, 0, 0]) {
         return false;
@@ -138,7 +139,7 @@ fn is_plain_ethernet(bytes: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// The totals, and how many fragments there were.
+/// Returns the totals, and how many fragments there were.
 fn by_ringtap(capture: &Path, folder: &Path) -> (Totals, u64) {
     let records = &folder.join("records.csv");
     let options = ["--active", "120", "--inactive", "30", "--linger", "0"];
@@ -211,7 +212,7 @@ fn by_nfpcapd(capture: &Path, folder: &Path) -> Totals {
     sums
 }
 
-/// nfdump writes names of protocols.
+/// Returns the number for a name of a protocol, which nfdump writes.
 fn number_of(protocol: &str) -> String {
     let known = [
         ("ICMP", "1"),

@@ -27,7 +27,7 @@ const ACK: u8 = 16;
 /// One sender's part before the other continues.
 type Phase = Vec<Vec<u8>>;
 
-/// A frame from the client with that number, or to it.
+/// Returns a frame from the client with that number, or to it.
 fn frame(to: &Side, client: u8, from_client: bool, flags: Option<u8>, payload: usize) -> Vec<u8> {
     let (ports, protocol, header) = match flags {
         Some(_) => ([4000, 80], 6, 20),
@@ -62,7 +62,7 @@ fn frame(to: &Side, client: u8, from_client: bool, flags: Option<u8>, payload: u
     frame
 }
 
-/// The packets of both senders in turn, and finally together: handshakes and requests, then data.
+/// Returns the packets of both senders in turn, and finally together: handshakes and requests, then data.
 fn phases(to: &Side) -> [[Phase; 3]; 2] {
     let first = |from_client, flags| -> Phase {
         let all = (1..=FLOWS).flat_map(|client| {
@@ -86,7 +86,7 @@ fn phases(to: &Side) -> [[Phase; 3]; 2] {
     ]
 }
 
-/// IP packets that the side's namespace has received: after the capture.
+/// Returns the number of IP packets that the side's namespace has received: after the capture.
 fn received(side: &Side) -> usize {
     let text = side.run(|| fs::read_to_string("/proc/thread-self/net/snmp").expect("procfs"));
     let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
@@ -138,7 +138,7 @@ fn send(pair: &VethPair) -> [usize; 2] {
     totals
 }
 
-/// Packets of both senders in one phase.
+/// Returns the packets of both senders in one phase.
 fn sizes(to: &Side, step: usize) -> usize {
     phases(to).iter().map(|all| all[step].len()).sum()
 }
@@ -174,7 +174,7 @@ fn probe(
     (summary, rows(&records), sent)
 }
 
-/// The fields that do not depend on when packets came.
+/// Returns the fields that do not depend on when packets came.
 fn totals(rows: &[Row]) -> Vec<Vec<String>> {
     const NAMES: [&str; 8] = [
         "src",

@@ -163,7 +163,7 @@ fn copy(capture: &Path, writer: &mut PcapngWriter<BufWriter<File>>, names: &mut 
     }
 }
 
-/// By interface, counted from 1.
+/// Returns the counts by interface, counted from 1.
 fn count_by_tshark(file: &PathBuf) -> BTreeMap<u32, Sum> {
     let fields = [
         "frame.interface_id",

@@ -45,7 +45,7 @@ fn usable(hosts: &Hosts, kind: &Kind) -> impl Iterator<Item = &'static str> {
         .filter(|engine| unusable(hosts, kind, engine).is_none())
 }
 
-/// How many have asked for promiscuous mode.
+/// Returns the number of requests for promiscuous mode.
 fn promiscuity(side: &Side, device: &str) -> u64 {
     let output = side
         .namespace

@@ -96,7 +96,7 @@ fn delivers(kind: &Kind, engine: &str) -> Result<(), String> {
     }
 }
 
-/// The filter for a protocol, as a parent device needs it.
+/// Returns the filter for a protocol, as a parent device needs it.
 fn filter(kind: &Kind, protocol: &str) -> String {
     let plain = format!("{protocol} port {}", exchange::PORT);
     match kind.name {
@@ -111,7 +111,7 @@ fn filter(kind: &Kind, protocol: &str) -> String {
     }
 }
 
-/// The reason in `ringtap devices` why an engine does not work on the device. `None` if it does.
+/// Returns the reason in `ringtap devices` why an engine does not work on the device. `None` if it does.
 fn unusable(hosts: &Hosts, kind: &Kind, engine: &str) -> Option<String> {
     let output = hosts
         .left
@@ -238,8 +238,8 @@ fn both(
 /// their lengths in bytes. They say the same in other places.
 const MADE_HEADERS: [(u32, usize); 2] = [(113, 16), (276, 20)];
 
-/// The link type, and every frame's length and bytes, in an order that both share. A header that was made
-/// is left out.
+/// Returns the link type, and every frame's length and bytes, in an order that both share. A header that was
+/// made is left out.
 fn frames(path: &Path) -> (u32, Vec<(u32, Vec<u8>)>) {
     let bytes = std::fs::read(path).expect("a capture");
     let pcap = Pcap::parse(&bytes).expect("a pcap file");
@@ -277,7 +277,7 @@ fn same_frames(theirs: &Path, ours: &Path, expected: usize) -> Result<(), String
     }
 }
 
-/// Bytes that TCP carries in a capture, as tcpdump counts them.
+/// Returns the bytes that TCP carries in a capture, as tcpdump counts them.
 fn transferred(path: &Path) -> usize {
     let output = Command::new(ringtap_testkit::need::find_tool("tcpdump").expect("tcpdump"))
         .args(["-nn", "-r"])

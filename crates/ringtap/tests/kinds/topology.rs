@@ -219,7 +219,7 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// The needs of its tests.
+    /// Returns the needs of its tests.
     pub(crate) fn needs(&self) -> Vec<Need> {
         let mut needs = vec![Need::Root, Need::Tool("ip"), Need::Tool("tcpdump")];
         needs.extend(self.asked.map(Need::Device));
@@ -227,7 +227,7 @@ impl Kind {
         needs
     }
 
-    /// The address of the device's end on a side, from 1.
+    /// Returns the address of the device's end on a side, from 1.
     pub(crate) fn address(&self, side: u8) -> Ipv4Addr {
         match self.peer {
             Peer::Itself => Ipv4Addr::LOCALHOST,

@@ -13,7 +13,7 @@ const MTU: u32 = 65_535;
 const LONGEST: usize = MTU as usize + 14;
 const HEADER: usize = 14;
 
-/// The Ethernet packets up to the first damage.
+/// Returns the Ethernet packets up to the first damage.
 fn packets_of(file: &Path) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     let Ok(mut reader) = Reader::open(file, &ReadOptions::default()) else {

@@ -16,14 +16,14 @@ fn frames(packets: u64) -> Vec<Vec<u8>> {
     traffic.frames()
 }
 
-/// The packets that the device has dropped on sending.
+/// Returns the packets that the device has dropped on sending.
 fn dropped(side: &Side) -> u64 {
     let link = side.namespace.netlink().link(&side.device).unwrap();
     link.counters.tx_dropped
 }
 
-/// Frames that one side had no receiver for: those that were under way when it went down, which nobody else
-/// counts, and those that came afterwards, which the other side has counted, too.
+/// Returns the frames for which one side had no receiver: those under way when it went down, which nobody
+/// else counts, and later ones, which the other side has counted too.
 fn missed_while_down(side: &Side) -> u64 {
     let link = side.namespace.netlink().link(&side.device).unwrap();
     link.counters.rx_dropped
@@ -168,7 +168,7 @@ pub(crate) fn live_frames() {
     });
 }
 
-/// One of the driver's own counters.
+/// Returns one of the driver's own counters.
 fn counter(side: &Side, name: &str) -> u64 {
     let mut command = side.namespace.command("ethtool");
     let output = command.args(["-S", &side.device]).output().unwrap();

@@ -25,7 +25,7 @@ pub(crate) fn send(side: &Side, arguments: &[&str]) -> Output {
     running.wait(LIMIT).unwrap()
 }
 
-/// The summary on standard error.
+/// Returns the summary on standard error.
 pub(crate) fn summary(output: &Output) -> serde_json::Value {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| line.starts_with('{'));
@@ -85,7 +85,7 @@ impl Receiver {
         }
     }
 
-    /// This many packets, and what more comes with them.
+    /// Returns this many packets, and further ones that come with them.
     pub(crate) fn take(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut seen: Vec<Vec<u8>> = Vec::new();
         let begin = Instant::now();
@@ -103,7 +103,7 @@ impl Receiver {
         seen
     }
 
-    /// The same, and how many the ring had no room for.
+    /// Returns the same, and how many the ring had no room for.
     pub(crate) fn drain_with_losses(&mut self) -> (Vec<Vec<u8>>, u64) {
         let (mut seen, mut quiet) = (Vec::new(), 0);
         let begin = Instant::now();
@@ -122,14 +122,14 @@ impl Receiver {
     }
 }
 
-/// A file of frames, this many microseconds apart.
+/// Returns a file of frames, this many microseconds apart.
 pub(crate) fn file(folder: &Path, frames: &[Vec<u8>], gap: u32) -> PathBuf {
     let path = folder.join("frames.pcap");
     std::fs::write(&path, bytes(frames, gap)).unwrap();
     path
 }
 
-/// The same in memory, of link type Ethernet.
+/// Returns the same in memory, of link type Ethernet.
 pub(crate) fn bytes(frames: &[Vec<u8>], gap: u32) -> Vec<u8> {
     let mut file = ringtap_testkit::pcap::header(1).to_vec();
     for (index, frame) in (0_u32..).zip(frames) {

@@ -15,7 +15,7 @@ pub(super) fn compressor() -> Box<dyn Chunks> {
     Box::new(FrameEncoder::with_frame_info(info(), Vec::new()))
 }
 
-/// The frame of [`LZ4_HEADER`].
+/// Returns the frame of [`LZ4_HEADER`].
 fn info() -> FrameInfo {
     FrameInfo::new()
         .block_mode(BlockMode::Independent)

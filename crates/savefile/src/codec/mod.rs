@@ -206,7 +206,7 @@ impl Codec {
         }
     }
 
-    /// The compression of the files that this codec makes.
+    /// Returns the compression of the files that this codec makes.
     #[cfg(not(all(feature = "gzip", feature = "zstd", feature = "lz4")))]
     fn compression(self) -> Compression {
         match self {
@@ -238,7 +238,7 @@ impl fmt::Display for Codec {
 impl FromStr for Codec {
     type Err = CodecError;
 
-    /// `zlib:0-9`, `zstd:1-19`, `lz4`; without a level the usual one.
+    /// Parses `zlib:0-9`, `zstd:1-19` or `lz4`. Without a level it is the usual one.
     fn from_str(text: &str) -> Result<Self, CodecError> {
         let (name, level) = match text.split_once(':') {
             Some((name, level)) => (name, Some(level.parse().map_err(|_| CodecError)?)),

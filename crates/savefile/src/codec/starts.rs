@@ -14,7 +14,7 @@ const KEPT: usize = 128;
 pub(super) struct Starts(VecDeque<SeekPoint>);
 
 impl Starts {
-    /// A member or frame begins.
+    /// Notes the start of a member or frame.
     pub(super) fn note(&mut self, compressed: u64, uncompressed: u64) {
         let near = |last: &SeekPoint| uncompressed < last.uncompressed.saturating_add(APART);
         if self.0.back().is_some_and(near) {
@@ -29,7 +29,7 @@ impl Starts {
         });
     }
 
-    /// The last one at or before a place of the uncompressed stream.
+    /// Returns the last one at or before an offset of the uncompressed stream.
     pub(super) fn before(&self, uncompressed: u64) -> Option<SeekPoint> {
         let behind = self
             .0

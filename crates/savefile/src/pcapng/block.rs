@@ -65,7 +65,7 @@ impl<'a> RawBlock<'a> {
     }
 }
 
-/// The length of a block, checked as far as that can be done without seeing the block.
+/// Returns the length of a block, checked as far as possible without the block.
 pub(crate) fn check_length(
     block_type: u32,
     length: u32,

@@ -11,7 +11,7 @@ pub(crate) const CUSTOM: u32 = 0x0bad;
 pub(crate) const CUSTOM_NO_COPY: u32 = 0x4000_0bad;
 pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
 
-/// The name of a block of that type.
+/// Returns the name of a block of that type.
 pub(crate) fn block_name(number: u32) -> Option<&'static str> {
     Some(match number {
         INTERFACE => "interface description block",

@@ -17,8 +17,8 @@ struct Entry {
 }
 
 impl InterfaceTable {
-    /// A table of a section whose first interface has the index `first`, counted over all
-    /// sections, and `interfaces`.
+    /// Returns a table of a section whose first interface has the index `first`, counted over all sections,
+    /// and `interfaces`.
     #[must_use]
     pub fn new(first: u32, interfaces: &[Interface]) -> Self {
         let mut table = Self {
@@ -44,7 +44,7 @@ impl InterfaceTable {
         self.first = first;
     }
 
-    /// The index, counted over all sections, of the section's first interface.
+    /// Returns the index, counted over all sections, of the section's first interface.
     #[must_use]
     pub fn first(&self) -> u32 {
         self.first

@@ -260,7 +260,7 @@ pub(crate) fn encode_foreign(
     }
 }
 
-/// As [`encode_foreign`] for an option of a packet block, whose numbers are converted too.
+/// Appends an option as [`encode_foreign`], for a packet block, whose numbers are converted too.
 pub(crate) fn encode_packet_option(
     option: RawOption<'_>,
     from: ByteOrder,

@@ -161,7 +161,7 @@ fn check(
     Ok(Valid { length, caplen })
 }
 
-/// As [`check`], for rare packet blocks.
+/// Checks rare packet blocks, as [`check`].
 #[cold]
 fn check_rare(
     bytes: &[u8],

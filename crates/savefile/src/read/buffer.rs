@@ -85,7 +85,7 @@ impl Buffer {
         Some(found)
     }
 
-    /// As [`Buffer::look_further`], but leaves the prefetch to the caller.
+    /// Reads as [`Buffer::look_further`], but leaves the prefetch to the caller.
     pub(crate) fn look_on(&mut self, need: usize) -> Option<(Filled, u64)> {
         let mapped = self.mapped.as_mut()?;
         let len = mapped.bytes().len();

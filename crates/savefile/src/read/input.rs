@@ -81,7 +81,7 @@ impl Input {
         })
     }
 
-    /// As [`Input::new`], for a file at its beginning; a large one is read ahead.
+    /// Opens a file at its beginning, as [`Input::new`]. A large file is read ahead.
     pub(crate) fn open(file: File, options: &ReadOptions) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let large = metadata.is_file() && metadata.len() > MIN_LEFT;
@@ -166,7 +166,7 @@ impl Input {
         }
     }
 
-    /// Bytes read of the file, before decompression.
+    /// Returns the bytes read of the file, before decompression.
     pub(crate) fn consumed(&self) -> u64 {
         match &self.ahead {
             ReadAhead::Started(ahead) => ahead.offset(),

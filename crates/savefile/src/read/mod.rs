@@ -164,9 +164,9 @@ impl Reader {
         Self::start(input, name, options, None)
     }
 
-    /// As [`Reader::from_file`] for a regular file, from its beginning, without the stretches to
-    /// skip. Each stretch must consist of complete packet records. Offsets are still those in the
-    /// whole file, and in its uncompressed form.
+    /// Reads a regular file as [`Reader::from_file`], from its beginning, without the stretches to skip. Each
+    /// stretch must consist of complete packet records. Offsets are still those in the whole file, and in its
+    /// uncompressed form.
     ///
     /// # Errors
     /// The same as [`Reader::open`].

@@ -66,7 +66,7 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// `None` if that is not permitted (`CAP_SYS_ADMIN`): calls are then slow.
+    /// Attaches the program. `None` if that is not permitted (`CAP_SYS_ADMIN`): calls are then slow.
     fn hold(kernel: &Kernel, program: &Program) -> Option<Self> {
         /// Loopback is the first device of every namespace.
         const LOOPBACK: u32 = 1;
@@ -218,7 +218,7 @@ impl BackEnd for LiveBackEnd {
         CALL
     }
 
-    /// One system call for each run of identical frames.
+    /// Makes one system call for each run of identical frames.
     fn send(&mut self, frames: &[&[u8]]) -> std::result::Result<usize, Refused> {
         let Some(first) = frames.first() else {
             return Ok(0);

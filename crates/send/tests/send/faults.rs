@@ -23,7 +23,7 @@ fn wait_for_the_first(side: &Side) {
     }
 }
 
-/// The frames over and over, for runs that something else ends, whenever it comes to it.
+/// Returns the frames over and over, for runs that something else ends, whenever it does.
 fn endless(frames: &[Vec<u8>]) -> impl Iterator<Item = Outgoing<'_>> {
     frames.iter().cycle().map(|frame| Outgoing {
         timestamp: Timestamp::default(),

@@ -8,7 +8,7 @@ use ringtap_testkit::netns::Side;
 
 pub(crate) use ringtap_testkit::frames::{frame, patience};
 
-/// A receiver of all that comes in.
+/// Returns a receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
     let options = CaptureOptions {
         timeout: Duration::from_millis(20),
@@ -45,7 +45,7 @@ pub(crate) fn sender(side: &Side, options: &SendOptions) -> Sender {
     side.run(|| Sender::open(&side.device, options)).unwrap()
 }
 
-/// This many frames, numbered.
+/// Returns this many frames, numbered.
 pub(crate) fn frames(count: u32) -> Vec<Vec<u8>> {
     let frame = |number| frame(number, 60 + number as usize * 7 % 1400);
     (0..count).map(frame).collect()

@@ -6,7 +6,7 @@ use super::abi;
 use super::error::{Error, Result};
 use super::kernel::{Kernel, Request};
 
-/// The object's information, as much of it as the kernel knows; the rest is zero.
+/// Returns the object's information, as far as the kernel knows it; the rest is zero.
 pub(super) fn get_info<const SIZE: usize>(
     kernel: &Kernel,
     fd: BorrowedFd<'_>,
@@ -25,17 +25,17 @@ pub(super) fn get_info<const SIZE: usize>(
     Ok(buffer)
 }
 
-/// An fd as the attributes hold it; fds are never negative.
+/// Returns an fd in the form of attributes; fds are never negative.
 pub(super) fn fd_number(fd: &impl AsRawFd) -> u32 {
     fd.as_raw_fd().unsigned_abs()
 }
 
-/// A slice's size as the attributes hold it; the kernel refuses what does not fit.
+/// Returns a slice's size in the form of attributes; the kernel rejects sizes that do not fit.
 pub(super) fn size(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// A slice's address as the attributes hold it; 0 for an empty one.
+/// Returns a slice's address in the form of attributes; 0 for an empty one.
 pub(super) fn address<T>(slice: &[T]) -> u64 {
     if slice.is_empty() {
         0
@@ -44,7 +44,7 @@ pub(super) fn address<T>(slice: &[T]) -> u64 {
     }
 }
 
-/// The same as [`address`], for memory that the kernel writes to.
+/// Returns the same as [`address`], for memory that the kernel writes to.
 pub(super) fn address_mut<T>(slice: &mut [T]) -> u64 {
     if slice.is_empty() {
         0
@@ -53,14 +53,14 @@ pub(super) fn address_mut<T>(slice: &mut [T]) -> u64 {
     }
 }
 
-/// The host-order number at an offset of a buffer that is known to hold it.
+/// Returns the host-order number at an offset of a buffer that is known to contain it.
 pub(super) fn u32_at(buffer: &[u8], at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&buffer[at..at + 4]);
     u32::from_ne_bytes(bytes)
 }
 
-/// As [`u32_at`], of eight bytes.
+/// Returns the same as [`u32_at`], of eight bytes.
 pub(super) fn u64_at(buffer: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&buffer[at..at + 8]);

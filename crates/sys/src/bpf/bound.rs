@@ -91,7 +91,7 @@ pub(super) fn memory_of(program: BorrowedFd<'_>) -> Option<usize> {
     value.trim().parse().ok()
 }
 
-/// The error of a program that would not stay.
+/// Returns the error of a program that would not stay in place.
 pub(super) fn moves(name: &str) -> Error {
     let source = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     Error::Call {
@@ -100,17 +100,17 @@ pub(super) fn moves(name: &str) -> Error {
     }
 }
 
-/// `r0 = 0`.
+/// Returns `r0 = 0`.
 fn set_r0() -> u64 {
     instruction(0xb7, 0, 0)
 }
 
-/// `if r0 == 0 goto +count`.
+/// Returns `if r0 == 0 goto +count`.
 fn skip(count: usize) -> u64 {
     instruction(0x15, i16::try_from(count).unwrap_or(i16::MAX), 0)
 }
 
-/// A `struct bpf_insn` with R0 for its registers.
+/// Returns a `struct bpf_insn` with R0 for its registers.
 pub(super) fn instruction(code: u8, offset: i16, constant: i32) -> u64 {
     let [low, high] = offset.to_ne_bytes();
     let [a, b, c, d] = constant.to_ne_bytes();

@@ -245,7 +245,7 @@ const fn insn(code: u8, dst: u8, src: u8, offset: i16, imm: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// `dst = imm` (32 bits; the upper half becomes zero).
+/// Returns `dst = imm` (32 bits; the upper half becomes zero).
 const fn set(dst: u8, imm: u32) -> u64 {
     insn(0xb4, dst, 0, 0, imm)
 }

@@ -521,7 +521,7 @@ fn new_link(name: &[u8], options: &LinkOptions) -> Request {
     request
 }
 
-/// `struct ifinfomsg`: family, padding, device type, index, flags, mask of flags to change.
+/// Returns a `struct ifinfomsg`: family, padding, device type, index, flags, mask of flags to change.
 pub(super) fn link_body(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut body = [0; 16];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -530,7 +530,7 @@ pub(super) fn link_body(index: u32, flags: u32, change: u32) -> [u8; 16] {
     body
 }
 
-/// `struct ifaddrmsg`: family, prefix length, flags, scope, index.
+/// Returns a `struct ifaddrmsg`: family, prefix length, flags, scope, index.
 fn address_body(address: IpAddr, prefix: u8, index: u32) -> [u8; 8] {
     let mut body = [0; 8];
     body[0] = family(address);

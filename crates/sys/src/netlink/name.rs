@@ -72,7 +72,8 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// Control characters steer a terminal; direction marks and separators reorder the text.
+/// Returns whether a character is harmful: control characters steer a terminal; direction marks and
+/// separators reorder the text.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -213,7 +213,7 @@ fn parent(side: TcxSide) -> u32 {
     }
 }
 
-/// `struct tcmsg`: family and padding, index, handle, parent, priority and protocol.
+/// Returns a `struct tcmsg`: family and padding, index, handle, parent, priority and protocol.
 fn body(index: u32, handle: u32, parent: u32, info: u32) -> [u8; BODY_LEN] {
     let mut body = [0; BODY_LEN];
     let words = [0, index, handle, parent, info];
@@ -249,7 +249,7 @@ fn with_program(request: &mut Request, name: &str, program: BorrowedFd<'_>) {
     });
 }
 
-/// The upper half of `tcm_info`.
+/// Returns the upper half of `tcm_info`.
 fn priority(payload: &[u8]) -> u16 {
     let info = read_u32(payload, 16).unwrap_or_default();
     u16::try_from(info >> 16).unwrap_or_default()

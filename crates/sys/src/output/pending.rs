@@ -108,7 +108,7 @@ impl Output {
         standard.is_some() && standard == self.identity()
     }
 
-    /// Device and number of a regular file.
+    /// Returns device and inode number of a regular file.
     fn identity(&self) -> Option<(u64, u64)> {
         identity(self.file.as_ref()?)
     }

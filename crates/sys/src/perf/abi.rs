@@ -65,7 +65,7 @@ pub(super) struct Attribute {
 
 const _: () = assert!(size_of::<Attribute>() == 112);
 
-/// Bit fields begin at the other end on big-endian architectures.
+/// Returns a bit field, which begins at the other end on big-endian architectures.
 const fn flag(number: u32) -> u64 {
     if cfg!(target_endian = "little") {
         1 << number

@@ -88,15 +88,14 @@ impl<T: Entry> Ring<T> {
         })
     }
 
-    /// As the consumer: returns the number of entries that the kernel has written and that are not
-    /// released.
+    /// Returns, as the consumer, the number of entries that the kernel has written and that are not released.
     pub(super) fn available(&self) -> u32 {
         let produced = self.counter(self.offsets.producer).load(Ordering::Acquire);
         produced.wrapping_sub(self.own)
     }
 
-    /// As the consumer: returns the entry `ahead` places after the first that is not released.
-    /// `ahead` must be less than [`Ring::available`].
+    /// Returns, as the consumer, the entry `ahead` places after the first that is not released. `ahead` must
+    /// be less than [`Ring::available`].
     pub(super) fn entry(&self, ahead: u32) -> T {
         let slot = self.slot(self.own.wrapping_add(ahead));
         // SAFETY: inside the array (`slot`), aligned by the kernel's layout, written by the kernel
@@ -104,15 +103,15 @@ impl<T: Entry> Ring<T> {
         unsafe { slot.read() }
     }
 
-    /// As the consumer: returns the first `count` entries to the kernel.
+    /// Returns, as the consumer, the first `count` entries to the kernel.
     pub(super) fn release(&mut self, count: u32) {
         self.own = self.own.wrapping_add(count);
         let consumer = self.counter(self.offsets.consumer);
         consumer.store(self.own, Ordering::Release);
     }
 
-    /// As the producer: writes an entry `ahead` places after the last published one. The ring must
-    /// have room, which is certain if it has as many entries as there are frames.
+    /// Writes, as the producer, an entry `ahead` places after the last published one. The ring must have
+    /// room, which is certain if it has as many entries as there are frames.
     pub(super) fn write(&mut self, ahead: u32, entry: T) {
         let slot = self.slot(self.own.wrapping_add(ahead));
         // SAFETY: inside the array (`slot`), aligned by the kernel's layout; the kernel does not
@@ -120,7 +119,7 @@ impl<T: Entry> Ring<T> {
         unsafe { slot.write(entry) };
     }
 
-    /// As the producer: passes `count` entries to the kernel.
+    /// Passes, as the producer, `count` entries to the kernel.
     pub(super) fn publish(&mut self, count: u32) {
         self.own = self.own.wrapping_add(count);
         let producer = self.counter(self.offsets.producer);

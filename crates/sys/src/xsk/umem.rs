@@ -17,7 +17,7 @@ fn prefetch(at: NonNull<u8>) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.as_ptr().cast_const().cast()) };
 }
 
-/// Rust has no such instruction for other processors.
+/// Does nothing: Rust has no such instruction for other processors.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 fn prefetch(_: NonNull<u8>) {}

@@ -35,7 +35,7 @@ impl PcapHeader {
         link_type: 1,
     };
 
-    /// The header in the form of the file.
+    /// Returns the header in the form of the file.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let order = self.order;
@@ -61,7 +61,7 @@ impl PcapHeader {
         bytes
     }
 
-    /// A whole packet at 1 s and 2 units.
+    /// Returns a whole packet at 1 s and 2 units.
     #[must_use]
     pub fn packet(&self, data: &[u8]) -> Vec<u8> {
         let caplen = small(data.len());
@@ -69,7 +69,7 @@ impl PcapHeader {
     }
 }
 
-/// A byte pattern of that length.
+/// Returns a byte pattern of that length.
 #[must_use]
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..=255).cycle().take(length).collect()
@@ -80,7 +80,7 @@ pub fn pattern(length: usize) -> Vec<u8> {
 pub struct Ng(pub ByteOrder);
 
 impl Ng {
-    /// A block around a body, which is padded.
+    /// Returns a block around a body, which is padded.
     #[must_use]
     pub fn block(self, block_type: u32, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
@@ -88,7 +88,7 @@ impl Ng {
         self.framed(block_type, total, body, total)
     }
 
-    /// A block with any two lengths.
+    /// Returns a block with any two lengths.
     #[must_use]
     pub fn framed(self, block_type: u32, length: u32, body: &[u8], trailer: u32) -> Vec<u8> {
         let padding = body.len().next_multiple_of(4) - body.len();
@@ -102,7 +102,7 @@ impl Ng {
         .concat()
     }
 
-    /// The body of a section header block.
+    /// Returns the body of a section header block.
     #[must_use]
     pub fn section_body(self, version: (u16, u16), options: &[u8]) -> Vec<u8> {
         [
@@ -115,13 +115,13 @@ impl Ng {
         .concat()
     }
 
-    /// A section header block.
+    /// Returns a section header block.
     #[must_use]
     pub fn section(self) -> Vec<u8> {
         self.block(0x0a0d_0d0a, &self.section_body((1, 0), &[]))
     }
 
-    /// An interface description block.
+    /// Returns an interface description block.
     #[must_use]
     pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Vec<u8> {
         let body = [
@@ -134,7 +134,7 @@ impl Ng {
         self.block(1, &body)
     }
 
-    /// An option.
+    /// Returns an option.
     #[must_use]
     pub fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
         let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
@@ -148,7 +148,8 @@ impl Ng {
         .concat()
     }
 
-    /// Interface, ticks, caplen and len of an enhanced packet block, then its data and options.
+    /// Returns the body of an enhanced packet block: interface, ticks, caplen and len, then its data and
+    /// options.
     #[must_use]
     pub fn enhanced_body(
         self,
@@ -171,7 +172,7 @@ impl Ng {
         .concat()
     }
 
-    /// An enhanced packet block.
+    /// Returns an enhanced packet block.
     #[must_use]
     pub fn enhanced(self, interface: u32, ticks: u64, data: &[u8]) -> Vec<u8> {
         let caplen = small(data.len());
@@ -181,13 +182,13 @@ impl Ng {
         )
     }
 
-    /// A simple packet block.
+    /// Returns a simple packet block.
     #[must_use]
     pub fn simple(self, len: u32, data: &[u8]) -> Vec<u8> {
         self.block(3, &[&self.0.of_u32(len)[..], data].concat())
     }
 
-    /// A packet block, the obsolete kind.
+    /// Returns a packet block, the obsolete kind.
     #[must_use]
     pub fn obsolete(self, interface: u16, ticks: u64, data: &[u8]) -> Vec<u8> {
         let caplen = small(data.len());
@@ -197,7 +198,7 @@ impl Ng {
         self.block(2, &body)
     }
 
-    /// A section with one Ethernet interface without a snaplen.
+    /// Returns a section with one Ethernet interface without a snaplen.
     #[must_use]
     pub fn prelude(self) -> Vec<u8> {
         [self.section(), self.interface(1, 0, &[])].concat()

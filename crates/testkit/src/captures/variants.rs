@@ -6,7 +6,7 @@ use super::{BIG, LITTLE, Ng, PcapHeader, pattern};
 /// Names of cases, and files.
 pub type Cases = Vec<(String, Vec<u8>)>;
 
-/// Pcap files of every magic number, version and length, some of them damaged.
+/// Returns pcap files of every magic number, version and length, some of them damaged.
 #[must_use]
 pub fn pcap_variants() -> Cases {
     let mut cases = Cases::new();
@@ -165,7 +165,7 @@ fn truncations(cases: &mut Cases) {
     }
 }
 
-/// Pcapng files of every kind of block, some of them damaged.
+/// Returns pcapng files of every kind of block, some of them damaged.
 #[must_use]
 pub fn pcapng_variants() -> Cases {
     let mut cases = Cases::new();
@@ -413,7 +413,7 @@ fn damages(ng: Ng, cases: &mut Cases) {
     }
 }
 
-/// Files that ringtap reads and libpcap does not.
+/// Returns files that ringtap reads and libpcap does not.
 pub fn beyond_libpcap() -> Cases {
     let ng = Ng(LITTLE);
     let other = Ng(BIG);

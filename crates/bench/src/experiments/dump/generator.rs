@@ -47,7 +47,7 @@ impl<'a> Generator<'a> {
         Self::with(session, side, size, false)
     }
 
-    /// The same for a generator with real-time priority.
+    /// Returns the same for a generator with real-time priority.
     pub(in crate::experiments) fn urgent(
         session: &Session,
         side: &'a Side,

@@ -31,7 +31,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Call it when waiting for the ring returned an error.
+    /// Handles an error of waiting for the ring.
     pub(super) fn failed(&mut self, ring: &Ring, retire_timeout: Duration) -> Result<()> {
         if ring.take_error()? == Some(NETWORK_DOWN) && *self != Self::Gone {
             *self = Self::Failing {
@@ -41,7 +41,7 @@ impl State {
         Ok(())
     }
 
-    /// Call it when packets arrived.
+    /// Notes that packets arrived.
     #[inline]
     pub(super) fn delivered(&mut self) {
         if *self == Self::Down {

@@ -65,12 +65,12 @@ pub(super) struct Loaded {
 }
 
 impl Any {
-    /// The map for programs.
+    /// Returns the map for programs.
     fn names(&self) -> Option<&Map> {
         self.names.as_ref()
     }
 
-    /// The kernel's number of each of the capture's own interfaces.
+    /// Returns the kernel's number of each of the capture's own interfaces.
     pub(super) fn indices(&self) -> &[u32] {
         &self.indices
     }

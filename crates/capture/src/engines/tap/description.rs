@@ -74,7 +74,7 @@ fn direction(hooks: &[Hook]) -> Direction {
     }
 }
 
-/// Those of all interfaces, each once.
+/// Returns the link types of all interfaces, each once.
 fn link_types(source: &TapSource) -> Vec<LinkType> {
     let mut link_types = Vec::new();
     for interface in &source.interfaces {

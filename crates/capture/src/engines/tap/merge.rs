@@ -66,7 +66,7 @@ impl Merger {
         }
     }
 
-    /// The records of the last merge.
+    /// Returns the records of the last merge.
     pub(super) fn records(&self) -> &[u8] {
         &self.records
     }

@@ -177,7 +177,7 @@ impl TapSource {
         self.reader.begin_delivery();
     }
 
-    /// The next block of the delivery.
+    /// Returns the next block of the delivery.
     fn deliver(&mut self) -> Next<'_> {
         let (filter, always) = self.plan.in_user_space();
         match self.reader.next_block(&self.table, filter, always) {
@@ -207,7 +207,7 @@ impl TapSource {
         }
     }
 
-    /// The plan for another filter.
+    /// Returns the plan for another filter.
     fn plan_for(&self, filter: Option<&Filter>) -> Result<FilterPlan> {
         let (hooks, options) = (&self.attached.hooks, &self.options);
         let mut plan = match (&self.any, hooks.first()) {
@@ -228,7 +228,7 @@ impl TapSource {
         Ok(plan.for_hooks(hooks))
     }
 
-    /// The programs that run, and those that wait for interfaces to come.
+    /// Returns the forms and places of the running programs, and of those that wait for later interfaces.
     fn forms_and_places(&self) -> Vec<(Form, HookPoint)> {
         match &self.any {
             Some(any) => {
@@ -466,8 +466,8 @@ impl Source for TapSource {
 }
 
 impl Polling for TapSource {
-    /// The doorbell and the rest. It rings for the first packet that comes after [`Source::try_next`] had
-    /// none.
+    /// Returns the descriptor of the doorbell and other events. It rings for the first packet that comes
+    /// after [`Source::try_next`] had none.
     fn fd(&mut self) -> Result<RawFd> {
         let polled = match self.polled.take() {
             Some(polled) => polled,

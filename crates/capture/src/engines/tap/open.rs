@@ -177,7 +177,7 @@ impl AdapterClock {
     }
 }
 
-/// Unknown devices are reported with the user's text.
+/// Names an unknown device by the user's text.
 fn named(error: Error, device: &Device<'_>) -> Error {
     match error {
         Error::NoSuchDevice { .. } => Error::NoSuchDevice {

@@ -22,7 +22,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Packets as they are.
+    /// Returns the form of unchanged packets.
     pub(super) const fn own(link_type: LinkType) -> Self {
         Self {
             link_type,

@@ -213,7 +213,7 @@ struct Ends {
 }
 
 impl Tap<'_> {
-    /// The code.
+    /// Returns the code.
     pub(super) fn emit(&self, long_jumps: bool) -> Result<MarkedCode, EmitError> {
         let mut asm = Assembler::new();
         asm.allow_long_jumps(long_jumps);
@@ -511,7 +511,7 @@ impl Tap<'_> {
         asm.add64(Reg::R9, imm(self.geometry.data() as u64));
     }
 
-    /// Slot, mark, number, in the order of the protocol.
+    /// Stores slot, mark and number, in the order of the protocol.
     fn publish(&self, asm: &mut Assembler) {
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::HEAD);
         asm.load(Size::Dw, Reg::R5, Reg::R7, state::HEAD);
@@ -675,7 +675,7 @@ fn add(base: Reg, at: i16, value: i32, asm: &mut Assembler) {
     asm.store(Size::Dw, base, at, Reg::R1);
 }
 
-/// `dst` = the ring's address + (index modulo count, a power of two) · bytes, a power of two.
+/// Computes `dst` = the ring's address + (index modulo count, a power of two) · bytes, a power of two.
 fn element(dst: Reg, index: Reg, count: u64, bytes: usize, asm: &mut Assembler) {
     asm.mov64(dst, index);
     asm.alu64(AluOp::And, dst, imm(count - 1));
@@ -683,12 +683,12 @@ fn element(dst: Reg, index: Reg, count: u64, bytes: usize, asm: &mut Assembler) 
     asm.add64(dst, Reg::R8);
 }
 
-/// An offset of the layout as instructions hold it; all that are used directly are small.
+/// Returns an offset of the layout in the form of instructions. All that are used directly are small.
 fn offset(bytes: usize) -> i16 {
     i16::try_from(bytes).unwrap_or(i16::MAX)
 }
 
-/// A size as instructions hold it; rings have at most 256 MiB.
+/// Returns a size in the form of instructions. Rings have at most 256 MiB.
 fn imm(value: u64) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }

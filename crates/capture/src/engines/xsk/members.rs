@@ -123,7 +123,7 @@ impl Opener {
         Ok(receivers)
     }
 
-    /// The program for a device.
+    /// Returns the program for a device.
     pub(super) fn load(
         &self,
         device: &HookDevice,

@@ -113,7 +113,7 @@ fn wanted(options: &CaptureOptions) -> Wanted {
     }
 }
 
-/// All members, or none: if one cannot be opened, the others are dropped.
+/// Opens all members, or none: if one cannot be opened, the others are dropped.
 fn open_members(
     opener: &Opener,
     links: &[Link],

@@ -27,7 +27,8 @@ pub(crate) struct SocketPackets<'a> {
 }
 
 impl<'a> SocketRecords<'a> {
-    /// `whole` means that a filter in user space must see the whole packet, and cuts it then.
+    /// Returns the packets of a batch. `whole` means that a filter in user space must see the whole packet,
+    /// and cuts it then.
     pub(super) fn new(batch: Batch<'a>, offset: u64, snaplen: u32, whole: bool) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let taken = now.unwrap_or_default().as_nanos();

@@ -94,7 +94,7 @@ pub(super) fn ipv6(
     Ok(join(&header, &place.payload))
 }
 
-/// Hop-by-hop and destination options, padded (RFC 8200, sections 4.2 and 4.3).
+/// Builds hop-by-hop and destination options, padded (RFC 8200, sections 4.2 and 4.3).
 pub(super) fn options(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,

@@ -102,7 +102,7 @@ pub(super) fn sctp(
     Ok(packet)
 }
 
-/// RFC 7348, section 5.
+/// Builds a VXLAN header (RFC 7348, section 5).
 pub(super) fn vxlan(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,
@@ -113,7 +113,7 @@ pub(super) fn vxlan(
     Ok(join(&header, &place.payload))
 }
 
-/// RFC 2784, with key and sequence number of RFC 2890.
+/// Builds a GRE header (RFC 2784), with key and sequence number of RFC 2890.
 pub(super) fn gre(
     place: &LayerContext<'_>,
     fields: &mut Fields<'_>,

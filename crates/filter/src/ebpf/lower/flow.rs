@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::program::{Insn, opcode as op};
 
-    /// `ldh [12]; jeq 0x800 → ldb [23], jeq 6, ret 1; else ret 0`.
+    /// Returns `ldh [12]; jeq 0x800 → ldb [23], jeq 6, ret 1; else ret 0`.
     fn ip_and_tcp() -> Vec<Step> {
         let insns = [
             Insn::new(op::LD | op::H | op::ABS, 12),

@@ -180,8 +180,8 @@ impl Lowering<'_> {
         Condition::Set(found.protocol, marked)
     }
 
-    /// In `deep`: tests whether the packet is of this protocol, over either version of IP, later
-    /// fragments included. `None` outside `deep`, and for numbers of extension headers.
+    /// Tests, in `deep`, whether the packet is of this protocol, over either version of IP, later fragments
+    /// included. `None` outside `deep`, and for numbers of extension headers.
     pub(in super::super) fn deep_protocol(&mut self, number: u32) -> Option<Condition> {
         let transport = self
             .transport
@@ -191,8 +191,8 @@ impl Lowering<'_> {
         Some(self.number_is(protocol, number))
     }
 
-    /// In `deep`: returns a load from a transport header, over either version of IP if the protocol
-    /// allows both, and the condition that the bytes are there.
+    /// Returns, in `deep`, a load from a transport header, over either version of IP if the protocol allows
+    /// both, and the condition that the bytes are there.
     pub(in super::super) fn deep_access(
         &mut self,
         proto: Proto,
@@ -224,7 +224,7 @@ impl Lowering<'_> {
         Ok(Some((load, condition)))
     }
 
-    /// In `deep`: returns the test for a header of this protocol, and its offset.
+    /// Returns, in `deep`, the test for a header of this protocol, and its offset.
     pub(in super::super) fn deep_header(&mut self, number: u32) -> Option<(Condition, Offset)> {
         let transport = self.transport?;
         let protocol = self.values.cell(transport.protocol);

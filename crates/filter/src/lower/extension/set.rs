@@ -64,7 +64,7 @@ fn compare(values: &mut Values, left: ValueId, relation: Relation, number: u32) 
 }
 
 impl Lowering<'_> {
-    /// `arithmetic in { … }`.
+    /// Lowers `arithmetic in { … }`.
     pub(in super::super) fn relation_in(
         &mut self,
         left: &Arith,
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// `vlan in { … }`; later primitives read after the tag, as after `vlan`.
+    /// Lowers `vlan in { … }`. Later primitives read after the tag, as after `vlan`.
     pub(in super::super) fn vlan_in(&mut self, ranges: &[Numbers]) -> Lowered<Condition> {
         const MAX: u32 = 4095;
         for range in ranges {

@@ -113,7 +113,7 @@ fn tcpdump_captures(stage: &Stage) -> String {
     seen + &summary("written", stage)
 }
 
-/// The device's name or the environment makes the same tcpdump capture with another engine. Its
+/// Captures with the same tcpdump and another engine, chosen by the device's name or the environment. Its
 /// output must equal that with Debian's library, which has only one engine.
 fn tcpdump_by_every_engine(stage: &Stage) -> String {
     let mut seen = String::new();

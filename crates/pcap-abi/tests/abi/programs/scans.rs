@@ -23,7 +23,7 @@ fn scan(name: &str, program: &'static str, scenario: fn(&Stage) -> String) -> Te
     test(format!("programs::{name}"), &needs, move || same(scenario))
 }
 
-/// A pair whose right side listens on [`OPEN`], and the listener.
+/// Returns a pair whose right side listens on [`OPEN`], and the listener.
 fn scanned() -> (VethPair, TcpListener) {
     let options = VethOptions {
         static_neighbours: false,

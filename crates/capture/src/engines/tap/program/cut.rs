@@ -10,7 +10,7 @@ use super::{Tap, length, slot, state, xdp};
 use crate::source::ProgramPart;
 
 impl Tap<'_> {
-    /// The bytes of cut packets, if their records have a separate way.
+    /// Returns the bytes of cut packets, if their records have a separate way.
     fn cut_length(&self) -> Option<i16> {
         let caplen = i16::try_from(self.snaplen).ok()?;
         let is_short = (WORD..=2 * SHORT_HALF).contains(&caplen) && self.snaplen <= self.room;

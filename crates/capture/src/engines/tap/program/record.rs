@@ -67,7 +67,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Both as one word.
+    /// Returns both as one word.
     pub(super) const fn word(&self) -> i32 {
         let [a, b] = self.code.to_ne_bytes();
         let [c, d] = self.len.to_ne_bytes();
