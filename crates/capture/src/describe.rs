@@ -47,7 +47,7 @@ pub struct Description {
     pub required_capabilities: &'static [Capability],
     /// Differences from the request, and other facts worth knowing.
     pub notes: Vec<Note>,
-    /// What the source cannot see.
+    /// The packets that the source cannot see.
     pub blind: Vec<&'static str>,
 }
 

@@ -134,7 +134,7 @@ pub trait Polling {
     ///
     /// # Errors
     ///
-    /// The descriptor could not be made ready.
+    /// The descriptor could not be made readable.
     fn fd(&mut self) -> Result<RawFd>;
 
     /// Makes the descriptor unreadable if no packets are left, as another [`Source::try_next`] would. Call it

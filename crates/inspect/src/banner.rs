@@ -16,7 +16,7 @@ pub(crate) fn ssh(entry: &mut Entry, payload: &Payload<'_>) -> Step {
     Step::This
 }
 
-/// What a protocol that begins in the clear says first.
+/// Reads the first line of a protocol that begins in clear text.
 pub(crate) fn step(protocol: Protocol, entry: &mut Entry, payload: &Payload<'_>) {
     let data = payload.data;
     match protocol {

@@ -9,7 +9,7 @@ const STRETCHES: usize = 32;
 /// The list's end, which is also its beginning.
 const NONE: u16 = 0;
 
-/// What is known of a buffer beside its bytes.
+/// The facts about a buffer beside its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     /// Its flow; meaningless while it is free.

@@ -55,7 +55,7 @@ pub(crate) enum Tag {
     RdpCookie,
 }
 
-/// What the payloads of one flow say: plain data of 192 bytes, for a pool of the caller.
+/// The content of one flow's payloads: plain data of 192 bytes, for a pool of the caller.
 ///
 /// A flow whose entry [`is_empty`](Self::is_empty) needs none.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -82,7 +82,7 @@ impl fmt::Debug for Ja4 {
     }
 }
 
-/// What an [`Entry`](crate::Entry) holds, field by field. A field is `None` if the flow did not say it.
+/// The content of an [`Entry`](crate::Entry), field by field. A field is `None` if the flow did not say it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fields<'a> {

@@ -1,4 +1,4 @@
-//! What the payloads of a flow say once its protocol is known.
+//! Reads the payloads of a flow once its protocol is known.
 
 use crate::banner;
 use crate::buffers::Overrun;
@@ -142,7 +142,7 @@ impl Inspector {
         self.unless_overrun(added, flow, state)
     }
 
-    /// What follows from an attempt to add to a buffer.
+    /// Converts the result of an attempt to add to a buffer.
     pub(crate) fn unless_overrun(
         &mut self,
         added: Result<(), Overrun>,

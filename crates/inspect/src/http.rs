@@ -108,7 +108,7 @@ fn first_line(data: &[u8]) -> Asked<'_> {
     }
 }
 
-/// What a connection becomes by a response.
+/// The protocol of a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upgrade {
     WebSocket,

@@ -1,4 +1,4 @@
-//! What goes in: a payload and what is known beside it; and what is kept of a flow meanwhile.
+//! The input, a payload and the facts beside it, and the state of a flow between payloads.
 
 use std::net::IpAddr;
 
@@ -51,8 +51,8 @@ impl Payload<'_> {
     }
 }
 
-/// What the inspector keeps for each flow beside its [`Entry`](crate::Entry), from the first payload to
-/// the last one of interest: 4 bytes, which are zero in the beginning.
+/// The state that the inspector keeps for each flow beside its [`Entry`](crate::Entry), from the first
+/// payload to the last one of interest: 4 bytes, which are zero in the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowState {
     /// Payloads looked at: the initiator's in the low half, the responder's in the high half.
@@ -118,7 +118,7 @@ fn direction(from_initiator: bool) -> u8 {
     }
 }
 
-/// What is finished after a payload.
+/// The parts that are finished after a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing.

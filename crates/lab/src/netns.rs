@@ -44,7 +44,7 @@ pub fn is_locked_up() -> bool {
         let limit = Instant::now() + crate::patience(LOCK_LIMIT);
         while let Ok(None) = asker.try_wait() {
             if Instant::now() > limit {
-                // A child that has ended meanwhile is not killed.
+                // A child that has ended in the meantime is not killed.
                 let _ = asker.kill();
                 let _ = asker.wait();
                 return true;

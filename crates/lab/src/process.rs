@@ -336,7 +336,7 @@ fn ringtap_of(id: u32) -> u32 {
 fn holds_program(id: u32, index: u32) -> io::Result<bool> {
     let wanted = index.to_string();
     for entry in std::fs::read_dir(format!("/proc/{id}/fdinfo"))? {
-        // A descriptor may be closed meanwhile.
+        // A descriptor may be closed in the meantime.
         let Ok(text) = std::fs::read_to_string(entry?.path()) else {
             continue;
         };
@@ -400,7 +400,7 @@ pub fn descendants(of: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Kills processes. One that has ended meanwhile needs no signal.
+/// Kills processes. One that has ended in the meantime needs no signal.
 pub fn kill(processes: &[u32]) {
     let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
     if !ids.is_empty() {

@@ -27,10 +27,9 @@ macro_rules! export {
 }
 pub(crate) use export;
 
-/// Exports functions that may wait, as [`export`]. The body gets the call's progress so far, and
-/// returns its result or what to wait for. After the wait it runs again, unless the handle was
-/// closed meanwhile. Then the function returns the value after `closed`, and does not touch the
-/// handle.
+/// Exports functions that may wait, as [`export`]. The body gets the call's progress so far, and returns its
+/// result or what to wait for. After the wait it runs again, unless the handle was closed in the meantime.
+/// Then the function returns the value after `closed`, and does not touch the handle.
 macro_rules! export_waiting {
     ($(
         $(#[$meta:meta])*

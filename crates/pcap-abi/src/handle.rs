@@ -122,8 +122,8 @@ impl Pcap {
 
     /// Returns the handle that C wants to close. `None` for null, and for one that it has already closed.
     pub(crate) fn find<'a>(handle: *mut Self) -> Option<&'a Self> {
-        // SAFETY: it was made of a box by `hand_out`, and C, which closes it now, has not done so before.
-        // C's contract: no other thread closes it meanwhile.
+        // SAFETY: it was made of a box by `hand_out`, and C, which closes it now, has not done so before. C's
+        // contract: no other thread closes it in the meantime.
         handle_registry::has(handle.addr()).then(|| unsafe { &*handle })
     }
 

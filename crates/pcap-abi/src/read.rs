@@ -281,7 +281,7 @@ fn run(
     let was_readable = mode != Mode::Loop && is_readable(handle, reading, progress);
     let mut has_looked = false;
     loop {
-        // A filter that was set meanwhile applies from here on.
+        // A filter that was set in the meantime applies from here on.
         handle.grant_wishes(reading);
         let mut plain = !is_file && reading.is_plain();
         while !handle.broken.load(Ordering::Relaxed) {

@@ -46,8 +46,8 @@ pub(crate) enum Step<T> {
 /// The conditions that end a wait.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
-    /// The descriptors for packets and for the waker; still open, unless C has closed the handle
-    /// meanwhile.
+    /// The descriptors for packets and for the waker; still open, unless C has closed the handle in the
+    /// meantime.
     pub(crate) descriptors: [RawFd; 2],
     /// The longest wait; `None` for no limit.
     pub(crate) limit: Option<Duration>,

@@ -51,7 +51,7 @@ struct Closing(Option<JoinHandle<()>>);
 impl Drop for Closing {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // It only closes; a panic there has nothing to tell.
+            // It only closes; a panic there has no effect.
             let _ = thread.join();
         }
     }

@@ -189,7 +189,7 @@ fn beginning() -> String {
 }
 
 /// Appends the suites, one after the other. Programs are touched first, which copies them to the layer in
-/// memory: a build on the host does not change them meanwhile.
+/// memory: a build on the host does not change them in the meantime.
 fn suites(programs: &[&Program], script: &mut String) {
     for program in programs {
         script.push_str(&format!("touch -c {}\n", program.path.display()));

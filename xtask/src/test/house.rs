@@ -12,7 +12,7 @@ pub(super) struct Check {
 }
 
 /// All rules.
-pub(super) const CHECKS: [Check; 9] = [
+pub(super) const CHECKS: [Check; 10] = [
     Check {
         name: "house: no file over 800 lines",
         find: long_files,
@@ -38,6 +38,10 @@ pub(super) const CHECKS: [Check; 9] = [
         find: spelled_numbers,
     },
     Check {
+        name: "house: comments begin with their subject or verb",
+        find: subjectless,
+    },
+    Check {
         name: "house: links in documents lead somewhere",
         find: dead_links,
     },
@@ -56,6 +60,8 @@ const LONGEST: usize = 800;
 const UNSAFE_CRATES: [&str; 3] = ["crates/sys", "crates/jit", "crates/pcap-abi"];
 /// Ethernet types that many would spell: those of IPv6, VLAN tags and MPLS.
 const ETHER_TYPES: [&str; 4] = ["0x86dd", "0x8100", "0x88a8", "0x8847"];
+/// Words that a comment must not begin with: it says what it is about, or what the code does.
+const NO_SUBJECTS: [&str; 6] = ["Of", "What", "Who", "Whoever", "Whom", "Whose"];
 /// How far above an unsafe block its reason may begin, in lines.
 const REASON_WITHIN: usize = 14;
 /// Folders that are not source.
@@ -197,6 +203,29 @@ fn banned_words(repository: &Path) -> Result<Vec<String>, String> {
         }
     }
     Ok(found)
+}
+
+/// Finds comments that begin with a word which cannot be the subject of a sentence.
+fn subjectless(repository: &Path) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for source in &sources(repository, "rs")? {
+        let mut before = "";
+        for (number, line) in source.lines() {
+            let text = comment(line).unwrap_or_default();
+            let word = text.split(' ').next().unwrap_or_default();
+            if before.is_empty() && NO_SUBJECTS.contains(&word) {
+                found.push(source.at(number, text));
+            }
+            before = text;
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the text of a line that is a comment and nothing else.
+fn comment(line: &str) -> Option<&str> {
+    let text = line.trim_start().strip_prefix("//")?;
+    Some(text.trim_start_matches(['/', '!']).trim())
 }
 
 fn silent_tests(repository: &Path) -> Result<Vec<String>, String> {
@@ -361,6 +390,10 @@ mod tests {
             concat!("fn f() { un", "safe { g() } }\n"),
         );
         write("crates/a/src/c.rs", "const IPV6: u16 = 0x86dd;\n");
+        write(
+            "crates/a/src/d.rs",
+            "/// What this is.\n///\n/// It is\n/// What it says.\nfn f() {}\n",
+        );
         write(
             "crates/sys/src/lib.rs",
             concat!("#[all", "ow(dead_code)]\nfn f() {}\n"),

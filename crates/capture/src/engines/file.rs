@@ -33,7 +33,7 @@ const MANY: u64 = 32_768;
 struct FileFilter {
     filter: Filter,
     table: Arc<FilterTable>,
-    /// Whether all of the table is native code, where that can be had.
+    /// Whether all of the table is native code, if possible.
     is_native: bool,
     /// Whether the reader may have packets to which it has not applied this filter.
     replaced: bool,

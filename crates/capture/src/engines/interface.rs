@@ -12,7 +12,7 @@ const USUAL_LARGEST: u32 = 65_536;
 /// Room for link-layer headers beyond what the interface states, in bytes.
 const HEADERS: u32 = 256;
 
-/// What kind of interface a capture is bound to.
+/// The kind of interface that a capture is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engines) enum Scope {
     /// The loopback interface, which shows each packet going out and coming in.

@@ -18,7 +18,7 @@ const LEAST_ETHERTYPE: u32 = ether_type::MIN as u32;
 /// `ETH_P_802_3`, with which Novell's packets begin, and `ETH_P_802_2` (linux/if_ether.h).
 const ETH_P_802_3: u32 = 1;
 const ETH_P_802_2: u32 = 4;
-/// What stands in Novell's packets where others have their header.
+/// The bytes in Novell's packets where others have their header.
 const NOVELL: u32 = 0xffff;
 const IPV4: u32 = ether_type::IPV4 as u32;
 const IPV6: u32 = ether_type::IPV6 as u32;

@@ -186,7 +186,7 @@ pub(crate) fn samples_about_one_in_n() {
     let sender = std::thread::spawn(move || {
         (0..10_000).for_each(|i| injector.send(&frame(i, 60)).unwrap());
     });
-    // Read meanwhile: where sending takes seconds, the ring's blocks are handed over nearly empty.
+    // Read in the meantime: where sending takes seconds, the ring's blocks are handed over nearly empty.
     let mut seen = 0;
     while !sender.is_finished() {
         if let Next::Block(block) = source.next().unwrap() {

@@ -151,7 +151,7 @@ impl Copy<'_> {
             asm.push(insn.code, at);
             return Ok(());
         }
-        // X is computed in A, which is saved meanwhile.
+        // X is computed in A, which is saved in the meantime.
         let saved = self.scratch.saved()?;
         asm.push(op::ST, saved);
         if insn.code & 0xe0 == op::LEN {

@@ -223,7 +223,7 @@ pub struct ExporterReport {
     pub exporter: String,
     /// The number of its sources (domains) that are remembered.
     pub sources: usize,
-    /// What it sent, and what was forgotten.
+    /// The counters: what it sent, and what was forgotten.
     #[serde(flatten)]
     pub counters: ExporterCounters,
 }

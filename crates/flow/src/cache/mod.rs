@@ -39,7 +39,7 @@ pub(crate) struct Cache {
     slots: Vec<Slot>,
     /// One per slot, if anything is kept in them.
     extras: Vec<Extra>,
-    /// What interim reports counted, one per slot, where there are such reports.
+    /// The packets and bytes that interim reports counted, one entry per slot, if there are such reports.
     reported: Vec<Reported>,
     index: Index,
     wheel: Wheel,

@@ -157,7 +157,7 @@ fn is_telnet(data: &[u8]) -> bool {
         || matches!(data, [0xff, 0xfb..=0xfe, option] if *option < 60)
 }
 
-/// What a client of PostgreSQL begins with: version 3, or a request for TLS or GSSAPI, or to cancel.
+/// Returns whether a client of PostgreSQL begins so: version 3, or a request for TLS or GSSAPI, or to cancel.
 fn is_postgresql(code: u32) -> bool {
     matches!(code, 0x0003_0000 | 0x0003_0002 | 80_877_102..=80_877_104)
 }

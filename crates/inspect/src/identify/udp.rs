@@ -13,7 +13,7 @@ use crate::tls::dtls;
 
 /// Offset of DHCP's magic cookie, and the cookie (RFC 2131).
 const DHCP_COOKIE: (usize, u32) = (236, 0x6382_5363);
-/// What a tracker of BitTorrent is first sent (BEP 15).
+/// The start of the first request to a tracker of BitTorrent (BEP 15).
 const TRACKER: u64 = 0x0417_2710_1980;
 
 /// Returns the protocol of a datagram.

@@ -12,7 +12,7 @@ const MOST: usize = 512;
 /// Bytes of a hash in a fingerprint.
 const HASH: usize = 6;
 
-/// What carries the hello: the fingerprint's first character.
+/// The carrier of the hello: the fingerprint's first character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
     Tcp,

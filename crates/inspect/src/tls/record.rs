@@ -15,7 +15,7 @@ const HEARTBEAT: u8 = 24;
 /// The longest record: 2^14 bytes and what encryption adds.
 const LONGEST: usize = (1 << 14) + 2048;
 
-/// What the beginning of a stream is.
+/// The kind of a stream's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start<'a> {
     /// The stream does not begin with a hello, whatever comes.

@@ -159,7 +159,7 @@ pub(crate) fn first_bytes() {
             data.escape_ascii().to_string()
         );
         assert_eq!(talk.entry.is_empty(), protocol.is_none());
-        // What a payload of no protocol leaves behind is nothing.
+        // A payload of no protocol leaves nothing behind.
         inspector.forget(1, &mut talk.state);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) enum Comparison {
     /// The line up to `length N`: the application's part, which tcpdump prints by port, is not
     /// compared.
     BeforeApplication,
-    /// Nothing: a protocol inside a compared one that has no decoder here.
+    /// A protocol inside a compared one that has no decoder here.
     Nothing,
 }
 

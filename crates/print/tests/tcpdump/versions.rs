@@ -14,7 +14,7 @@ const AFTER_4_99_3: Version = (4, 99, 4);
 
 /// A change of lines.
 pub(crate) struct Change {
-    /// What changed, for the report of the test.
+    /// The change, for the report of the test.
     pub(crate) name: &'static str,
     /// The first version that prints the newer form.
     pub(crate) since: Version,

@@ -181,7 +181,7 @@ pub(crate) struct CommonArgs {
     pub(crate) rights: RightsArgs,
 }
 
-/// Who stamps sent packets.
+/// The clock that stamps sent packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stamper {
     Software,

@@ -27,7 +27,7 @@ const NICE: u8 = 19;
 /// Opens files, and handles them when they are complete.
 #[derive(Clone)]
 pub(crate) struct After {
-    /// Who may read the created files.
+    /// The users who may read the created files.
     access: Access,
     /// The input files, none of which may be written.
     inputs: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) struct After {
 
 #[derive(Default)]
 struct Indexer {
-    /// Who may read the created indices.
+    /// The users who may read the created indices.
     access: Access,
     state: Mutex<State>,
     changed: Condvar,

@@ -276,7 +276,7 @@ impl DumpRun<'_> {
         }
     }
 
-    /// Returns whether files are to be told the time, by the thread that asks.
+    /// Returns whether the calling thread should pass the time to the files.
     fn is_time_to_tick(&self) -> bool {
         let Some(ticked) = &self.ticked else {
             return false;

@@ -3,7 +3,7 @@
 use crate::Interface;
 use crate::resolution::Clock;
 
-/// What the packet blocks of a section need to know of its interfaces.
+/// The facts about its interfaces that the packet blocks of a section need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTable {
     entries: Vec<Entry>,

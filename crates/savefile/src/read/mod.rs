@@ -34,7 +34,7 @@ use pcap::PcapReader;
 use pcapng::PcapngReader;
 use walker::Walker;
 
-/// What a file consists of, in the file's order.
+/// An item of a file, in the file's order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Item<'a> {

@@ -120,7 +120,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Undoes all that was staged after `mark`, unless it was written meanwhile.
+    /// Undoes all that was staged after `mark`, unless it was written in the meantime.
     pub(crate) fn undo(&mut self, mark: Mark) {
         let (staged, pending) = if mark.calls == self.calls {
             (mark.staged, mark.pending)

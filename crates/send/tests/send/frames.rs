@@ -1,4 +1,4 @@
-//! What is sent, when, and by which back-end.
+//! Tests what is sent, when, and by which back-end.
 
 use std::time::Duration;
 

@@ -267,8 +267,7 @@ impl Link {
         let mut id = 0;
         while let Some(next) = link_after(kernel, id)? {
             id = next;
-            // A link that was removed meanwhile has no fd, and some kinds have no program or
-            // device.
+            // A link that was removed in the meantime has no fd, and some kinds have no program or device.
             let link = Self::by_id(kernel, id)?;
             let info = link.as_ref().map(Self::info).transpose()?;
             if info.is_some_and(|info| info.program_id == program_id) {

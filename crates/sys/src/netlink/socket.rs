@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use super::Error;
 use super::message::{Attributes, HEADER_LEN, Message, Messages, Request, read_u32};
 
-/// The number of attempts at a dump if the tables change meanwhile.
+/// The number of attempts at a dump if the tables change in the meantime.
 const DUMP_ATTEMPTS: usize = 16;
 const NLMSGERR_ATTR_MSG: u16 = 1;
 /// The largest datagram accepted, in bytes: far above the kernel's 32 KiB, which only a device with
@@ -94,8 +94,8 @@ impl Socket {
         }
     }
 
-    /// Sends a dump request and returns the records whose payload `keep` accepts. Starts again if
-    /// the tables changed meanwhile.
+    /// Sends a dump request and returns the records whose payload `keep` accepts. Starts again if the tables
+    /// changed in the meantime.
     pub(super) fn dump(
         &mut self,
         make: impl Fn() -> Request,

@@ -43,7 +43,7 @@ impl Held {
     /// `/proc` is not mounted.
     pub fn by_all_threads() -> io::Result<Vec<Self>> {
         let tasks = fs::read_dir("/proc/self/task")?;
-        // A thread may end meanwhile.
+        // A thread may end in the meantime.
         let all = tasks.flatten().map(|task| task.path().join("status"));
         Ok(all.filter_map(|path| Self::read(path).ok()).collect())
     }

@@ -189,8 +189,8 @@ impl Receiver {
         })
     }
 
-    /// Makes the kernel poll the driver in [`Receiver::poll_driver`], for at most `duration`, and
-    /// keep interrupts off meanwhile if it can. Needs `CAP_NET_ADMIN`.
+    /// Makes the kernel poll the driver in [`Receiver::poll_driver`], for at most `duration`, and keep
+    /// interrupts off in the meantime if it can. Needs `CAP_NET_ADMIN`.
     ///
     /// # Errors
     /// ENOPROTOOPT before Linux 5.11.

@@ -146,7 +146,7 @@ pub(super) fn open(
     .map_err(failed)?;
     let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
     let kernel_clock = match clock_of(options) {
-        // What is captured here is not seen in polls alone.
+        // Packets that are captured here are not seen in polls alone.
         KernelClock::TaiByPoll => KernelClock::Tai,
         clock => clock,
     };
