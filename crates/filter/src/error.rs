@@ -211,7 +211,7 @@ pub enum Hint {
     #[error("this word is a keyword; to use it as a name, write a backslash before it")]
     EscapeKeyword,
     /// A value without a keyword.
-    #[error("say what it is: \"host\", \"net\", \"port\", \"ether host\"…")]
+    #[error("add a qualifier: \"host\", \"net\", \"port\", \"ether host\"…")]
     MissingQualifier,
     /// Words side by side.
     #[error("join conditions with \"and\" or \"or\"")]
@@ -232,7 +232,7 @@ pub enum Hint {
     Portrange,
     /// Defaulting ended.
     #[error(
-        "a value alone takes over the qualifiers of the primitive before it; after a protocol, a comparison or a closed parenthesis there are none"
+        "a value alone uses the qualifiers of the primitive before it; after a protocol, a comparison or a closed parenthesis there are none"
     )]
     Inheritance,
     /// A word or character of the extensions, which are off.
@@ -263,7 +263,7 @@ pub enum Hint {
     #[error("\"ether\" takes hardware addresses; without it, \"host\" takes those of IP")]
     IpHost,
     /// `tcp host`.
-    #[error("hosts and networks are a matter of IP: \"tcp and host 10.0.0.1\"")]
+    #[error("hosts and networks belong to IP: \"tcp and host 10.0.0.1\"")]
     JoinHost,
     /// `host = …`.
     #[error("a value follows its qualifier without a sign: \"host 10.0.0.1\", \"src port 80\"")]
@@ -284,7 +284,7 @@ pub enum Hint {
     IcmpType,
     /// A condition that is always false because of the position of `vlan` and the like.
     #[error(
-        "\"vlan\", \"mpls\", \"pppoes\" and tunnels move what comes after them, and what stands before them is outside: put them first"
+        "\"vlan\", \"mpls\", \"pppoes\" and tunnels move what comes after them, and tests before them apply to the outer packet: put them first"
     )]
     MoveFirst,
 }

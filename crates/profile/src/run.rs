@@ -307,7 +307,7 @@ impl<'a> Profile<'a> {
             Err(error) if is_refusal(&error) => {}
             Err(error) => self.cannot_tell.push(format!(
                 "cycles by the processor's own counter ({error}): the kernel's timer samples instead, and work \
-                 done with interrupts off shows where they are let in again"
+                 done with interrupts off appears where they are enabled again"
             )),
         }
         let clock = Trigger::Clock {
@@ -382,8 +382,8 @@ impl<'a> Profile<'a> {
             ("packet", None) => (Some("with engine packet they need generated packets"), None),
             _ => (
                 Some(
-                    "with AF_XDP the program only chooses a socket; what costs is behind it, where packets are \
-                     taken whole or not at all",
+                    "with AF_XDP the program only chooses a socket; the cost is in the kernel after it, \
+                     which takes packets whole or not at all",
                 ),
                 None,
             ),

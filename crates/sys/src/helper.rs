@@ -183,7 +183,7 @@ impl Helper {
     pub fn start(name: &str, serve: impl FnOnce(&Channel)) -> Result<Self> {
         let threads = privileges::threads_left()?;
         if threads != 1 {
-            let reason = format!("the process has {threads} threads already");
+            let reason = format!("the process already has {threads} threads");
             return Err(Error::new("fork", name, io::Error::other(reason)));
         }
         let (ours, theirs) = Channel::pair()?;

@@ -355,12 +355,12 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
         (
             "tcx:",
             exchanges,
-            "engine tcx needs atomic operations that give the old value (Linux 5.12 or later)",
+            "engine tcx needs atomic operations that return the old value (Linux 5.12 or later)",
         ),
         (
             "xdp:",
             exchanges,
-            "engine xdp needs atomic operations that give the old value (Linux 5.12 or later)",
+            "engine xdp needs atomic operations that return the old value (Linux 5.12 or later)",
         ),
         (
             "xdp:",

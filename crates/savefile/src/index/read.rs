@@ -114,7 +114,7 @@ impl<R: Read> IndexReader<R> {
             return Err(self.damaged("an entry has another checksum"));
         }
         let entry = Entry::take(&self.body).filter(|entry| entry.offset >= self.behind);
-        let entry = entry.ok_or_else(|| self.damaged("an entry has not the form of one"))?;
+        let entry = entry.ok_or_else(|| self.damaged("an entry is malformed"))?;
         self.behind = entry
             .end()
             .ok_or_else(|| self.damaged("an entry is beyond any file"))?;

@@ -93,8 +93,8 @@ pub enum Hint {
     /// The kernel would lose track of a program for one device, and stop when the device is
     /// deleted.
     #[error(
-        "with constants hidden (net.core.bpf_jit_harden of 2), or longer than it was given room for, a \
-         program for one device is lost track of: deleting the device would then stop this kernel"
+        "the kernel would lose track of a program for one device, because it hides constants \
+         (net.core.bpf_jit_harden = 2) or the program is too long: deleting the device would stop this kernel"
     )]
     WouldMove,
     /// `CONFIG_BPF_SYSCALL` is not set.

@@ -72,7 +72,7 @@ impl Feature {
             Self::XdpBuffLen => "bpf_xdp_get_buff_len",
             Self::TaiClock => "bpf_ktime_get_tai_ns",
             Self::CoarseClock => "bpf_ktime_get_coarse_ns",
-            Self::FetchAtomics => "atomic operations that give the old value",
+            Self::FetchAtomics => "atomic operations that return the old value",
             Self::RingBuffer => "the BPF ring buffer",
             Self::MappedArray => "array maps that can be mapped",
             Self::MapOfMaps => "maps of mapped arrays",

@@ -110,7 +110,7 @@ impl Setting<'_> {
         let title = format!("{size} bytes, {kept}, to {}", self.storage.name);
         let metrics = vec![
             Metric::new("captured", "%", 2),
-            Metric::new("processor load of who captures", "%", 1),
+            Metric::new("processor load of the capture", "%", 1),
             Metric::new("offered", "million packets/s", 3),
         ];
         session.figure(

@@ -97,7 +97,7 @@ pub enum LowerError {
         hook: &'static str,
     },
     /// The program has a loop (`protochain`).
-    #[error("the program has a loop, which is not made into eBPF")]
+    #[error("the program has a loop, which cannot be compiled to eBPF")]
     Loop,
     /// More instructions than the kernel accepts in a classic program.
     #[error("the program has {0} instructions, the kernel takes {max}", max = opcode::KERNEL_MAX_INSNS)]
