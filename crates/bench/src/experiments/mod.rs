@@ -86,7 +86,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "deliver",
-        purpose: "what reaches a void application over frame sizes, against libpcap's programs",
+        purpose: "packets delivered to an application that does nothing, by frame size, against libpcap's programs",
         caption: "Risso and Degioanni (2001, figure 6): WinPcap delivered nearly all, FreeBSD lost most before \
                   the filter and some 20 % of the rest. Deri (2004): 2.5 % by libpcap and 75.7 % by PF_RING of \
                   175,000 packets a second. Here: frames of the kernel's making at top speed on one processor, \
@@ -107,7 +107,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "filter",
-        purpose: "what a filter costs over its instructions: interpreter, native code, eBPF",
+        purpose: "the cost of a filter by its instructions: interpreter, native code, eBPF",
         caption: "Degioanni and others (2003, figures 4 and 7): cycles grow linearly with the instructions of \
                   the filter (3, 21, 50), and native code is 3.1 to 5 times as fast; filtering and copying are \
                   15 % of the whole. Here: one packet in cache; eBPF in the kernel, \
@@ -118,7 +118,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "copy",
-        purpose: "what copying costs a byte, over the size of packets",
+        purpose: "the cost of copying a byte, by packet size",
         caption: "Degioanni and others (2003, figure 5): 540 to 10,500 cycles a packet for the first copy, 364 to \
                   8,664 for the second; small packets cost more a byte in the first, large ones in the second. \
                   Here: the tap at tcx with its copy less the tap without; ringtap has no second copy.",
@@ -273,7 +273,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "delay",
-        purpose: "how late packets are delivered, by timeout and in immediate mode",
+        purpose: "the delay of delivery, by timeout and in immediate mode",
         caption: "WinPcap's delayed write (Risso and Degioanni, 2001) delivers when a minimum of data has \
                   come, or at the timeout. Here: how late a packet reaches the application at a low rate.",
         seconds: (75, 20),
@@ -282,7 +282,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "clock",
-        purpose: "what a stamp costs: an XDP program that reads a clock and drops, against one that drops",
+        purpose: "the cost of a timestamp: an XDP program that reads a clock and drops, against one that drops",
         caption: "Degioanni and others (2003, section 4.3.4) spent 1,800 cycles on a timestamp, the \
                   largest single cost in their figure 6, and 270 with the processor's counter (5.3). Here: \
                   an XDP program that reads a clock and drops, against one that only drops.",
