@@ -3,7 +3,7 @@
 use ringtap_capture::Dropped;
 use serde::Serialize;
 
-/// Returns the object `dropped`. Its keys are part of the command line's contract.
+/// The object `dropped`. Its keys are part of the command line's contract.
 #[derive(Serialize)]
 pub(crate) struct JsonDropped {
     hook: Option<u64>,

@@ -419,7 +419,7 @@ impl<'s> SendRun<'s> {
     }
 }
 
-/// Returns nanoseconds since the run started.
+/// A clock of nanoseconds since the run started.
 #[derive(Debug)]
 struct Clock {
     begin: Option<Instant>,

@@ -11,7 +11,7 @@ use crate::hang::Watch;
 
 /// The result of a test body: `()`, or a `Result` whose error fails the test.
 pub trait Outcome {
-    /// Returns the result of the test.
+    /// Converts the outcome of the test.
     ///
     /// # Errors
     /// Returns the failure's message.

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const DATAGRAMS: [usize; 5] = [64, 172, 512, 900, 1400];
 const NAMES: [&str; 3] = ["www.example.org", "mail.example.net", "cdn.example.com"];
 
-/// Returns the packets that the senders passed to the kernel.
+/// The packets that the senders passed to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     /// Bytes of the TCP transfer.

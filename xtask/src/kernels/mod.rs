@@ -49,7 +49,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
 /// The kernel and the suites that `cargo xtask test` runs.
 const TESTED: (&str, [&str; 4]) = ("6.1", ["packet", "tap", "stat", "hooks"]);
 
-/// Returns the result of the boot that belongs to `cargo xtask test`.
+/// The result of the boot that belongs to `cargo xtask test`.
 pub(crate) enum Tested {
     /// It could not be tried.
     Skipped(String),

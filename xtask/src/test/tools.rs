@@ -92,7 +92,7 @@ impl Tool {
     }
 }
 
-/// Returns whether there is a nightly toolchain. If there is none, rustup installs it.
+/// Checks that there is a nightly toolchain. If there is none, rustup installs it.
 ///
 /// # Errors
 /// The reason why there is none, for a skip.

@@ -48,7 +48,7 @@ enum Form {
 type Cells = Vec<Vec<String>>;
 
 impl Grid {
-    /// Returns an error if the definition cannot be shown.
+    /// Checks that the definition can be shown.
     pub(super) fn check(&self) -> Result<(), String> {
         let one = self.metrics.len() == 1;
         let is_right = match self.form {

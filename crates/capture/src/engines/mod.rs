@@ -142,7 +142,7 @@ pub struct Host {
     pub wall: WallClock,
     /// The source of the adapter's stamps, for the taps.
     pub stamper: Stamper,
-    /// Returns the numbers of online processors, ascending; each gets a ring of a tap.
+    /// Reports the numbers of online processors, ascending; each gets a ring of a tap.
     pub processors: Processors,
     /// The kinds of interfaces whose packets come through the queues of their members, for engine xsk. On
     /// kernels without bonds, tests use bridges instead.

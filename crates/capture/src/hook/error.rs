@@ -86,7 +86,7 @@ fn joined(items: &[impl ToString]) -> String {
     items.join("; ")
 }
 
-/// Returns what to do if hooks were passed over. `None` if nothing helps.
+/// Returns what to do if hooks were passed over. Empty if nothing helps.
 fn advice(device: &str, passed_over: &[PassedOver]) -> String {
     let has = |is: fn(&PassedOver) -> bool| passed_over.iter().any(is);
     if has(|passed| matches!(passed.reason, Reason::VlanTagsTakenOut)) {

@@ -228,7 +228,7 @@ impl Cache {
         id
     }
 
-    /// Returns whether the flow was over when this packet of the same key came.
+    /// Returns why the flow was over when this packet of the same key came. `None` if it was not.
     #[inline]
     fn ended_before(&self, id: u32, observation: &Observation) -> Option<EndReason> {
         let Slot { traffic, state, .. } = &self.slots[id as usize];

@@ -61,7 +61,7 @@ impl State {
 }
 
 impl Slot {
-    /// Returns a flow without packets, with the time and the link layer of its first packet.
+    /// Starts a flow without packets, with the time and the link layer of its first packet.
     pub(crate) fn begin(&mut self, observation: &Observation) {
         self.traffic = NO_TRAFFIC;
         self.macs = observation.macs;
@@ -123,7 +123,7 @@ pub(crate) struct Tcp {
 /// Marks a time as unknown.
 pub(crate) const UNKNOWN: u64 = u64::MAX;
 
-/// Returns counters of no packets, to which packets are added.
+/// The counters of no packets, to which packets are added.
 pub(crate) const NO_TRAFFIC: Traffic = Traffic {
     packets: 0,
     bytes: 0,

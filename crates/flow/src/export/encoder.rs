@@ -120,7 +120,7 @@ impl Encoder {
     }
 }
 
-/// Returns the record of each direction as a separate record.
+/// Passes on the record of each direction as a separate record.
 fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
     let Some(reverse) = record.reverse else {
         take(record);

@@ -22,7 +22,7 @@ pub(crate) trait Protocol {
 
     fn dialect(&self) -> Dialect;
 
-    /// Returns whether the message that is being filled can express the record's times. `empty` means that it
+    /// Returns how well the message that is being filled can express the record's times. `empty` means that it
     /// has no other record.
     fn fits_clock(&mut self, record: &FlowRecord, now_ns: u64, empty: bool) -> Clock;
 

@@ -205,7 +205,7 @@ fn within(at: u64, from: u64) -> Option<usize> {
 struct OpenFile {
     path: PathBuf,
     disk: Disk,
-    /// Returns the offset of the staged bytes.
+    /// The offset of the staged bytes.
     staged_at: u64,
     /// Chunks that were written except for the last bytes of the last one: bytes and packets.
     intact: u64,

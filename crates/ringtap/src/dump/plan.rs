@@ -240,7 +240,7 @@ fn writing_cpus(args: &DumpArgs) -> Vec<usize> {
     }
 }
 
-/// Returns whether the name ends in `.pcapng`, also before the ending of a codec.
+/// Returns pcapng if the name ends in `.pcapng`, also before the ending of a codec; else pcap.
 fn format_of(path: &Path) -> Format {
     let extension = |path: &Path| {
         let name = path.extension().and_then(|extension| extension.to_str());

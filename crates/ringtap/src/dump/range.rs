@@ -14,7 +14,7 @@ use crate::rights;
 use crate::values::When;
 
 impl Plan {
-    /// Returns the range. Times of day are on the day of a file's first packet, or today in a live capture.
+    /// Sets the range. Times of day are on the day of a file's first packet, or today in a live capture.
     pub(crate) fn settle_range(&mut self, range: &RangeArgs) -> Result<(), DumpError> {
         let times = [&range.from, &range.to].into_iter().flatten();
         let date = match times.clone().any(|time| matches!(time, When::OfDay(_))) {

@@ -93,7 +93,7 @@ impl Sink {
         }
     }
 
-    /// Returns the failure of a file since the last write. It is returned once.
+    /// Checks whether the file has failed since the last write. A failure is returned once.
     pub(crate) fn check(&self) -> Result<(), DumpError> {
         match &self.file {
             Some(file) => Ok(file.check()?),

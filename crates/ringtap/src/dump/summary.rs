@@ -68,7 +68,7 @@ impl Summary {
             .map(|n| n + self.sampled_out)
     }
 
-    /// Returns one JSON object and a line end. Its keys are part of the command line's contract.
+    /// Writes one JSON object and a line end. Its keys are part of the command line's contract.
     pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         let json = Json {
             engine: self.engine,
@@ -84,7 +84,7 @@ impl Summary {
         writeln!(out)
     }
 
-    /// Returns lines in the manner of `tcpdump`, with each kind of loss.
+    /// Writes lines in the manner of `tcpdump`, with each kind of loss.
     pub(crate) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let plural = |n: u64| if n == 1 { "packet" } else { "packets" };
         writeln!(out, "{} {} captured", self.captured, plural(self.captured))?;

@@ -60,7 +60,7 @@ impl Guard {
         Ok(Self { watched })
     }
 
-    /// Returns whether a packet of this time may be sent.
+    /// Checks that a packet of this time may be sent.
     ///
     /// # Errors
     /// It exceeds the packets of a second.

@@ -103,7 +103,7 @@ fn is_complete(report: &Report) -> bool {
     report.rejected == 0 && report.pending == 0
 }
 
-/// Returns whether the kernel can make the packet: one built packet, repeated.
+/// Returns the demand if the kernel can make the packets: one built packet, repeated.
 fn demand(args: &SendArgs) -> Option<Demand> {
     /// The number of packets from which on that pays.
     const MANY: u64 = 1 << 20;

@@ -158,7 +158,7 @@ struct Changed {
     frame: Vec<u8>,
 }
 
-/// Returns whether to continue.
+/// Whether to continue.
 type Flow = std::ops::ControlFlow<()>;
 
 impl Replay<'_> {

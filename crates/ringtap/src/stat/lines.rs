@@ -10,7 +10,7 @@ use super::Output;
 use super::figure::{counts, human, names, rate};
 use crate::notice::counted;
 
-/// Returns one JSON object per interval. Its keys are part of the command line's contract.
+/// Prints one JSON object per interval. Its keys are part of the command line's contract.
 pub(super) struct Json<'a, W = StdoutLock<'static>> {
     filters: &'a [String],
     out: W,
@@ -78,7 +78,7 @@ impl<W: Write> Output for Json<'_, W> {
     }
 }
 
-/// Returns one line per interval and filter.
+/// Prints one line per interval and filter.
 pub(super) struct Plain<W = StdoutLock<'static>> {
     names: Vec<String>,
     out: W,

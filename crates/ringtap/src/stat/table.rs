@@ -23,7 +23,7 @@ const OTHER_ROWS: usize = 4;
 /// The control sequence that erases from the cursor to the end of the line (ECMA-48, EL).
 const ERASE_LINE: &str = "\x1b[K";
 
-/// Returns a table, with rates for the last interval, or counts for the whole run.
+/// A table, with rates for the last interval, or counts for the whole run.
 pub(super) struct Table {
     names: Vec<String>,
     heading: String,

@@ -80,7 +80,7 @@ impl Polled {
         Ok(Self { group, more })
     }
 
-    /// Returns whether there are packets that do not ring the doorbell.
+    /// Records whether there are packets that do not ring the doorbell.
     fn has_more(&self, has_more: bool) {
         match (has_more, self.more.is_pending()) {
             (true, false) => self.more.wake(),

@@ -140,7 +140,7 @@ fn for_hook(device: HookDevice, choice: HookChoice) -> Result<HookDevice> {
     }
 }
 
-/// Returns the adapter's clock, if it stamps packets.
+/// The adapter's clock, if it stamps packets.
 struct AdapterClock {
     reader: StampReader,
     switched_on: Option<ReceiveStamps>,

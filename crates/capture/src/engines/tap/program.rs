@@ -262,7 +262,7 @@ impl Tap<'_> {
         Ok(asm.finish_marked()?)
     }
 
-    /// Returns the program of a measurement, which ends before it captures anything.
+    /// Ends the program of a measurement before it captures anything.
     fn stop_early(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
         if self.stage >= Stage::Filter {
             self.filter(asm, ends)?;
@@ -647,7 +647,7 @@ impl Tap<'_> {
     }
 }
 
-/// Returns whether processors see a store only after the earlier ones.
+/// Whether processors see a store only after the earlier ones.
 const STORES_ARE_ORDERED: bool = cfg!(any(target_arch = "x86_64", target_arch = "s390x"));
 
 /// Stores 0 to `busy` of the ring at `ring`, after all earlier stores; R1 is lost.

@@ -94,8 +94,8 @@ impl Reader {
         rings.any(|(ring, goal)| ring.tail().bytes < goal.bytes)
     }
 
-    /// Gives the rings to this number of readers. `None` if there is one ring, or old ones must still be
-    /// read.
+    /// Gives the rings to this number of readers. Returns nothing if there is one ring, or old ones must
+    /// still be read.
     pub(super) fn give_away(&mut self, readers: usize) -> bpf::Result<Vec<RingSet>> {
         match &mut self.sets[..] {
             [set] if set.rings.len() > 1 && readers > 1 => set.give_away(readers),
@@ -245,7 +245,7 @@ fn wait_until_idle(rings: &[Ring]) {
     }
 }
 
-/// Returns records of one ring, in place.
+/// Records of one ring, in place.
 #[derive(Debug)]
 pub(crate) struct TapRecords<'a> {
     taken: Taken<'a>,

@@ -28,7 +28,7 @@ pub(super) struct RingSet {
     /// Rings that other readers read.
     away: Vec<RingWatch>,
     geometry: Geometry,
-    /// Returns the existing processors.
+    /// The source of the existing processors.
     online: Processors,
     /// The highest number of a processor with a ring, plus one.
     processors: u32,

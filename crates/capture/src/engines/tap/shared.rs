@@ -95,7 +95,7 @@ impl TapSource {
         woken
     }
 
-    /// Returns the changes that readers would have to learn.
+    /// Rejects a change that readers would have to learn.
     pub(super) fn refuse_while_shared(&self, what: &'static str) -> Result<()> {
         match self.shares.is_empty() {
             true => Ok(()),

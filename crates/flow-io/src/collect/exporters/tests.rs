@@ -22,7 +22,7 @@ fn start() -> Instant {
     Instant::now()
 }
 
-/// Returns a datagram with this number of templates and fields.
+/// Sends a datagram with this number of templates and fields.
 fn send(exporters: &mut Exporters, stream: Stream, now: Instant, templates: u16, fields: usize) {
     exporters.datagram(stream, now);
     let templates = (0..templates).map(|id| ((false, 256 + id), fields));
