@@ -19,6 +19,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   demo [--quick]   ringtap at work on traffic of its own
+  demo --web [--quick]
+                   the same traffic in the browser, by ringtap web, until Ctrl-C
   bench NAME [OPTION]...
                    builds with --release and runs `ringtap bench`; all: every experiment
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
     match words[..] {
         ["demo"] => demo::run(false),
         ["demo", "--quick"] => demo::run(true),
+        ["demo", "--web"] => demo::run_web(false),
+        ["demo", "--web", "--quick"] => demo::run_web(true),
         ["agree"] => agree::run(false),
         ["agree", "--full"] => agree::run(true),
         ["bench", ref arguments @ ..] => bench::run(arguments),

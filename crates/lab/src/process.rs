@@ -194,9 +194,7 @@ impl Running {
             // This is checked before the text, so that the text includes everything written before
             // the end.
             let has_ended = self.has_ended();
-            let told = self.stderr.as_ref().map_or_else(String::new, |collector| {
-                String::from_utf8_lossy(&held(&collector.bytes)).into_owned()
-            });
+            let told = self.said();
             if told.contains(text) {
                 return Ok(());
             }
@@ -210,6 +208,14 @@ impl Running {
             }
             thread::sleep(INTERVAL);
         }
+    }
+
+    /// Returns everything that the program has written to standard error so far, which is collected.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.stderr.as_ref().map_or_else(String::new, |collector| {
+            String::from_utf8_lossy(&held(&collector.bytes)).into_owned()
+        })
     }
 
     /// Waits until the program is idle: at several looks in a row, none of its threads or its

@@ -12,6 +12,7 @@ use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
 mod foreign;
 mod injection;
+mod look;
 #[cfg(test)]
 mod pages;
 mod profile;
@@ -20,6 +21,7 @@ mod writing;
 
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
+pub(crate) use look::{LookArgs, TopArgs, WebArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use rights::RightsArgs;
 pub(crate) use writing::{FileArgs, WriteArgs};
@@ -50,6 +52,12 @@ pub(crate) enum Command {
     /// Sort packets into flows; export their records, and show the hosts and flows with the most traffic
     #[command(disable_version_flag = true)]
     Flow(Box<FlowArgs>),
+    /// Show hosts, flows, applications and losses live, in the terminal
+    #[command(disable_version_flag = true)]
+    Top(Box<TopArgs>),
+    /// Show traffic live in the browser, and serve it as JSON and to Prometheus
+    #[command(disable_version_flag = true)]
+    Web(Box<WebArgs>),
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
     /// Send the packets of capture files, by their times or at a rate

@@ -14,6 +14,7 @@ mod generate;
 mod hint;
 mod input;
 mod live;
+mod look;
 mod losses;
 mod notice;
 mod output;
@@ -81,6 +82,8 @@ fn run() -> ExitCode {
         cli::Command::Dump(args) => dump::run(*args),
         cli::Command::Stat(args) => stat::run(&args),
         cli::Command::Flow(args) => flow::run(*args),
+        cli::Command::Top(args) => look::top(*args),
+        cli::Command::Web(args) => look::web(*args),
         cli::Command::Generate(args) => generate::run(&args),
         cli::Command::Send(args) => send::run(*args),
         cli::Command::Filter(args) => filter::run(&args),

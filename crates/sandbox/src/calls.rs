@@ -290,6 +290,9 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
         // A capture accepts connections from other captures that steal its packets.
         rules.insert(libc::SYS_accept4, Vec::new());
     }
+    if needs.serves {
+        rules.insert(libc::SYS_accept4, Vec::new());
+    }
     if needs.network {
         sockets.extend([
             libc::AF_INET,
@@ -326,6 +329,10 @@ fn requests(needs: &Needs) -> Vec<u64> {
             libc::SIOCGHWTSTAMP,
             libc::SIOCSHWTSTAMP,
         ]);
+    }
+    if needs.terminal {
+        all.extend([libc::TCSETS, libc::TCSETSW, libc::TCSETSF]);
+        all.extend([libc::TCGETS2, libc::TCSETS2, libc::TCSETSW2, libc::TCSETSF2]);
     }
     all.into_iter().collect()
 }
@@ -372,6 +379,8 @@ mod tests {
             write: vec!["/".into()],
             devices: true,
             network: true,
+            serves: true,
+            terminal: true,
         };
         let rules = allowed(&all).expect("rules");
         for call in FATAL {

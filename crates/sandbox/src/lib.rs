@@ -33,6 +33,10 @@ pub struct Needs {
     pub devices: bool,
     /// Whether names are looked up or records are sent to collectors: Internet and local sockets.
     pub network: bool,
+    /// Whether connections are accepted on a TCP socket that listens already.
+    pub serves: bool,
+    /// Whether the modes of the terminal are changed.
+    pub terminal: bool,
 }
 
 impl Needs {

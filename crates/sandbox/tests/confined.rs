@@ -88,6 +88,7 @@ fn confined(network: bool, devices: bool) -> Report {
         write: vec![folder("out")],
         devices,
         network,
+        ..Needs::default()
     });
     report.calls.as_ref().expect("a kernel with seccomp");
     report

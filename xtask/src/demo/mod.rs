@@ -8,6 +8,7 @@ mod place;
 mod scenes;
 mod show;
 mod traffic;
+mod web;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,28 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     let before = Traces::now();
     let result = build(quick).and_then(|program| show_all(&program, quick));
     match result.and_then(|engines| finish(&engines, &before)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            println!("\nThe demonstration failed: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Shows `ringtap web` on the demo's network, for a browser.
+pub(crate) fn run_web(quick: bool) -> ExitCode {
+    println!("ringtap web, a demonstration ({})", machine());
+    let shown = build(quick).and_then(|program| {
+        // On the host, before there is a network of its own.
+        let listener = web::listen()?;
+        match Place::find() {
+            Place::Network { pair, .. } => web::run(&program, listener, &pair, quick),
+            Place::FileOnly(reason) => Err(format!(
+                "no live capture here: {reason}; try ringtap web -r FILE"
+            )),
+        }
+    });
+    match shown {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             println!("\nThe demonstration failed: {reason}");

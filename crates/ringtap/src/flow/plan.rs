@@ -54,7 +54,7 @@ pub(crate) fn sampling(args: &FlowArgs) -> Option<Sampling> {
     })
 }
 
-fn tunnels(list: &[Tunnel]) -> Tunnels {
+pub(crate) fn tunnels(list: &[Tunnel]) -> Tunnels {
     let has = |tunnel| list.contains(&tunnel) || list.contains(&Tunnel::All);
     Tunnels {
         gre: has(Tunnel::Gre),

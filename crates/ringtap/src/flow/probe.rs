@@ -17,9 +17,9 @@ use crate::notice::raw;
 
 /// The facts that packets of one interface share.
 #[derive(Clone, Copy)]
-struct InputInterface {
-    link: LinkType,
-    input: u32,
+pub(crate) struct InputInterface {
+    pub(crate) link: LinkType,
+    pub(crate) input: u32,
 }
 
 /// One or several meters, the interfaces of the source, and the outputs.
@@ -306,7 +306,7 @@ impl Visitor for ToFeeder<'_> {
 
 /// Returns a packet in the form of meters.
 #[inline(always)]
-fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<'p> {
+pub(crate) fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<'p> {
     const UNKNOWN: InputInterface = InputInterface {
         link: LinkType(u16::MAX),
         input: 0,
@@ -323,7 +323,7 @@ fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> MeteredPacket<
 
 /// Returns nanoseconds since 1970. Times outside the range become its nearest end.
 #[inline(always)]
-fn nanos(time: Timestamp) -> u64 {
+pub(crate) fn nanos(time: Timestamp) -> u64 {
     const PER_SECOND: u64 = 1_000_000_000;
     const LAST: u64 = u64::MAX / PER_SECOND;
     let nanos = u64::from(time.subsec_nanos());

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use ringtap_flow::{FlowKey, FlowRecord};
+use ringtap_look::heavy::{Family, Heavy, HeavyKey, Row, Sum};
 
-use super::heavy::{Heavy, HeavyKey, Sum};
+/// Hosts, and flows, that are summed up at a time.
+const KEYS: usize = 16_384;
 
 /// Sums over records, by host and by flow.
 #[derive(Debug)]
@@ -29,8 +31,8 @@ impl Talkers {
     /// Returns tables with this number of rows.
     pub(crate) fn new(rows: u16) -> Self {
         Self {
-            hosts: Heavy::new(),
-            flows: Heavy::new(),
+            hosts: Heavy::new(Family::new(KEYS)),
+            flows: Heavy::new(Family::new(KEYS)),
             rows: rows.into(),
         }
     }
@@ -44,11 +46,11 @@ impl Talkers {
             sent,
             flows: 1,
         };
-        self.hosts.add(key.source, sum(forward));
+        self.hosts.add(key.source, &sum(forward));
         if key.destination != key.source {
-            self.hosts.add(key.destination, sum(bytes - forward));
+            self.hosts.add(key.destination, &sum(bytes - forward));
         }
-        self.flows.add(Conversation::of(key), sum(forward));
+        self.flows.add(Conversation::of(key), &sum(forward));
     }
 
     /// Returns the tables as text, and resets all sums.
@@ -86,7 +88,7 @@ impl Talkers {
             "packets",
             "flows"
         );
-        for (host, sum) in top {
+        for Row { key: host, sum, .. } in top {
             let _ = writeln!(
                 text,
                 "{:<39} {:>15} {:>15} {:>12} {:>9}",
@@ -107,7 +109,7 @@ impl Talkers {
         }
         let heading = format!("flows by {what}");
         let _ = writeln!(text, "{heading:<55} {:>15} {:>12}", "bytes", "packets");
-        for (flow, sum) in top {
+        for Row { key: flow, sum, .. } in top {
             let name = flow.to_string();
             let _ = writeln!(text, "{name:<55} {:>15} {:>12}", sum.bytes, sum.packets);
         }
@@ -152,19 +154,6 @@ impl std::fmt::Display for Conversation {
             )
         } else {
             write!(f, "{} > {}", self.source, self.destination)
-        }
-    }
-}
-
-impl HeavyKey for IpAddr {
-    fn mix(&self, state: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
-        match self {
-            Self::V4(address) => mix(state, u64::from(address.to_bits())),
-            Self::V6(address) => {
-                let [a, b, c, d, e, f, g, h] = address.segments().map(u64::from);
-                let high = a << 48 | b << 32 | c << 16 | d;
-                mix(mix(state, high), e << 48 | f << 32 | g << 16 | h)
-            }
         }
     }
 }

@@ -1,0 +1,178 @@
+//! Rows of flows and their fields.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use ringtap_packet::protocol::TCP;
+
+use crate::api::{Field, Flow, TopRow};
+use crate::flows::ListedFlow;
+use crate::label::{self, ProtocolName, has_ports};
+use crate::model::UNKNOWN;
+use crate::view::{FlowSort, Kind};
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// Returns a flow as views show it.
+pub(crate) fn flow(flow: &ListedFlow) -> Flow {
+    let record = &flow.record;
+    let key = &record.key;
+    let port = |port: u16| has_ports(key.protocol).then_some(port);
+    let application = label::application(record);
+    let reverse = record.reverse.unwrap_or_default();
+    Flow {
+        id: format!("{:x}", flow.id),
+        first_ms: flow.first_ns() / MILLISECOND,
+        last_ms: flow.last_ns() / MILLISECOND,
+        protocol: ProtocolName(key.protocol).to_string(),
+        source: key.source.to_string(),
+        source_port: port(key.source_port),
+        destination: key.destination.to_string(),
+        destination_port: port(key.destination_port),
+        application: application.map(|application| application.name.to_owned()),
+        basis: application.map(|application| application.basis),
+        name: None,
+        name_source: None,
+        packets: record.forward.packets,
+        bytes: record.forward.bytes,
+        reverse_packets: reverse.packets,
+        reverse_bytes: reverse.bytes,
+        rtt_ns: record.tcp.and_then(|tcp| tcp.server_rtt_ns),
+        retransmissions: flow.retransmissions,
+        flags: (key.protocol == TCP).then(|| label::flags(flow.flags())),
+        vlan: key.vlan,
+        ended: flow.ended.is_some(),
+        end_reason: flow.ended.map(label::end_reason),
+    }
+}
+
+/// The place of a flow in an order; what is not known is the least.
+pub(crate) fn rank(flow: &ListedFlow, sort: FlowSort) -> (u64, u64) {
+    let rank = match sort {
+        FlowSort::Bytes => flow.record.bytes(),
+        FlowSort::Packets => flow.record.packets(),
+        FlowSort::First => flow.first_ns(),
+        FlowSort::Last => flow.last_ns(),
+        FlowSort::Duration => flow.last_ns().saturating_sub(flow.first_ns()),
+        FlowSort::Rtt => {
+            let rtt = flow.record.tcp.and_then(|tcp| tcp.server_rtt_ns);
+            rtt.map_or(0, |rtt| rtt.saturating_add(1))
+        }
+    };
+    (rank, flow.id)
+}
+
+/// Returns what a flow's record has beside its row.
+pub(crate) fn fields(flow: &ListedFlow) -> Vec<Field> {
+    let record = &flow.record;
+    let key = &record.key;
+    let mut fields = Vec::new();
+    let mut add = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let name = name.to_owned();
+            fields.push(Field { name, value });
+        }
+    };
+    let macs = record.macs;
+    add("source_mac", macs.map(|macs| mac(macs.source)));
+    add("destination_mac", macs.map(|macs| mac(macs.destination)));
+    add("tos", Some(format!("0x{:02x}", key.tos)));
+    add("inner_vlan", key.inner_vlan.map(|vlan| vlan.to_string()));
+    add("input", (key.input > 0).then(|| key.input.to_string()));
+    add(
+        "mpls_label",
+        record.mpls_label.map(|label| label.to_string()),
+    );
+    let icmp = key.icmp();
+    add(
+        "icmp",
+        icmp.map(|(kind, code)| format!("type {kind}, code {code}")),
+    );
+    let directions = [
+        ("forward", Some(record.forward)),
+        ("reverse", record.reverse),
+    ];
+    for (name, traffic) in directions {
+        let Some(traffic) = traffic.filter(|traffic| traffic.packets > 0) else {
+            continue;
+        };
+        let lengths = format!("{} to {}", traffic.min_length, traffic.max_length);
+        add(&format!("{name}_length"), Some(lengths));
+        let ttl = format!("{} to {}", traffic.min_ttl, traffic.max_ttl);
+        add(&format!("{name}_ttl"), Some(ttl));
+        let flags = (key.protocol == TCP).then(|| label::flags(traffic.tcp_flags));
+        add(&format!("{name}_flags"), flags);
+    }
+    if let Some(tcp) = record.tcp.filter(|_| key.protocol == TCP) {
+        let time = |time: Option<u64>| time.map(|time| format!("{time} ns"));
+        add("client_rtt", time(tcp.client_rtt_ns));
+        add("server_rtt", time(tcp.server_rtt_ns));
+    }
+    fields
+}
+
+/// Returns an address of the link layer as text.
+pub(crate) fn mac(bytes: [u8; 6]) -> String {
+    let mut text = String::new();
+    for (number, byte) in bytes.into_iter().enumerate() {
+        let separator = if number == 0 { "" } else { ":" };
+        let _ = write!(text, "{separator}{byte:02x}");
+    }
+    text
+}
+
+/// Returns the keys of a flow in rows of a kind, each with the bytes that went out from it.
+fn keys_of(flow: &ListedFlow, kind: Kind) -> Vec<(String, u64)> {
+    let record = &flow.record;
+    let key = &record.key;
+    let forward = record.forward.bytes;
+    let reverse = record.bytes() - forward;
+    match kind {
+        Kind::Hosts if key.source == key.destination => vec![(key.source.to_string(), forward)],
+        Kind::Hosts => vec![
+            (key.source.to_string(), forward),
+            (key.destination.to_string(), reverse),
+        ],
+        Kind::Pairs => {
+            let swapped = key.destination < key.source;
+            let (a, b) = match swapped {
+                true => (key.destination, key.source),
+                false => (key.source, key.destination),
+            };
+            vec![(format!("{a} {b}"), if swapped { reverse } else { forward })]
+        }
+        Kind::Applications => {
+            let application = label::application(record);
+            let name = application.map_or(UNKNOWN, |application| application.name);
+            vec![(name.to_owned(), forward)]
+        }
+        Kind::Protocols => vec![(ProtocolName(key.protocol).to_string(), forward)],
+        Kind::Ports if has_ports(key.protocol) => {
+            let protocol = ProtocolName(key.protocol);
+            vec![(format!("{protocol}/{}", key.destination_port), forward)]
+        }
+        Kind::Vlans => {
+            let vlan = key.vlan.map(|vlan| (vlan.to_string(), forward));
+            vlan.into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the sums of flows by keys of a kind, in no order.
+pub(crate) fn sums<'f>(flows: impl Iterator<Item = &'f ListedFlow>, kind: Kind) -> Vec<TopRow> {
+    let mut rows: HashMap<String, TopRow> = HashMap::new();
+    for flow in flows {
+        let (bytes, packets) = (flow.record.bytes(), flow.record.packets());
+        for (key, out) in keys_of(flow, kind) {
+            let row = rows.entry(key).or_default();
+            row.bytes += bytes;
+            row.packets += packets;
+            row.flows += 1;
+            row.bytes_out += out;
+            row.bytes_in += bytes - out;
+        }
+    }
+    let keyed = |(key, row): (String, TopRow)| TopRow { key, ..row };
+    rows.into_iter().map(keyed).collect()
+}

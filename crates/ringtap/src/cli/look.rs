@@ -1,0 +1,109 @@
+//! Options of `top` and `web`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use ringtap_flow_io::{ListenAddress, Network};
+
+use super::{FileArgs, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
+use crate::values::{self, Size};
+
+/// Options that both views have.
+#[derive(Debug, Args)]
+pub(crate) struct LookArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
+    #[arg(long)]
+    pub(crate) extended: bool,
+    /// The filter, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Replay files at their own pace, instead of reading them at once
+    #[arg(long, requires = "read")]
+    pub(crate) replay: bool,
+    /// Flows under way at most; when they are more, the oldest end
+    #[arg(long, value_name = "N", default_value = "262144", help_heading = "Metering",
+          value_parser = values::whole::<u32>("flows", 1, Some(67_108_864)))]
+    pub(crate) flows: u32,
+    /// End a flow when no packet came for this time
+    #[arg(long, value_name = "S", default_value = "30", help_heading = "Metering", value_parser = values::interval)]
+    pub(crate) inactive: Duration,
+    /// Meter the flows inside these tunnels instead of the tunnels: gre, vxlan, gtp-u, ipip, all
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        help_heading = "Metering"
+    )]
+    pub(crate) tunnels: Vec<Tunnel>,
+    /// Flows that are listed at most, under way or ended lately; about 500 bytes each
+    #[arg(long, value_name = "N", default_value = "32768", help_heading = "Metering",
+          value_parser = values::whole::<u32>("flows", 16, Some(1_048_576)))]
+    pub(crate) listed: u32,
+    /// Raise an alert when the rate is above this, in bits per second, such as 100M
+    #[arg(long, value_name = "RATE", help_heading = "Alerts")]
+    pub(crate) alert_rate: Option<Size>,
+    /// Raise an alert when a host opens flows to more than N hosts and ports within a minute, most of
+    /// which do not answer; 0: never
+    #[arg(long, value_name = "N", default_value = "100", help_heading = "Alerts",
+          value_parser = values::whole::<u32>("targets", 0, Some(10_000)))]
+    pub(crate) alert_fan_out: u32,
+    #[command(flatten, next_help_heading = "Capture")]
+    pub(crate) capture: ProbeArgs,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("top_source").required(true).args(["interface", "read", "file_list"]).multiple(true))]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+    /// Folder of the files that the key w writes
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub(crate) write_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("web_source").required(true).args(["interface", "read", "file_list", "collect"]).multiple(true))]
+pub(crate) struct WebArgs {
+    #[command(flatten)]
+    pub(crate) look: LookArgs,
+    /// Show the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
+    #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
+          "inactive", "flows", "tunnels", "replay",
+          "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
+    pub(crate) collect: Option<ListenAddress>,
+    /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given
+    /// several times
+    #[arg(long, value_name = "CIDR", requires = "collect")]
+    pub(crate) allow: Vec<Network>,
+    /// Address and port to serve on. Everywhere but on loopback, requests need a token
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:8877",
+        help_heading = "Serving"
+    )]
+    pub(crate) listen: SocketAddr,
+    /// Ask for the token on loopback too
+    #[arg(long, help_heading = "Serving")]
+    pub(crate) token: bool,
+    /// Accept requests for this host name too; may be given several times
+    #[arg(long, value_name = "NAME", help_heading = "Serving")]
+    pub(crate) server_name: Vec<String>,
+    /// Keep the history of 30 days and the token in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Serving")]
+    pub(crate) dir: Option<PathBuf>,
+    /// The counters as one JSON object on standard error at the end
+    #[arg(long, help_heading = "Reports")]
+    pub(crate) json_stats: bool,
+    /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
+    #[arg(long, help_heading = "Reports")]
+    pub(crate) explain_capture: bool,
+}

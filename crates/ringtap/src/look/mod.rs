@@ -1,0 +1,110 @@
+//! `ringtap top` and `ringtap web`: a source, a meter, the live model of [`ringtap_look`], and a view.
+//!
+//! Data in: packets of a capture or of files, or records of other exporters. They are read and metered on the
+//! thread that began ([`pump`]); a thread of its own has the model, and one the view. The views never hold
+//! up the meter: a full queue drops updates and counts them.
+
+mod error;
+mod pump;
+mod source;
+mod taps;
+mod top;
+mod web;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use ringtap_capture::Filter;
+use ringtap_filter::Tables;
+use ringtap_look::{AlertOptions, Inlet, Look, LookOptions};
+
+use crate::cli::{LookArgs, TopArgs, WebArgs};
+use crate::input;
+use crate::notice::notice;
+use crate::setup::setup;
+use error::LookError;
+
+/// Runs `ringtap top`.
+pub(crate) fn top(mut args: TopArgs) -> ExitCode {
+    exit(add_lists(&mut args.look).and_then(|()| top::run(&args)))
+}
+
+/// Runs `ringtap web`.
+pub(crate) fn web(mut args: WebArgs) -> ExitCode {
+    exit(add_lists(&mut args.look).and_then(|()| web::run(&args)))
+}
+
+fn exit(result: Result<(), LookError>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice(&error);
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+fn add_lists(args: &mut LookArgs) -> Result<(), LookError> {
+    let list = args.source.file_list.as_deref();
+    args.source.is_list = input::add_lists(&mut args.source.read, &mut args.filter, list)?;
+    Ok(())
+}
+
+/// Returns the filter of the command line.
+fn filter(args: &LookArgs) -> Option<Filter> {
+    let expression = args.filter.join(" ");
+    let is_empty = expression.trim().is_empty();
+    (!is_empty).then(|| Filter::new(expression).with_extensions(args.extended))
+}
+
+/// Reads the names of ports and protocols, for filters that a view is given. Names of hosts are not looked up.
+fn tables() -> Tables {
+    Tables::of_files(|name| match name {
+        "services" | "protocols" => {
+            std::fs::read_to_string(format!("/etc/{name}")).unwrap_or_default()
+        }
+        _ => String::new(),
+    })
+}
+
+/// The model, which views and its thread share.
+#[derive(Clone)]
+pub(crate) struct Model(Arc<Mutex<Look>>);
+
+impl Model {
+    fn new(args: &LookArgs, source: String) -> Self {
+        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname");
+        Self(Arc::new(Mutex::new(Look::new(LookOptions {
+            flows: args.listed as usize,
+            alerts: AlertOptions {
+                fan_out: args.alert_fan_out,
+                bits_per_s: args.alert_rate.map(|rate| rate.0),
+                ..AlertOptions::default()
+            },
+            source,
+            hostname: hostname.unwrap_or_default().trim().to_owned(),
+            version: env!("CARGO_PKG_VERSION"),
+            is_file: !args.source.read.is_empty(),
+            ..LookOptions::default()
+        }))))
+    }
+
+    /// Locks the model, for a short time.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Look> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread that feeds the model; `ticked` is called about once a second, and at the end with
+    /// true.
+    fn start(
+        &self,
+        inlet: Inlet,
+        ticked: impl FnMut(bool) + Send + 'static,
+    ) -> Result<JoinHandle<()>, LookError> {
+        let look = Arc::clone(&self.0);
+        let thread = thread::Builder::new().name("model".to_owned());
+        let thread = thread.spawn(move || inlet.run(&look, ticked));
+        Ok(thread.map_err(|source| setup("start a thread", source))?)
+    }
+}

@@ -1,0 +1,397 @@
+//! Where packets come from: a device, files, or other exporters.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringtap_capture::{
+    Block, CaptureOptions, FileSource, Filter, Interface, Item, Next, Precision, ReadOptions,
+    Readers, Source, Stats, Waker, devices,
+};
+use ringtap_flow::{Counters, MeterOptions};
+use ringtap_flow_io::Collector;
+use ringtap_look::{Feed, Tick};
+use ringtap_sys::poll::{self, Interest};
+
+use super::error::LookError;
+use super::pump::{Pump, wall_clock};
+use super::taps::Taps;
+use crate::cli::LookArgs;
+use crate::flow::plan::tunnels;
+use crate::flow::probe::nanos;
+use crate::input::{self, Interruption};
+use crate::live::{self, LiveRun, Receiver};
+use crate::rights::{self};
+use crate::setup::setup;
+use crate::signals::Requests;
+use crate::values::CpuList;
+
+/// What a payload's first bytes take beside the headers.
+const SNAPLEN: u32 = 512;
+/// How long packets wait at most.
+const TIMEOUT: Duration = Duration::from_millis(100);
+/// Bytes that are worth a delivery.
+const MIN_TO_COPY: u32 = 64 << 10;
+/// Memory for packets that wait.
+const BUFFER: u64 = 64 << 20;
+/// How often signals and the clock are looked at while no records come.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Returns the options of a view's meter.
+fn meter_options(args: &LookArgs) -> MeterOptions {
+    MeterOptions {
+        flows: args.flows,
+        inactive: args.inactive,
+        both_ways: true,
+        measure_tcp: true,
+        interim: true,
+        tunnels: tunnels(&args.tunnels),
+        seed: RandomState::new().hash_one(0),
+        ..MeterOptions::default()
+    }
+}
+
+/// Returns the options of a live capture.
+pub(super) fn capture_options(args: &LookArgs) -> CaptureOptions {
+    let capture = &args.capture;
+    CaptureOptions {
+        snaplen: capture.snaplen.unwrap_or(SNAPLEN),
+        buffer: capture.buffer.map_or(BUFFER, |size| size.0),
+        timeout: TIMEOUT,
+        min_to_copy: MIN_TO_COPY,
+        promiscuous: !capture.no_promiscuous,
+        direction: capture.direction.into(),
+        mode: capture.mode.into(),
+        force: capture.force,
+        precision: Precision::Poll,
+        cpus: CpuList::of(capture.cpu.as_ref()),
+        ..CaptureOptions::default()
+    }
+}
+
+/// A device that was opened.
+pub(super) struct Device {
+    readers: Readers,
+    options: CaptureOptions,
+    index: u32,
+}
+
+impl Device {
+    /// Opens a device, with the rights that takes.
+    pub(super) fn open(
+        args: &LookArgs,
+        device: &str,
+        filter: Option<&Filter>,
+        is_explained: bool,
+    ) -> Result<Self, LookError> {
+        let options = capture_options(args);
+        let numbered = crate::devices::by_number(device);
+        let device = numbered.as_deref().unwrap_or(device);
+        let readers = live::open(device, &options, filter, (1, is_explained))?;
+        let placed = options.place_thread();
+        placed.map_err(|source| setup("place the capture thread", source))?;
+        let name = device.split_once(':').map_or(device, |(_, name)| name);
+        let known = devices::by_name(name).or_else(|_| devices::by_name(device));
+        Ok(Self {
+            readers,
+            options,
+            index: known.map_or(0, |known| known.index),
+        })
+    }
+
+    /// Returns what there is to be said of it, and the rights that it keeps.
+    pub(super) fn first(&self) -> (&dyn Source, &CaptureOptions) {
+        (self.readers.first(), &self.options)
+    }
+
+    /// Returns the rights that it keeps.
+    pub(super) fn capabilities(&self) -> Vec<ringtap_sys::privileges::Capability> {
+        self.readers.required_capabilities()
+    }
+
+    /// Returns what wakes its reader.
+    pub(super) fn wakers(&self) -> Vec<Waker> {
+        self.readers.wakers()
+    }
+
+    /// Meters its packets until the end is asked for.
+    pub(super) fn run(
+        mut self,
+        args: &LookArgs,
+        feed: Feed,
+        taps: &Arc<Taps>,
+        requests: Requests,
+    ) -> Result<Outcome, LookError> {
+        let mut pump = Pump::new(&meter_options(args), feed, Arc::clone(taps), false)?;
+        pump.on_device(self.index);
+        pump.interfaces(self.readers.first().interfaces());
+        taps.interfaces(self.readers.first().interfaces());
+        let live = LiveRun::new(&self.readers, requests, &self.options);
+        let mut watch = Watch {
+            pump: &mut pump,
+            taps,
+        };
+        let result = match self.readers.sources.first_mut() {
+            Some(source) => live.read(&mut **source, &mut watch),
+            None => Ok(()),
+        };
+        let stats = self.readers.stats().unwrap_or_default();
+        pump.finish(wall_clock(), &stats);
+        result.map(|()| Outcome {
+            counters: pump.counters(),
+            stats,
+        })
+    }
+}
+
+/// What a run has counted.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) counters: Counters,
+    pub(super) stats: Stats,
+}
+
+/// The reader of a capture.
+struct Watch<'a> {
+    pump: &'a mut Pump,
+    taps: &'a Taps,
+}
+
+impl Receiver for Watch<'_> {
+    type Error = LookError;
+
+    fn look(&mut self, source: &mut dyn Source) -> Result<bool, LookError> {
+        if self.pump.take_tick() {
+            let stats = source.stats()?;
+            self.pump.tick(wall_clock(), &stats);
+        }
+        Ok(false)
+    }
+
+    fn block(&mut self, block: &Block<'_>) -> Result<bool, LookError> {
+        self.pump.block(block);
+        Ok(false)
+    }
+
+    fn nothing(&mut self) -> Result<(), LookError> {
+        self.pump.advance(wall_clock());
+        Ok(())
+    }
+
+    fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), LookError> {
+        self.pump.interfaces(interfaces);
+        self.taps.interfaces(interfaces);
+        Ok(())
+    }
+}
+
+/// Files that were opened.
+pub(super) struct Files {
+    sources: Vec<FileSource>,
+    interrupt: Waker,
+    requests: Requests,
+}
+
+impl Files {
+    /// Opens the files of the command line; rights were given up before.
+    pub(super) fn open(
+        args: &LookArgs,
+        filter: Option<&Filter>,
+        requests: &Requests,
+    ) -> Result<Self, LookError> {
+        let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+        let mut options = ReadOptions::default();
+        options.map = Some(rights::MAP_WITH_LEASE);
+        let mut paths = args.source.read.clone();
+        if args.source.is_list {
+            input::sort_by_time(&mut paths);
+        }
+        let mut sources = Vec::new();
+        for path in &paths {
+            let interruption = Interruption::new(&interrupt, requests);
+            sources.push(input::open_with(path, &options, filter, interruption)?);
+        }
+        Ok(Self {
+            sources,
+            interrupt,
+            requests: requests.clone(),
+        })
+    }
+
+    /// Returns what wakes its reader.
+    pub(super) fn wakers(&self) -> Vec<Waker> {
+        vec![self.interrupt.clone()]
+    }
+
+    /// Meters the packets, and then waits until the end is asked for.
+    pub(super) fn run(mut self, args: &LookArgs, feed: Feed) -> Result<Outcome, LookError> {
+        let options = meter_options(args);
+        let mut pump = Pump::new(&options, feed, Arc::default(), !args.replay)?;
+        let mut pace = args.replay.then(Pace::default);
+        let mut result = Ok(());
+        for source in &mut self.sources {
+            result = read(
+                source,
+                &mut pump,
+                &mut pace,
+                &self.requests,
+                &self.interrupt,
+            );
+            if result.is_err() || self.requests.stop() {
+                break;
+            }
+            pump.next_source();
+        }
+        let stats = Stats::default();
+        pump.finish(pump.now_ns(), &stats);
+        result?;
+        while !self.requests.stop() {
+            pause(&self.interrupt, None)?;
+        }
+        Ok(Outcome {
+            counters: pump.counters(),
+            stats,
+        })
+    }
+}
+
+/// When the packets of a file are due that is replayed.
+#[derive(Default)]
+struct Pace {
+    /// The time of the first packet, and when it was taken.
+    first: Option<(u64, Instant)>,
+}
+
+impl Pace {
+    /// Returns how long the packets of a time are still to be waited for.
+    fn wait(&mut self, time_ns: u64) -> Duration {
+        let (first_ns, begun) = *self.first.get_or_insert_with(|| (time_ns, Instant::now()));
+        let due = Duration::from_nanos(time_ns.saturating_sub(first_ns));
+        due.saturating_sub(begun.elapsed())
+    }
+
+    /// Returns the time of packets that it is now.
+    fn now_ns(&self) -> u64 {
+        let Some((first_ns, begun)) = self.first else {
+            return 0;
+        };
+        let passed = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        first_ns.saturating_add(passed)
+    }
+}
+
+fn read(
+    source: &mut FileSource,
+    pump: &mut Pump,
+    pace: &mut Option<Pace>,
+    requests: &Requests,
+    interrupt: &Waker,
+) -> Result<(), LookError> {
+    pump.interfaces(source.interfaces());
+    while !requests.stop() {
+        if pace.is_none() && pump.drain(source) {
+            continue;
+        }
+        let has_grown = match source.next() {
+            Ok(Next::Block(block)) => {
+                match pace {
+                    Some(pace) => replay(&block, pump, pace, requests, interrupt)?,
+                    None => pump.block(&block),
+                }
+                false
+            }
+            Ok(Next::Meta(Item::Interface(_))) => true,
+            Ok(Next::End) => break,
+            Ok(_) => false,
+            // The stream was cut here, on request.
+            Err(_) if requests.stop() => break,
+            Err(error) => return Err(error.into()),
+        };
+        if has_grown {
+            pump.interfaces(source.interfaces());
+        }
+    }
+    Ok(())
+}
+
+/// Meters the packets of a block, each when its time comes.
+fn replay(
+    block: &Block<'_>,
+    pump: &mut Pump,
+    pace: &mut Pace,
+    requests: &Requests,
+    interrupt: &Waker,
+) -> Result<(), LookError> {
+    for packet in block.packets() {
+        let time_ns = nanos(packet.timestamp);
+        loop {
+            let wait = pace.wait(time_ns);
+            if wait.is_zero() || requests.stop() {
+                break;
+            }
+            pause(interrupt, Some(wait.min(TICK)))?;
+            pump.advance(pace.now_ns().min(time_ns));
+            if pump.take_tick() {
+                pump.tick(pace.now_ns(), &Stats::default());
+            }
+        }
+        if requests.stop() {
+            break;
+        }
+        pump.packet(&packet);
+        if pump.take_tick() {
+            pump.tick(time_ns, &Stats::default());
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a signal, and that long at most.
+fn pause(interrupt: &Waker, time: Option<Duration>) -> Result<(), LookError> {
+    let waited = poll::wait([Interest::read(interrupt.as_fd())], time);
+    waited.map_err(|source| setup("wait", source))?;
+    interrupt.take();
+    Ok(())
+}
+
+/// Takes the records of other exporters until the end is asked for.
+pub(super) fn collect(
+    mut collector: Collector,
+    mut feed: Feed,
+    requests: &Requests,
+) -> Result<Outcome, LookError> {
+    let mut counters = Counters::default();
+    let mut second = 0;
+    while !requests.stop() {
+        collector.receive(&mut |record, _| {
+            counters.packets += record.packets();
+            counters.ip_packets += record.packets();
+            counters.ip_bytes += record.bytes();
+            counters.flows += 1;
+            feed.collected(record);
+        })?;
+        let now_ns = wall_clock();
+        if now_ns / 1_000_000_000 != second {
+            second = now_ns / 1_000_000_000;
+            feed.tick(Tick {
+                now_ns,
+                counters,
+                ..Tick::default()
+            });
+        }
+    }
+    Ok(Outcome {
+        counters,
+        stats: Stats::default(),
+    })
+}
+
+/// Binds the socket for records of other exporters.
+pub(super) fn bind(
+    address: &ringtap_flow_io::ListenAddress,
+    allow: &[ringtap_flow_io::Network],
+) -> Result<Collector, LookError> {
+    Ok(Collector::bind(address, allow, TICK)?)
+}

@@ -1,0 +1,190 @@
+//! `ringtap top`: the live model in the terminal.
+//!
+//! The view has a thread of its own: it draws once a second and after keys, and otherwise sleeps. The terminal
+//! is put back however the run ends ([`terminal`]).
+
+mod app;
+mod draw;
+mod keep;
+mod terminal;
+mod units;
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossterm::event::{self, Event, KeyEventKind};
+use ringtap_capture::Filter;
+use ringtap_filter::Tables;
+use ringtap_look::{WhenFull, queue};
+
+use super::error::LookError;
+use super::source::{Device, Files};
+use super::taps::Taps;
+use super::{Model, filter, tables};
+use crate::cli::TopArgs;
+use crate::notice::{announce, raw};
+use crate::rights::{self, NamedFiles, Needs, Rights, Series};
+use crate::setup::setup;
+use crate::signals::Requests;
+use app::App;
+use keep::Keeper;
+use terminal::Screen;
+
+/// How long the view sleeps when nothing happens.
+const SLEEP: Duration = Duration::from_millis(250);
+/// How often it draws at least.
+const REDRAW: Duration = Duration::from_secs(1);
+
+/// Shows the traffic until it is told to end.
+pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(LookError::NoTerminal);
+    }
+    let look = &args.look;
+    let named = NamedFiles {
+        inputs: rights::named(&look.source.read),
+        series: Some(Series::of(&keep::pattern(&args.write_dir), true)),
+        ..NamedFiles::default()
+    };
+    let rights = Rights::begin(&look.rights, named, None)?;
+    let filter = filter(look);
+    let device = look.source.interface.as_deref();
+    let device = device.map(|device| Device::open(look, device, filter.as_ref(), false));
+    let device = device.transpose()?;
+    let tables = tables();
+    let keep = device.as_ref().map_or_else(Vec::new, Device::capabilities);
+    let needs = Needs {
+        devices: device.is_some(),
+        network: device.is_none() && filter.as_ref().is_some_and(Filter::looks_up_hosts),
+        terminal: true,
+        ..Needs::default()
+    };
+    rights.relinquish(&keep, needs)?;
+    let requests = Requests::default();
+    match device {
+        Some(device) => {
+            let (first, options) = device.first();
+            let description = first.describe();
+            announce("metering", &description, options.direction);
+            let source = format!("{} (engine {})", description.device, description.engine);
+            let view = View::new(args, source, tables, requests.clone());
+            view.show(WhenFull::Drop, device.wakers(), |feed, taps| {
+                device.run(look, feed, &taps, requests)
+            })
+        }
+        None => {
+            let files = Files::open(look, filter.as_ref(), &requests)?;
+            let names = look.source.read.iter();
+            let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
+            let view = View::new(args, names.join(" "), tables, requests);
+            view.show(WhenFull::Wait, files.wakers(), |feed, _| {
+                files.run(look, feed)
+            })
+        }
+    }
+}
+
+/// What the view begins with.
+struct View<'a> {
+    args: &'a TopArgs,
+    model: Model,
+    taps: Arc<Taps>,
+    tables: Tables,
+    requests: Requests,
+}
+
+impl<'a> View<'a> {
+    fn new(args: &'a TopArgs, source: String, tables: Tables, requests: Requests) -> Self {
+        Self {
+            model: Model::new(&args.look, source),
+            args,
+            taps: Arc::default(),
+            tables,
+            requests,
+        }
+    }
+
+    /// Shows what `read` reads, which runs on this thread.
+    fn show(
+        self,
+        when_full: WhenFull,
+        wakers: Vec<ringtap_capture::Waker>,
+        read: impl FnOnce(ringtap_look::Feed, Arc<Taps>) -> Result<super::source::Outcome, LookError>,
+    ) -> Result<(), LookError> {
+        let (feed, inlet) = queue(when_full);
+        let ticks = Arc::new(AtomicU64::new(0));
+        let watched = self.requests.watch(wakers);
+        watched.map_err(|source| setup("watch for signals", source))?;
+        let count = Arc::clone(&ticks);
+        let thread = self.model.start(inlet, move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        })?;
+        let screen = Screen::enter().map_err(|source| setup("set up the terminal", source))?;
+        let taps = Arc::clone(&self.taps);
+        let requests = self.requests.clone();
+        let keeper = Keeper::new(&self.args.write_dir, self.args.files.access(), &self.taps);
+        let app = App::new(self.model.clone(), self.tables, keeper);
+        let view = thread::Builder::new().name("view".to_owned());
+        let of_view = self.requests.clone();
+        let view = view.spawn(move || {
+            let shown = interact(screen, app, &of_view, &ticks);
+            of_view.ask_stop();
+            shown
+        });
+        let view = view.map_err(|source| setup("start a thread", source))?;
+        let result = read(feed, taps);
+        requests.ask_stop();
+        let shown = view.join();
+        let _ = thread.join();
+        let notes = match shown {
+            Ok(Ok(notes)) => notes,
+            Ok(Err(source)) => return Err(setup("use the terminal", source).into()),
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        for note in notes {
+            crate::notice::notice(note);
+        }
+        result.map(|outcome| {
+            let counters = outcome.counters;
+            raw(format_args!(
+                "{}\n{}\n",
+                crate::notice::counted(counters.packets, "packet"),
+                crate::notice::counted(counters.flows, "flow")
+            ));
+        })
+    }
+}
+
+/// The life of the view's thread; returns what is left to be said.
+fn interact(
+    mut screen: Screen,
+    mut app: App,
+    requests: &Requests,
+    ticks: &AtomicU64,
+) -> io::Result<Vec<String>> {
+    let mut drawn = None;
+    let mut seen = u64::MAX;
+    while !requests.stop() && !app.has_ended() {
+        let now = ticks.load(Ordering::Relaxed);
+        let is_due = drawn.is_none_or(|drawn: Instant| drawn.elapsed() >= REDRAW);
+        if seen != now || is_due || app.take_change() {
+            app.refresh();
+            screen.draw(|frame| draw::draw(frame, &mut app))?;
+            seen = now;
+            drawn = Some(Instant::now());
+        }
+        if !event::poll(SLEEP)? {
+            continue;
+        }
+        match event::read()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => app.key(key),
+            Event::Resize(..) => app.change(),
+            _ => {}
+        }
+    }
+    drop(screen);
+    Ok(app.finish())
+}

@@ -1,0 +1,57 @@
+//! The terminal: taken over at the start, put back at the end, whichever that is.
+
+use std::io::{self, Stdout};
+use std::panic;
+use std::sync::Once;
+
+use crossterm::cursor;
+use crossterm::execute;
+use crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
+
+/// The screen while it is ours.
+pub(super) struct Screen(Terminal<CrosstermBackend<Stdout>>);
+
+impl Screen {
+    /// Takes over the terminal. A panic of any thread puts it back first.
+    pub(super) fn enter() -> io::Result<Self> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let usual = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                leave();
+                usual(info);
+            }));
+        });
+        enable_raw_mode()?;
+        let entered = execute!(io::stdout(), EnterAlternateScreen, cursor::Hide);
+        let terminal = entered.and_then(|()| Terminal::new(CrosstermBackend::new(io::stdout())));
+        match terminal {
+            Ok(terminal) => Ok(Self(terminal)),
+            Err(error) => {
+                leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Draws a frame.
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.0.draw(draw).map(drop)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// Puts the terminal back, as far as that is possible.
+fn leave() {
+    let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
+    let _ = disable_raw_mode();
+}

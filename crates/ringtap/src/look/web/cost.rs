@@ -1,0 +1,118 @@
+//! What the process costs: its processor time and memory, by the kernel's own accounts.
+
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use ringtap_look::api::{Component, Cost};
+
+/// Clock ticks per second of the accounts in `/proc`, which is the same on all processors that are supported.
+const TICKS: f64 = 100.0;
+const NANOS: f64 = 1e9;
+/// Pages are of 4 KiB, or the figure is left out.
+const PAGE: u64 = 4096;
+/// The least time between two readings, in seconds.
+const LEAST: f64 = 0.5;
+
+/// Reads the accounts, and remembers them for the next time.
+#[derive(Debug, Default)]
+pub(crate) struct Meter(Mutex<Option<Reading>>);
+
+#[derive(Clone, Debug)]
+struct Reading {
+    at: Instant,
+    packets: u64,
+    threads: Vec<(String, f64)>,
+    shown: Cost,
+}
+
+impl Meter {
+    /// Returns the cost since the last reading, where so many packets were metered so far.
+    pub(super) fn read(&self, packets: u64) -> Cost {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some(last) = &*last
+            && (now - last.at).as_secs_f64() < LEAST
+        {
+            return last.shown.clone();
+        }
+        let threads = threads();
+        let mut cost = Cost {
+            memory_bytes: memory(),
+            ..Cost::default()
+        };
+        if let Some(last) = &*last {
+            let new = packets.saturating_sub(last.packets);
+            #[expect(clippy::cast_precision_loss, reason = "a figure of few digits")]
+            let by_packet = |seconds: f64| (new > 0).then(|| seconds * NANOS / new as f64);
+            let spent = |(name, seconds): &(String, f64)| {
+                let before = last.threads.iter().find(|(known, _)| known == name);
+                seconds - before.map_or(0.0, |(_, seconds)| *seconds)
+            };
+            let all: f64 = threads.iter().map(spent).sum();
+            cost.cpu_percent = Some(100.0 * all / (now - last.at).as_secs_f64());
+            cost.ns_per_packet = by_packet(all);
+            let component = |thread: &(String, f64)| {
+                let ns = by_packet(spent(thread))?;
+                let name = thread.0.clone();
+                Some(Component { name, ns })
+            };
+            cost.components = threads.iter().filter_map(component).collect();
+        }
+        *last = Some(Reading {
+            at: now,
+            packets,
+            threads,
+            shown: cost.clone(),
+        });
+        cost
+    }
+}
+
+/// Returns the processor time of each thread, in seconds; those of one name together.
+fn threads() -> Vec<(String, f64)> {
+    let mut all: Vec<(String, f64)> = Vec::new();
+    let Ok(folder) = fs::read_dir("/proc/self/task") else {
+        return all;
+    };
+    for entry in folder.flatten() {
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        if let Some((name, seconds)) = account(&stat) {
+            match all.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += seconds,
+                None => all.push((name, seconds)),
+            }
+        }
+    }
+    all
+}
+
+/// Returns name and seconds of a line of proc_pid_stat(5).
+fn account(stat: &str) -> Option<(String, f64)> {
+    let (begin, rest) = stat.rsplit_once(") ")?;
+    let (_, name) = begin.split_once('(')?;
+    let mut fields = rest.split(' ').skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((name.to_owned(), (user + system) / TICKS))
+}
+
+fn memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_read_whatever_the_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 0 0 0 150 50 0 0 20 0 1 0 9 8 7";
+        assert_eq!(account(stat), Some(("a) b".to_owned(), 2.0)));
+        assert!(memory() > Some(0));
+    }
+}

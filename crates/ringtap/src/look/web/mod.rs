@@ -1,0 +1,306 @@
+//! `ringtap web`: the page, JSON and metrics over HTTP.
+//!
+//! The socket is bound, and the token made, before rights are given up. The server has one thread; it locks
+//! the model for the time of one answer.
+
+mod cost;
+mod guard;
+mod handlers;
+mod packets;
+mod page;
+mod server;
+mod token;
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ringtap_capture::{Filter, Waker};
+use ringtap_filter::Tables;
+use ringtap_look::{Feed, Found, Saved, Store, WhenFull, queue};
+use ringtap_sys::privileges::Capability;
+use tokio::sync::watch;
+
+use super::error::LookError;
+use super::source::{self, Device, Files, Outcome};
+use super::taps::Taps;
+use super::{Model, filter, tables};
+use crate::cli::{LookArgs, WebArgs};
+use crate::notice::{announce, notice, raw};
+use crate::rights::{self, NamedFiles, Needs, Rights};
+use crate::setup::setup;
+use crate::signals::Requests;
+use guard::Guard;
+
+/// How often the history is written.
+const SAVE: Duration = Duration::from_secs(300);
+
+/// What the handlers of requests share.
+pub(crate) struct State {
+    pub(crate) model: Model,
+    pub(crate) taps: Arc<Taps>,
+    /// Names of ports and protocols for filters.
+    pub(crate) tables: Tables,
+    pub(crate) guard: Guard,
+    /// Changes when there is something new.
+    pub(crate) ticks: watch::Receiver<u64>,
+    pub(crate) cost: cost::Meter,
+}
+
+/// Where packets or records come from.
+enum Origin {
+    Device(Box<Device>),
+    /// Files that are opened once rights were given up.
+    Named,
+    Files(Files),
+    Collector(Box<ringtap_flow_io::Collector>),
+}
+
+/// Serves until it is told to end.
+pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
+    let look = &args.look;
+    let named = NamedFiles {
+        inputs: rights::named(&look.source.read),
+        ..NamedFiles::default()
+    };
+    let rights = Rights::begin(&look.rights, named, None)?;
+    let filter = filter(look);
+    let origin = Origin::open(args, filter.as_ref())?;
+    let listener = listen(args)?;
+    let token = token::token(args)?;
+    let tables = tables();
+    let (store, saved) = history(args)?;
+    rights.relinquish(&origin.capabilities(), origin.needs(filter.as_ref()))?;
+    let requests = Requests::default();
+    let origin = match origin {
+        Origin::Named => Origin::Files(Files::open(look, filter.as_ref(), &requests)?),
+        other => other,
+    };
+    let model = Model::new(look, origin.describe(args));
+    if let Some(saved) = saved {
+        model.lock().restore(saved);
+    }
+    let (ticks, ticked) = watch::channel(0);
+    let (feed, inlet) = queue(origin.when_full());
+    let state = Arc::new(State {
+        model: model.clone(),
+        taps: Arc::default(),
+        tables,
+        guard: Guard::new(args, token),
+        ticks: ticked,
+        cost: cost::Meter::default(),
+    });
+    let watched = requests.watch(origin.wakers());
+    watched.map_err(|source| setup("watch for signals", source))?;
+    let mut keeper = store.map(|store| Keeper::new(store, &model));
+    let thread = model.start(inlet, move |is_last| {
+        ticks.send_modify(|count| *count += 1);
+        if let Some(keeper) = &mut keeper {
+            keeper.tick(is_last);
+        }
+    })?;
+    let address = listener.local_addr();
+    let server = server::start(listener, Arc::clone(&state))?;
+    origin.announce(args, &rights);
+    if let Ok(address) = address {
+        notice(format_args!("serving on {}", state.guard.address(address)));
+    }
+    let result = origin.run(look, feed, &state.taps, requests);
+    server.stop();
+    // Its end of the queue is gone with the source.
+    let _ = thread.join();
+    result.map(|outcome| report(args, &outcome))
+}
+
+impl Origin {
+    /// Opens what is opened with all rights.
+    fn open(args: &WebArgs, filter: Option<&Filter>) -> Result<Self, LookError> {
+        let look = &args.look;
+        match (&look.source.interface, &args.collect) {
+            (Some(device), _) => {
+                let device = Device::open(look, device, filter, args.explain_capture)?;
+                Ok(Self::Device(Box::new(device)))
+            }
+            (_, Some(address)) => {
+                let collector = source::bind(address, &args.allow)?;
+                Ok(Self::Collector(Box::new(collector)))
+            }
+            _ => Ok(Self::Named),
+        }
+    }
+
+    fn capabilities(&self) -> Vec<Capability> {
+        match self {
+            Self::Device(device) => device.capabilities(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn needs(&self, filter: Option<&Filter>) -> Needs {
+        let looks_up = filter.is_some_and(Filter::looks_up_hosts);
+        Needs {
+            devices: matches!(self, Self::Device(_)),
+            network: looks_up && matches!(self, Self::Named),
+            serves: true,
+            ..Needs::default()
+        }
+    }
+
+    fn when_full(&self) -> WhenFull {
+        match self {
+            Self::Files(_) => WhenFull::Wait,
+            _ => WhenFull::Drop,
+        }
+    }
+
+    fn wakers(&self) -> Vec<Waker> {
+        match self {
+            Self::Device(device) => device.wakers(),
+            Self::Files(files) => files.wakers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the source in a few words.
+    fn describe(&self, args: &WebArgs) -> String {
+        match self {
+            Self::Device(device) => {
+                let description = device.first().0.describe();
+                format!("{} (engine {})", description.device, description.engine)
+            }
+            Self::Collector(collector) => format!("collector udp:{}", collector.local_addr()),
+            Self::Named | Self::Files(_) => {
+                let names = args.look.source.read.iter();
+                let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
+                names.join(" ")
+            }
+        }
+    }
+
+    fn announce(&self, args: &WebArgs, rights: &Rights) {
+        let Self::Device(device) = self else {
+            return;
+        };
+        let (first, options) = device.first();
+        let description = first.describe();
+        if args.explain_capture {
+            raw(&description);
+            raw(rights.explain());
+        } else {
+            announce("metering", &description, options.direction);
+        }
+    }
+
+    fn run(
+        self,
+        look: &LookArgs,
+        feed: Feed,
+        taps: &Arc<Taps>,
+        requests: Requests,
+    ) -> Result<Outcome, LookError> {
+        match self {
+            Self::Device(device) => device.run(look, feed, taps, requests),
+            Self::Collector(collector) => source::collect(*collector, feed, &requests),
+            Self::Files(files) => files.run(look, feed),
+            Self::Named => Ok(Outcome::default()),
+        }
+    }
+}
+
+/// Opens the files of the history, where there is a folder for them, and reads what is in them. A file that is
+/// read has a history of its own.
+fn history(args: &WebArgs) -> Result<(Option<Store>, Option<Saved>), LookError> {
+    let Some(folder) = args
+        .dir
+        .as_ref()
+        .filter(|_| args.look.source.read.is_empty())
+    else {
+        return Ok((None, None));
+    };
+    let (store, found) = Store::open(folder)?;
+    let saved = match found {
+        Found::Nothing => None,
+        Found::History(saved) => Some(*saved),
+        Found::Damaged(aside) => {
+            let names = aside.iter().map(|path| path.display().to_string());
+            let names = names.collect::<Vec<_>>().join(" and ");
+            notice(format_args!(
+                "the history is damaged and begins anew; the old files are kept as {names}"
+            ));
+            None
+        }
+    };
+    Ok((Some(store), saved))
+}
+
+/// Writes the history now and then.
+struct Keeper {
+    store: Store,
+    model: Model,
+    saved: Instant,
+    has_failed: bool,
+}
+
+impl Keeper {
+    fn new(store: Store, model: &Model) -> Self {
+        Self {
+            store,
+            model: model.clone(),
+            saved: Instant::now(),
+            has_failed: false,
+        }
+    }
+
+    fn tick(&mut self, is_last: bool) {
+        if self.saved.elapsed() < SAVE && !is_last {
+            return;
+        }
+        self.saved = Instant::now();
+        let saved = self.model.lock().saved();
+        match self.store.save(&saved) {
+            Ok(()) => self.has_failed = false,
+            Err(error) if !self.has_failed => {
+                self.has_failed = true;
+                notice(error);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn listen(args: &WebArgs) -> Result<TcpListener, LookError> {
+    let address = args.listen;
+    let failed = |source| LookError::Listen { address, source };
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+/// Prints what was counted.
+fn report(args: &WebArgs, outcome: &Outcome) {
+    let (counters, stats) = (&outcome.counters, &outcome.stats);
+    if args.json_stats {
+        let dropped = crate::losses::JsonDropped::new(&stats.dropped, None);
+        let object = serde_json::json!({
+            "received": stats.received,
+            "packets": counters.packets,
+            "metered": counters.ip_packets,
+            "bytes": counters.ip_bytes,
+            "not_ip": counters.not_ip,
+            "malformed": counters.malformed,
+            "flows": counters.flows,
+            "dropped": dropped,
+        });
+        raw(format_args!("{object}\n"));
+        return;
+    }
+    raw(format_args!(
+        "{}\n{}\n",
+        crate::notice::counted(counters.packets, "packet"),
+        crate::notice::counted(counters.flows, "flow")
+    ));
+    if let Some(ring) = stats.dropped.ring {
+        let lost = crate::notice::counted_as(ring, "packets dropped in the ring");
+        raw(format_args!("{lost}\n"));
+    }
+}

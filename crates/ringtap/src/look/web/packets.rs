@@ -1,0 +1,107 @@
+//! Packets of a host, a flow or a filter, from now on, as a pcapng download.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Query, State as Shared};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::unfold;
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::taps::{Encoded, TapError, Tapped};
+use super::State;
+use super::handlers::{Problem, problem};
+
+/// Seconds of a download, and at most.
+const SECONDS: u64 = 10;
+const MOST_SECONDS: u64 = 3600;
+
+#[derive(Deserialize)]
+pub(super) struct PacketsQuery {
+    host: Option<String>,
+    flow: Option<String>,
+    filter: Option<String>,
+    seconds: Option<u64>,
+}
+
+pub(super) async fn packets(
+    Shared(state): Shared<Arc<State>>,
+    Query(query): Query<PacketsQuery>,
+) -> Result<Response, Problem> {
+    let (expression, name) = expression(&state, &query)?;
+    let seconds = query.seconds.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
+    let tapped = state.taps.open(&expression, Duration::from_secs(seconds));
+    let tapped = tapped.map_err(|failed| {
+        let status = match failed {
+            TapError::Filter(_) => StatusCode::BAD_REQUEST,
+            TapError::NotLive => StatusCode::CONFLICT,
+            TapError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        };
+        problem(status, failed.to_string())
+    })?;
+    let encoder = tapped
+        .encoder()
+        .map_err(|failed| problem(StatusCode::INTERNAL_SERVER_ERROR, failed.to_string()))?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/x-pcapng".to_owned()),
+        (
+            header::CONTENT_DISPOSITION,
+            format!("attachment; filename=\"ringtap-{name}.pcapng\""),
+        ),
+    ];
+    let body = Body::from_stream(unfold(Some((tapped, encoder)), step));
+    Ok((headers, body).into_response())
+}
+
+/// Returns the filter that is asked for, and a name for the file.
+fn expression(state: &State, query: &PacketsQuery) -> Result<(String, String), Problem> {
+    let bad = |text: &str| problem(StatusCode::BAD_REQUEST, text);
+    match (&query.host, &query.flow, &query.filter) {
+        (Some(host), None, None) => {
+            let host: IpAddr = host
+                .parse()
+                .map_err(|_| bad("parameter host: no address"))?;
+            let name = host.to_string().replace(':', "-");
+            Ok((ringtap_look::filter_of_host(host), name))
+        }
+        (None, Some(id), None) => {
+            let expression = state.model.lock().filter_of_flow(id);
+            let gone = || problem(StatusCode::NOT_FOUND, "the flow is not listed any more");
+            expression
+                .ok_or_else(gone)
+                .map(|text| (text, "flow".to_owned()))
+        }
+        (None, None, Some(filter)) => Ok((filter.clone(), "packets".to_owned())),
+        _ => Err(bad("specify one of host, flow and filter")),
+    }
+}
+
+type Step = Option<(Result<Vec<u8>, io::Error>, Option<(Tapped, Encoded)>)>;
+
+/// Returns the next bytes: at first those of the header, at the end of the time none.
+async fn step(state: Option<(Tapped, Encoded)>) -> Step {
+    let (mut tapped, mut encoder) = state?;
+    loop {
+        let bytes = match encoder.take() {
+            Ok(bytes) => bytes,
+            Err(failed) => return Some((Err(failed), None)),
+        };
+        if !bytes.is_empty() {
+            return Some((Ok(bytes), Some((tapped, encoder))));
+        }
+        let until = Instant::from_std(tapped.until());
+        let packets = timeout_at(until, tapped.next()).await;
+        let packets = match packets {
+            Ok(packets) => packets?,
+            Err(_) => tapped.try_next()?,
+        };
+        if let Err(failed) = encoder.push(&packets) {
+            return Some((Err(failed), None));
+        }
+    }
+}

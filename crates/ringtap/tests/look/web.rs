@@ -1,0 +1,564 @@
+//! `ringtap web`.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ringtap_testkit::netns::{Namespace, VethPair};
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Rate, Replay, Traffic};
+use serde_json::Value;
+
+use super::client::Server;
+use super::{LIMIT, RINGTAP};
+
+const PACKETS: u64 = 20_000;
+
+fn traffic() -> Traffic {
+    Traffic {
+        packets: PACKETS,
+        interval: 100_000,
+        ..Traffic::default()
+    }
+}
+
+fn count(value: &Value, pointer: &str) -> u64 {
+    let found = value.pointer(pointer);
+    let found = found.unwrap_or_else(|| panic!("no {pointer} in {value}"));
+    found
+        .as_u64()
+        .unwrap_or_else(|| panic!("{pointer}: {found}"))
+}
+
+/// The row of a key.
+fn row<'v>(top: &'v Value, key: &str) -> &'v Value {
+    let rows = top["rows"].as_array().expect("rows");
+    let row = rows.iter().find(|row| row["key"] == key);
+    row.unwrap_or_else(|| panic!("no {key} in {top}"))
+}
+
+/// Live figures are those of the traffic, in the status, the rows, over time and in the summary.
+pub(crate) fn counts() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    let sent = traffic().write_file(&file).expect("a file");
+    let server = Server::start(
+        &pair.right.namespace,
+        &["-i", &pair.right.device, "--json-stats"],
+    );
+    let replayed = Replay::new(&file, Rate::Pps(20_000)).run(&pair.left);
+    assert_eq!(replayed, sent.packets);
+    let status = server.wait("all packets", |status| {
+        count(status, "/totals/packets") >= sent.packets
+    });
+    assert_eq!(count(&status, "/totals/packets"), sent.packets);
+    let headers = 14 * sent.packets;
+    let udp = server
+        .get("/api/v1/top?of=protocols&window=all&by=packets")
+        .json();
+    assert_eq!(count(row(&udp, "udp"), "/packets"), sent.udp);
+    let top = server
+        .get("/api/v1/top?of=hosts&window=all&limit=1000")
+        .json();
+    // Each packet has one host of this network, which is among those with most traffic.
+    let rows = top["rows"].as_array().expect("rows").iter();
+    let servers = rows.filter(|row| {
+        row["key"]
+            .as_str()
+            .is_some_and(|key| key.starts_with("192.0.2."))
+    });
+    let bytes: u64 = servers.map(|row| count(row, "/bytes")).sum();
+    assert_eq!(bytes, count(&status, "/totals/bytes"));
+    assert!(count(&status, "/totals/bytes") <= sent.bytes - headers);
+    let series = server.get("/api/v1/series?by=total").json();
+    let steps = series["series"][0]["packets"].as_array().expect("steps");
+    assert_eq!(
+        steps.iter().filter_map(Value::as_u64).sum::<u64>(),
+        sent.packets
+    );
+    let losses = server.get("/api/v1/losses").json();
+    assert_eq!(losses["layers"][3]["layer"], "ring");
+    assert_eq!(count(&losses, "/layers/3/packets"), 0);
+    let metrics = server.get("/metrics").text();
+    assert!(
+        metrics.contains(&format!("ringtap_packets_total {}\n", sent.packets)),
+        "{metrics}"
+    );
+    let cost = server.get("/api/v1/cost").json();
+    assert!(count(&cost, "/memory_bytes") > 1 << 20);
+    let said = server.stop();
+    let summary = said
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .expect("a summary");
+    let summary: Value = serde_json::from_str(summary).expect("JSON");
+    assert_eq!(count(&summary, "/packets"), sent.packets);
+    assert_eq!(count(&summary, "/bytes"), count(&status, "/totals/bytes"));
+}
+
+/// Flows of a file by protocol are those that tshark counts.
+pub(crate) fn file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    let sent = traffic().write_file(&file).expect("a file");
+    let name = file.display().to_string();
+    let namespace = Namespace::new();
+    let server = Server::start(&namespace, &["-r", &name]);
+    let status = server.wait("the file", |status| {
+        count(status, "/totals/packets") == sent.packets
+    });
+    assert_eq!(status["file"], true);
+    let tshark = |table: &str| {
+        let output = Command::new("tshark")
+            .args(["-n", "-q", "-z", table, "-r", &name])
+            .stdin(Stdio::null())
+            .output()
+            .expect("tshark runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let rows = text.lines().filter(|line| line.contains("<->"));
+        rows.count() as u64
+    };
+    for protocol in ["tcp", "udp"] {
+        let flows = server
+            .get(&format!("/api/v1/flows?filter={protocol}&limit=1"))
+            .json();
+        assert_eq!(
+            count(&flows, "/total"),
+            tshark(&format!("conv,{protocol}")),
+            "{protocol}"
+        );
+    }
+    let host = row(&server.get("/api/v1/top?window=all").json(), "192.0.2.1").clone();
+    let packets = Command::new("tshark")
+        .args(["-n", "-r", &name, "-Y", "ip.addr == 192.0.2.1"])
+        .stdin(Stdio::null())
+        .output()
+        .expect("tshark runs");
+    let lines = String::from_utf8_lossy(&packets.stdout).lines().count() as u64;
+    assert_eq!(count(&host, "/packets"), lines);
+    server.stop();
+}
+
+/// A server with a file of known traffic.
+fn with_file(folder: &Path, namespace: &Namespace, arguments: &[&str]) -> Server {
+    let file = folder.join("traffic.pcap");
+    let sent = traffic().write_file(&file).expect("a file");
+    let name = file.display().to_string();
+    let server = Server::start(namespace, &[&["-r", &name], arguments].concat());
+    if !arguments.contains(&"--token") {
+        server.wait("the file", |status| {
+            count(status, "/totals/packets") == sent.packets
+        });
+    }
+    server
+}
+
+pub(crate) fn flows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let server = with_file(folder.path(), &namespace, &[]);
+    let all = server.get("/api/v1/flows?limit=1000").json();
+    let flows = all["flows"].as_array().expect("flows").clone();
+    let total = count(&all, "/total");
+    assert!(
+        total > 10 && flows.len() as u64 == total.min(1000),
+        "{total}"
+    );
+    let bytes = |flow: &Value| count(flow, "/bytes") + count(flow, "/reverse_bytes");
+    assert!(flows.is_sorted_by_key(|flow| std::cmp::Reverse(bytes(flow))));
+    let https = server
+        .get("/api/v1/flows?filter=tcp%20port%20443&sort=first&order=asc")
+        .json();
+    let https = https["flows"].as_array().expect("flows");
+    assert!(!https.is_empty());
+    for flow in https {
+        assert_eq!(flow["protocol"], "tcp", "{flow}");
+        let ports = [&flow["source_port"], &flow["destination_port"]];
+        assert!(ports.iter().any(|port| **port == 443), "{flow}");
+        assert_eq!(flow["application"], "tls", "{flow}");
+    }
+    assert!(https.is_sorted_by_key(|flow| count(flow, "/first_ms")));
+    let none = server.get("/api/v1/flows?filter=tcp%20and%20udp").json();
+    assert_eq!(count(&none, "/total"), 0);
+    let wrong = server.get("/api/v1/flows?filter=tcp%20porrt");
+    let text: Value = serde_json::from_slice(&wrong.body).expect("JSON");
+    assert_eq!(
+        (wrong.status, &text["position"]),
+        (400, &Value::from(4)),
+        "{text}"
+    );
+    let named = server.get("/api/v1/flows?filter=host%20strange.example");
+    assert_eq!(named.status, 400, "names are not looked up");
+    let id = flows[0]["id"].as_str().expect("an id");
+    let detail = server.get(&format!("/api/v1/flows/{id}")).json();
+    assert_eq!(detail["flow"], flows[0]);
+    assert_eq!(server.get("/api/v1/flows/ffffffffff").status, 404);
+    let csv = server.get("/api/v1/flows.csv?filter=udp").text();
+    let udp = server.get("/api/v1/flows?filter=udp&limit=1").json();
+    assert_eq!(csv.lines().count() as u64, count(&udp, "/total") + 1);
+    let columns = csv.lines().map(|line| line.split(',').count());
+    assert!(
+        columns
+            .collect::<Vec<_>>()
+            .windows(2)
+            .all(|two| two[0] == two[1]),
+        "{csv}"
+    );
+    assert_eq!(
+        server.get("/api/v1/packets?filter=udp").status,
+        409,
+        "it is a file"
+    );
+    server.stop();
+}
+
+/// A download has exactly the packets of its host, and tcpdump reads it.
+pub(crate) fn download() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    traffic().write_file(&file).expect("a file");
+    let server = Server::start(&pair.right.namespace, &["-i", &pair.right.device]);
+    let address = server.address;
+    let namespace = &pair.right.namespace;
+    let body = std::thread::scope(|scope| {
+        let downloading = scope.spawn(|| {
+            namespace.run(|| {
+                let mut stream = TcpStream::connect(address).expect("a connection");
+                let request = format!(
+                    "GET /api/v1/packets?host=192.0.2.1&seconds=5 HTTP/1.0\r\nHost: {address}\r\n\r\n"
+                );
+                stream.write_all(request.as_bytes()).expect("a request");
+                let mut first = [0; 512];
+                let count = stream.read(&mut first).expect("the header");
+                let mut bytes = first[..count].to_vec();
+                // The tap is open: what is sent from here on belongs to it.
+                assert_eq!(Replay::new(&file, Rate::Pps(20_000)).run(&pair.left), PACKETS);
+                stream.read_to_end(&mut bytes).expect("packets");
+                bytes
+            })
+        });
+        downloading.join().expect("a download")
+    });
+    let end = body
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .expect("a header");
+    let downloaded = folder.path().join("download.pcapng");
+    fs::write(&downloaded, &body[end + 4..]).expect("a file");
+    let tcpdump = |file: &Path, filter: &[&str]| {
+        let mut command = Command::new("tcpdump");
+        command.args(["-nqt", "-r"]).arg(file).args(filter);
+        let output = command.stdin(Stdio::null()).output().expect("tcpdump runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let expected = tcpdump(&file, &["host", "192.0.2.1"]);
+    assert!(expected.lines().count() > 100);
+    assert_eq!(tcpdump(&downloaded, &[]), expected);
+    server.stop();
+}
+
+pub(crate) fn strangers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let server = with_file(
+        folder.path(),
+        &namespace,
+        &["--server-name", "probe.example"],
+    );
+    let own = format!("Host: {}", server.address);
+    let status = |first: &str, lines: &[&str]| server.ask(first, lines).status;
+    let get = "GET /api/v1/status HTTP/1.1";
+    assert_eq!(status(get, &[&own]), 200);
+    assert_eq!(status(get, &["Host: probe.example:8877"]), 200);
+    assert_eq!(status(get, &["Host: evil.example"]), 421);
+    assert_eq!(status("GET / HTTP/1.1", &["Host: evil.example"]), 421);
+    assert_eq!(status(get, &[&own, "Origin: http://evil.example"]), 403);
+    assert_eq!(status(get, &[&own, "Sec-Fetch-Site: cross-site"]), 403);
+    assert_eq!(
+        status("POST /api/v1/status HTTP/1.1", &[&own, "Content-Length: 0"]),
+        405
+    );
+    assert_eq!(status("GET http://evil.example/ HTTP/1.1", &[&own]), 400);
+    assert_eq!(status("GET /../../etc/passwd HTTP/1.1", &[&own]), 404);
+    let page = server.get("/");
+    assert_eq!(page.status, 200);
+    assert!(page.text().contains("<html"), "{}", page.text());
+    let policy = &page.headers["content-security-policy"];
+    assert!(
+        policy.starts_with("default-src 'none'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
+    assert_eq!(page.headers["x-content-type-options"], "nosniff");
+    for file in ["/app.js", "/app.css", "/icon.svg"] {
+        assert_eq!(server.get(file).status, 200, "{file}");
+    }
+    server.stop();
+}
+
+pub(crate) fn token() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = folder.path().join("kept");
+    fs::create_dir(&kept).expect("a folder");
+    let kept = kept.display().to_string();
+    let namespace = Namespace::new();
+    let server = with_file(folder.path(), &namespace, &["--token", "--dir", &kept]);
+    let token = server.token.clone().expect("a token");
+    let own = format!("Host: {}", server.address);
+    let get = "GET /api/v1/status HTTP/1.1";
+    assert_eq!(server.ask(get, &[&own]).status, 401);
+    assert_eq!(
+        server
+            .ask(get, &[&own, "Authorization: Bearer wrong"])
+            .status,
+        401
+    );
+    let bearer = format!("Authorization: Bearer {token}");
+    assert_eq!(server.ask(get, &[&own, &bearer]).status, 200);
+    assert_eq!(server.get(&format!("/metrics?token={token}")).status, 200);
+    assert_eq!(server.get("/").status, 200, "the page has no data");
+    let text = server.stop();
+    assert!(text.contains(&token), "{text}");
+    // The second time it is known, and not printed.
+    let server = with_file(folder.path(), &namespace, &["--token", "--dir", &kept]);
+    let own = format!("Host: {}", server.address);
+    assert_eq!(server.ask(get, &[&own, &bearer]).status, 200);
+    let text = server.stop();
+    assert!(!text.contains(&token), "{text}");
+}
+
+/// Each path of the description answers, and JSON has the keys that its schema requires.
+pub(crate) fn description() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let server = with_file(folder.path(), &namespace, &[]);
+    let description = server.get("/api/v1/openapi.json").json();
+    let flow = server.get("/api/v1/flows?limit=1").json()["flows"][0]["id"].clone();
+    let flow = flow.as_str().expect("an id");
+    let paths = description["paths"].as_object().expect("paths");
+    assert!(paths.len() > 15);
+    for (path, methods) in paths {
+        if path == "/api/v1/events" || path == "/api/v1/packets" {
+            continue;
+        }
+        let path = path.replace("{address}", "192.0.2.1").replace("{id}", flow);
+        let answer = server.get(&path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        let schema = methods.pointer("/get/responses/200/content/application~1json/schema/$ref");
+        if let Some(schema) = schema.and_then(Value::as_str) {
+            check(&description, schema, &answer.json(), &path);
+        }
+    }
+    server.stop();
+}
+
+/// Checks that a value has exactly the keys of its schema, and that lists and objects within have theirs.
+fn check(description: &Value, schema: &str, value: &Value, place: &str) {
+    let schema = description.pointer(schema.trim_start_matches('#'));
+    let schema = schema.unwrap_or_else(|| panic!("{place}: no schema"));
+    check_value(description, schema, value, place);
+}
+
+fn check_value(description: &Value, schema: &Value, value: &Value, place: &str) {
+    if let Some(named) = schema["$ref"].as_str() {
+        return check(description, named, value, place);
+    }
+    if let (Some(items), Some(values)) = (schema.get("items"), value.as_array()) {
+        for value in values {
+            check_value(description, items, value, place);
+        }
+    }
+    let (Some(properties), Some(object)) = (schema["properties"].as_object(), value.as_object())
+    else {
+        return;
+    };
+    let keys: Vec<&String> = object.keys().collect();
+    let mut expected: Vec<&String> = properties.keys().collect();
+    let mut sorted = keys.clone();
+    sorted.sort();
+    expected.sort();
+    assert_eq!(sorted, expected, "{place}");
+    for (key, schema) in properties {
+        check_value(description, schema, &object[key], &format!("{place}.{key}"));
+    }
+}
+
+pub(crate) fn garbage() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let server = with_file(folder.path(), &namespace, &[]);
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1000));
+    for request in [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".as_slice(),
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n\r\n\r\n\r\nnothing\r\n\r\n",
+        long.as_bytes(),
+        many.as_bytes(),
+    ] {
+        let answer = namespace.run(|| {
+            let mut stream = TcpStream::connect(server.address).expect("a connection");
+            stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
+            let mut answer = Vec::new();
+            // The server may close before all was sent.
+            let sent = stream.write_all(request);
+            let read = sent.and_then(|()| stream.read_to_end(&mut answer).map(drop));
+            read.map(|()| answer)
+        });
+        let answer = String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned();
+        assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    for path in [
+        "/api/v1/top?of=x",
+        "/api/v1/series?from=x",
+        "/api/v1/hosts/x",
+        "/%00",
+        "/api",
+    ] {
+        let status = server.get(path).status;
+        assert!((400..500).contains(&status), "{path}: {status}");
+    }
+    assert_eq!(server.get("/healthz").text(), "ok\n");
+    server.stop();
+}
+
+/// History outlives the process, and a damaged one is kept aside.
+pub(crate) fn history() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    traffic().write_file(&file).expect("a file");
+    let kept = folder.path().join("kept");
+    fs::create_dir(&kept).expect("a folder");
+    let name = kept.display().to_string();
+    let start = || {
+        let arguments = ["-i", &pair.right.device, "--dir", &name];
+        Server::start(&pair.right.namespace, &arguments)
+    };
+    let sum = |server: &Server| {
+        let series = server.get("/api/v1/series").json();
+        let steps = series["series"][0]["packets"].as_array().cloned();
+        let steps = steps.unwrap_or_default();
+        steps.iter().filter_map(Value::as_u64).sum::<u64>()
+    };
+    let server = start();
+    Replay::new(&file, Rate::Pps(20_000)).run(&pair.left);
+    server.wait("all packets", |status| {
+        count(status, "/totals/packets") == PACKETS
+    });
+    server.stop();
+    let server = start();
+    let status = server.wait("a tick", |status| count(status, "/now_ms") > 0);
+    assert_eq!(status["has_history"], true);
+    assert_eq!(sum(&server), PACKETS);
+    server.stop();
+    for file in ["history.a", "history.b"] {
+        let path = kept.join(file);
+        let mut bytes = fs::read(&path).expect("a file");
+        if let Some(last) = bytes.last_mut() {
+            *last ^= 1;
+        }
+        fs::write(&path, bytes).expect("a file");
+    }
+    let server = start();
+    assert_eq!(server.wait("a tick", |_| true)["has_history"], false);
+    let said = server.stop();
+    assert!(said.contains("history is damaged"), "{said}");
+    assert!(kept.join("history.a.damaged-1").exists(), "{said}");
+}
+
+/// Records of another exporter are shown as those of the own meter.
+pub(crate) fn collect() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    let sent = traffic().write_file(&file).expect("a file");
+    let namespace = Namespace::new();
+    let server = Server::start(&namespace, &["--collect", "udp:127.0.0.1:4739"]);
+    let mut exporter = namespace.command(RINGTAP);
+    exporter.args(["flow", "--top", "0", "--export", "udp:127.0.0.1:4739", "-r"]);
+    let exported = exporter
+        .arg(&file)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it runs");
+    assert!(exported.status.success());
+    let status = server.wait("all records", |status| {
+        count(status, "/totals/packets") == sent.packets
+    });
+    let top = server.get("/api/v1/top?of=protocols&window=all").json();
+    assert_eq!(count(row(&top, "udp"), "/packets"), sent.udp, "{status}");
+    server.stop();
+}
+
+/// Prometheus scrapes, and its figures are those of the server.
+pub(crate) fn prometheus() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let server = with_file(folder.path(), &namespace, &[]);
+    let configuration = folder.path().join("prometheus.yml");
+    let text = format!(
+        "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: ringtap\n    static_configs:\n      - targets: ['{}']\n",
+        server.address
+    );
+    fs::write(&configuration, text).expect("a file");
+    let mut command = namespace.command("prometheus");
+    command
+        .arg(format!("--config.file={}", configuration.display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            folder.path().join("data").display()
+        ))
+        .arg("--web.listen-address=127.0.0.1:19090");
+    let prometheus = Running::start_piped(&mut command).expect("prometheus starts");
+    let status = server.get("/api/v1/status").json();
+    let expected = [
+        ("ringtap_packets_total", count(&status, "/totals/packets")),
+        (
+            "ringtap_traffic_bytes_total",
+            count(&status, "/totals/bytes"),
+        ),
+        ("ringtap_flows_total", count(&status, "/totals/flows")),
+    ];
+    let query = |name: &str| {
+        namespace.run(|| {
+            let mut stream = TcpStream::connect("127.0.0.1:19090").ok()?;
+            let request =
+                format!("GET /api/v1/query?query={name} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+            stream.write_all(request.as_bytes()).ok()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).ok()?;
+            let (_, body) = answer.split_once("\r\n\r\n")?;
+            let body: Value = serde_json::from_str(body).ok()?;
+            body.pointer("/data/result/0/value/1")?
+                .as_str()?
+                .parse::<u64>()
+                .ok()
+        })
+    };
+    let deadline = std::time::Instant::now() + LIMIT;
+    for (name, expected) in expected {
+        let found = loop {
+            match query(name) {
+                Some(found) => break found,
+                None => assert!(
+                    std::time::Instant::now() < deadline,
+                    "{name} is not scraped"
+                ),
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        };
+        assert_eq!(found, expected, "{name}");
+    }
+    prometheus.signal("TERM").expect("a signal");
+    prometheus.wait(LIMIT).expect("it ends");
+    server.stop();
+}
