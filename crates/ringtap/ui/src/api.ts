@@ -2,7 +2,8 @@
 
 export interface Loss {
   layer: string;
-  packets: number;
+  /** Null where the layer's count is not known. */
+  packets: number | null;
 }
 
 export interface Alert {
@@ -14,17 +15,17 @@ export interface Alert {
 }
 
 export interface TcpHealth {
-  retransmissions: number;
-  out_of_order: number;
-  zero_windows: number;
-  resets: number;
+  retransmissions: number | null;
+  out_of_order: number | null;
+  zero_windows: number | null;
+  resets: number | null;
   client_rtt_ns: number | null;
   server_rtt_ns: number | null;
 }
 
 export interface DnsHealth {
-  queries: number;
-  failures: number;
+  queries: number | null;
+  failures: number | null;
 }
 
 export interface Status {

@@ -41,7 +41,7 @@ export function Overview({ status }: { status: Status }) {
 }
 
 function Tiles({ status }: { status: Status }) {
-  const lost = status.losses.reduce((sum, loss) => sum + loss.packets, 0);
+  const lost = status.losses.reduce((sum, loss) => sum + (loss.packets ?? 0), 0);
   const { totals, rates, tcp, dns } = status;
   return (
     <dl class="tiles">
