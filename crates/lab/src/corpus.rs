@@ -23,10 +23,17 @@ pub fn folder() -> Option<PathBuf> {
 /// user's cache, which may not exist. `None` for a user without a home.
 #[must_use]
 pub fn fetched() -> Option<PathBuf> {
+    Some(cache()?.join("corpus"))
+}
+
+/// Returns ringtap's folder in the user's cache, which may not exist. `None` for a user without a
+/// home.
+#[must_use]
+pub fn cache() -> Option<PathBuf> {
     let named = |variable| std::env::var_os(variable).map(PathBuf::from);
     let cache = named("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
     let cache = cache.or_else(|| Some(named("HOME")?.join(".cache")));
-    Some(cache?.join("ringtap/corpus"))
+    Some(cache?.join("ringtap"))
 }
 
 /// Returns the path of a file of the corpus by its name there, such as `ndpi/netflix.pcap`. Tests

@@ -119,6 +119,14 @@ impl Index {
         self.entries[at] = entry;
     }
 
+    /// Removes all slots.
+    pub(crate) fn clear(&mut self) {
+        if self.used > 0 {
+            self.entries[..=self.mask].fill(0);
+            self.used = 0;
+        }
+    }
+
     /// Removes a slot, if the index has it.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
         let wanted = u64::from(hash) << 32 | (u64::from(slot) + 1);

@@ -512,7 +512,8 @@ impl Cache {
         }
     }
 
-    /// Ends every flow.
+    /// Ends every flow. All slots are then given back at once: to take each flow out of the index and
+    /// the wheel by itself would need other memory for each.
     pub(crate) fn flush<S: FlowSink + ?Sized>(&mut self, counters: &mut Counters, sink: &mut S) {
         for id in 0..self.slots.len() {
             if !self.slots[id].state.has(State::USED) {
@@ -525,9 +526,14 @@ impl Cache {
             };
             let id = u32::try_from(id).unwrap_or(NONE);
             self.emit(id, reason, counters, sink);
-            self.wheel.take(&mut self.slots, id);
-            self.release(id);
         }
+        self.slots.clear();
+        self.extras.clear();
+        self.reported.clear();
+        self.index.clear();
+        self.wheel.clear();
+        self.free = NONE;
+        self.active = 0;
     }
 
     /// Frees a slot that is in no list of the wheel.

@@ -113,6 +113,12 @@ impl Wheel {
         }
     }
 
+    /// Empties all lists. The time goes on from where it is.
+    pub(crate) fn clear(&mut self) {
+        self.ends.fill((NONE, NONE));
+        self.used.fill(0);
+    }
+
     /// Returns the slot that is to be checked first, and how far away that is, in nanoseconds.
     pub(crate) fn soonest(&self) -> Option<(u32, u64)> {
         let start = list_of(self.step + 1);

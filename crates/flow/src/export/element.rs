@@ -12,7 +12,7 @@ pub const NTOP_PEN: u32 = 35_632;
 /// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
-const NANOS_PER_MILLI: u64 = 1_000_000;
+pub(crate) const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Types of `layer2SegmentId` (351): the upper byte, 1 for VXLAN.
 const SEGMENT_VXLAN: u64 = 1 << 56;
 

@@ -11,6 +11,7 @@ mod encoder;
 mod ipfix;
 mod options;
 mod session;
+mod steps;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! The common part of NetFlow v9 and IPFIX: templates on demand and their refresh, records gathered into
 //! sets, sets into messages.
 
-use super::element::Column;
 use super::options::{OptionsRecord, Sent, Statistics};
 use super::template::{Dialect, SHAPES, Shape, Template};
 use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink};
@@ -129,13 +128,9 @@ impl<P: Protocol> Session<P> {
         let Some(template) = &self.templates[shape.index()] else {
             return;
         };
-        for &column in &template.columns {
-            Column::put(
-                column,
-                record,
-                self.protocol.boot_ms(),
-                &mut self.flows.bytes,
-            );
+        let boot_ms = self.protocol.boot_ms();
+        for step in &template.steps {
+            step.put(record, boot_ms, &mut self.flows.bytes);
         }
         self.flows.records += 1;
         let time_ns = P::time_of_message(record, self.now_ns);

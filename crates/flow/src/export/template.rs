@@ -2,6 +2,7 @@
 //! such columns, instead of columns full of zeros.
 
 use super::element::{Column, Field, tunnel_field};
+use super::steps::{Step, steps};
 use crate::FlowRecord;
 
 /// The columns of a record: a set of the bits below, and the number of its template above [`FIRST_ID`].
@@ -45,6 +46,8 @@ pub(crate) enum Dialect {
 pub(crate) struct Template {
     pub(crate) id: u16,
     pub(crate) columns: Vec<Column>,
+    /// The same as they are written.
+    pub(crate) steps: Vec<Step>,
     /// Bytes of a record.
     pub(crate) record_length: usize,
     /// Whether a message of this session has announced it to the collectors.
@@ -99,6 +102,7 @@ impl Shape {
         Template {
             id: FIRST_ID + self.0,
             record_length: columns.iter().map(length).sum(),
+            steps: steps(&columns),
             columns,
             announced: false,
         }

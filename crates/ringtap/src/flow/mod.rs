@@ -7,6 +7,7 @@ mod collect;
 mod error;
 mod feeder;
 mod files;
+mod heavy;
 mod live;
 mod outlets;
 pub(crate) mod plan;

@@ -1,19 +1,19 @@
 //! Top talkers: the hosts and flows with most traffic, by bytes and by packets.
 
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ringtap_flow::{FlowKey, FlowRecord};
-use ringtap_look::heavy::{Family, Heavy, HeavyKey, Row, Sum};
+use ringtap_flow::FlowRecord;
 
-/// Hosts, and flows, that are summed up at a time.
-const KEYS: usize = 16_384;
+use super::heavy::{Heavy, Sum};
 
 /// Sums over records, by host and by flow.
 #[derive(Debug)]
 pub(crate) struct Talkers {
-    hosts: Heavy<IpAddr>,
-    flows: Heavy<Conversation>,
+    /// By address and the bit of its version.
+    hosts: Heavy<3>,
+    /// By the words of [`Conversation::of`].
+    flows: Heavy<5>,
     rows: usize,
 }
 
@@ -31,8 +31,8 @@ impl Talkers {
     /// Returns tables with this number of rows.
     pub(crate) fn new(rows: u16) -> Self {
         Self {
-            hosts: Heavy::new(Family::new(KEYS)),
-            flows: Heavy::new(Family::new(KEYS)),
+            hosts: Heavy::new(),
+            flows: Heavy::new(),
             rows: rows.into(),
         }
     }
@@ -46,15 +46,24 @@ impl Talkers {
             sent,
             flows: 1,
         };
-        self.hosts.add(key.source, &sum(forward));
+        let (source, source_six) = words(key.source);
+        let (destination, destination_six) = words(key.destination);
+        let host = |[high, low]: [u64; 2], six| [high, low, six];
+        self.hosts.add(host(source, source_six), sum(forward));
         if key.destination != key.source {
-            self.hosts.add(key.destination, &sum(bytes - forward));
+            let received = sum(bytes - forward);
+            self.hosts.add(host(destination, destination_six), received);
         }
-        self.flows.add(Conversation::of(key), &sum(forward));
+        let ports = u64::from(key.source_port) << 32 | u64::from(key.destination_port) << 16;
+        let rest = ports | u64::from(key.protocol) << 8 | source_six << 1 | destination_six;
+        let ([a, b], [c, d]) = (source, destination);
+        self.flows.add([a, b, c, d, rest], sum(forward));
     }
 
     /// Returns the tables as text, and resets all sums.
     pub(crate) fn take(&mut self) -> String {
+        self.hosts.settle();
+        self.flows.settle();
         let mut text = String::new();
         let by_bytes: fn(&Sum) -> u64 = |sum| sum.bytes;
         let by_packets: fn(&Sum) -> u64 = |sum| sum.packets;
@@ -88,11 +97,11 @@ impl Talkers {
             "packets",
             "flows"
         );
-        for Row { key: host, sum, .. } in top {
+        for ([high, low, six], sum) in top {
             let _ = writeln!(
                 text,
                 "{:<39} {:>15} {:>15} {:>12} {:>9}",
-                host.to_string(),
+                address([high, low], six).to_string(),
                 sum.sent,
                 sum.bytes - sum.sent,
                 sum.packets,
@@ -109,8 +118,8 @@ impl Talkers {
         }
         let heading = format!("flows by {what}");
         let _ = writeln!(text, "{heading:<55} {:>15} {:>12}", "bytes", "packets");
-        for Row { key: flow, sum, .. } in top {
-            let name = flow.to_string();
+        for (flow, sum) in top {
+            let name = Conversation::of(flow).to_string();
             let _ = writeln!(text, "{name:<55} {:>15} {:>12}", sum.bytes, sum.packets);
         }
         text.push('\n');
@@ -118,15 +127,39 @@ impl Talkers {
 }
 
 impl Conversation {
-    fn of(key: &FlowKey) -> Self {
+    /// Takes the words apart that [`Talkers::count`] makes.
+    fn of([a, b, c, d, rest]: [u64; 5]) -> Self {
+        let port = |shift: u32| u16::try_from(rest >> shift & 0xffff).unwrap_or(0);
         Self {
-            source: key.source,
-            destination: key.destination,
-            source_port: key.source_port,
-            destination_port: key.destination_port,
-            protocol: key.protocol,
+            source: address([a, b], rest >> 1 & 1),
+            destination: address([c, d], rest & 1),
+            source_port: port(32),
+            destination_port: port(16),
+            protocol: u8::try_from(rest >> 8 & 0xff).unwrap_or(0),
         }
     }
+}
+
+/// Returns an address as two words, the first one of which is 0 for IPv4, and the bit of its version.
+#[inline(always)]
+fn words(address: IpAddr) -> ([u64; 2], u64) {
+    match address {
+        IpAddr::V4(address) => ([0, u64::from(address.to_bits())], 0),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            #[expect(clippy::cast_possible_truncation, reason = "both halves are kept")]
+            let words = [(bits >> 64) as u64, bits as u64];
+            (words, 1)
+        }
+    }
+}
+
+/// Returns the address of [`words`].
+fn address([high, low]: [u64; 2], six: u64) -> IpAddr {
+    if six == 0 {
+        return Ipv4Addr::from_bits(u32::try_from(low).unwrap_or(0)).into();
+    }
+    Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).into()
 }
 
 /// Writes ends as tcpdump does: the port after a dot, the protocol before.
@@ -158,18 +191,9 @@ impl std::fmt::Display for Conversation {
     }
 }
 
-impl HeavyKey for Conversation {
-    fn mix(&self, state: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
-        let ports = u64::from(self.source_port) << 16 | u64::from(self.destination_port);
-        let state = self.source.mix(state, &mix);
-        let state = self.destination.mix(state, &mix);
-        mix(state, ports << 8 | u64::from(self.protocol))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use ringtap_flow::Traffic;
+    use ringtap_flow::{FlowKey, Traffic};
 
     use super::*;
 
