@@ -3,7 +3,7 @@
 use super::machine::{ADAPTERS, Machine, NODES, PROCESSORS, SMALL, USUAL};
 
 /// A kernel of Debian's, in a machine.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     /// Its name here, in results and in `docs/explanation/kernels.md`.
     pub(crate) name: &'static str,
@@ -43,14 +43,14 @@ const fn kernel(
 const fn machine(
     name: &'static str,
     of: &'static str,
-    kernel: Kernel,
+    kernel: &Kernel,
     machine: &'static Machine,
 ) -> Kernel {
     Kernel {
         name,
         of,
         machine,
-        ..kernel
+        ..*kernel
     }
 }
 
@@ -101,11 +101,11 @@ pub(crate) static KERNELS: [Kernel; 14] = [
         PLAIN,
         "Debian 13, backports",
     ),
-    machine("6.1-adapters", "QEMU's adapters", BOOKWORM, &ADAPTERS),
-    machine("6.12-adapters", "QEMU's adapters", TRIXIE, &ADAPTERS),
-    machine("6.12-processors", "4 processors", TRIXIE, &PROCESSORS),
-    machine("6.12-nodes", "2 NUMA nodes", TRIXIE, &NODES),
-    machine("6.12-small", "512 MiB of memory", TRIXIE, &SMALL),
+    machine("6.1-adapters", "QEMU's adapters", &BOOKWORM, &ADAPTERS),
+    machine("6.12-adapters", "QEMU's adapters", &TRIXIE, &ADAPTERS),
+    machine("6.12-processors", "4 processors", &TRIXIE, &PROCESSORS),
+    machine("6.12-nodes", "2 NUMA nodes", &TRIXIE, &NODES),
+    machine("6.12-small", "512 MiB of memory", &TRIXIE, &SMALL),
 ];
 
 impl Kernel {
