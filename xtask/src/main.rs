@@ -34,7 +34,8 @@ usage: cargo xtask COMMAND
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long
   kernels [--again] [--jobs=NUMBER] [--suites=NAME,... | --run=SCRIPT | --write] --all | NAME...
-                   the live suites on Debian's kernels, booted in QEMU; the table in docs/explanation/kernels.md
+                   the live suites on Debian's kernels, booted in QEMU; the table in docs/explanation/kernels.md;
+                   with --aarch64 alone, the tests that need no kernel, built for that processor
   readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left
                    in a folder
   options          the tables of options in docs/reference, from the commands' definitions

@@ -25,7 +25,8 @@ fn main() -> std::process::ExitCode {
         ),
         test(
             "a_mapped_file_is_let_go_of_when_somebody_would_write_it",
-            &[],
+            // Before, files are read, not mapped.
+            &[Need::Kernel(5, 14)],
             a_mapped_file_is_let_go_of_when_somebody_would_write_it,
         ),
         test("wakes_between_blocks", &[], wakes_between_blocks),

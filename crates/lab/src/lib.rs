@@ -8,6 +8,7 @@
 //! ([`Need`]).
 #![forbid(unsafe_code)]
 
+pub mod adapters;
 pub mod corpus;
 pub mod memory;
 pub mod need;

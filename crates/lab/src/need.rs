@@ -53,12 +53,23 @@ pub enum Need {
     Tcx,
     /// This many processors that the process may use.
     Processors(usize),
+    /// A machine that belongs to the test (`cargo xtask kernels`), in which it may switch processors
+    /// off and unplug adapters.
+    OwnMachine,
+    /// This many NUMA nodes.
+    NumaNodes(usize),
+    /// Two network adapters with this driver that are joined to one another
+    /// ([`crate::adapters`]), in a machine that belongs to the test.
+    Adapters(&'static str),
 }
 
 /// Bit numbers of `CapEff` in `/proc/self/status` (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
+
+/// The environment variable of a machine that belongs to the test.
+const OWN_MACHINE: &str = "RINGTAP_TEST_OWN_MACHINE";
 
 impl Need {
     /// Returns whether it is a network, a device or a kernel limit of the test's own, which takes privileges
@@ -74,6 +85,8 @@ impl Need {
                 | Self::Device(_)
                 | Self::MemoryGroup
                 | Self::LoopDevices
+                | Self::OwnMachine
+                | Self::Adapters(_)
         )
     }
 
@@ -123,6 +136,11 @@ impl Need {
             Self::Processors(count) => {
                 std::thread::available_parallelism().is_ok_and(|found| found.get() >= count)
             }
+            Self::OwnMachine => std::env::var_os(OWN_MACHINE).is_some(),
+            Self::NumaNodes(count) => numa_nodes() >= count,
+            Self::Adapters(driver) => {
+                Self::OwnMachine.is_met() && crate::adapters::of(driver).len() == 2
+            }
         }
     }
 }
@@ -152,6 +170,12 @@ impl fmt::Display for Need {
             Self::Kernel(major, minor) => write!(f, "Linux {major}.{minor} or later"),
             Self::Tcx => f.write_str("a kernel with tcx chains (Linux 6.6)"),
             Self::Processors(count) => write!(f, "{count} processors"),
+            Self::OwnMachine => f.write_str("a machine of its own (cargo xtask kernels)"),
+            Self::NumaNodes(count) => write!(f, "{count} NUMA nodes"),
+            Self::Adapters(driver) => write!(
+                f,
+                "two adapters with the driver {driver} (cargo xtask kernels 6.12-adapters)"
+            ),
         }
     }
 }
@@ -203,6 +227,18 @@ fn is_initial_pid_namespace() -> bool {
     const INITIAL: u32 = 0xefff_fffc;
     let link = std::fs::read_link("/proc/self/ns/pid");
     link.is_ok_and(|link| link.as_os_str() == format!("pid:[{INITIAL}]").as_str())
+}
+
+fn numa_nodes() -> usize {
+    let nodes = std::fs::read_dir("/sys/devices/system/node");
+    let names = nodes.into_iter().flatten().flatten();
+    let is_node = |name: &str| {
+        let number = name.strip_prefix("node");
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    names
+        .filter(|entry| is_node(&entry.file_name().to_string_lossy()))
+        .count()
 }
 
 fn is_tmpfs(folder: &str) -> bool {

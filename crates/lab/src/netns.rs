@@ -75,13 +75,13 @@ pub enum WireError {
 }
 
 impl WireError {
-    fn of(device: &str) -> impl FnOnce(netlink::Error) -> Self {
+    pub(crate) fn of(device: &str) -> impl FnOnce(netlink::Error) -> Self {
         let device = device.to_owned();
         |source| Self::Interface { device, source }
     }
 }
 
-type Wired<T> = Result<T, WireError>;
+pub(crate) type Wired<T> = Result<T, WireError>;
 
 /// A network namespace for a test: a quiet [`netns::Namespace`].
 #[derive(Clone, Debug)]
@@ -230,7 +230,7 @@ pub struct Side {
 }
 
 impl Side {
-    fn new(number: u8, options: &VethOptions) -> Wired<Self> {
+    pub(crate) fn new(number: u8, options: &VethOptions) -> Wired<Self> {
         Ok(Self {
             namespace: Namespace::try_new(options.ipv6)?,
             device: format!("veth{}", number - 1),
@@ -271,13 +271,13 @@ impl Side {
         }
     }
 
-    fn netlink(&self) -> Wired<Netlink> {
+    pub(crate) fn netlink(&self) -> Wired<Netlink> {
         (*self.namespace)
             .netlink()
             .map_err(WireError::of(&self.device))
     }
 
-    fn configure(&self, other: &Self, options: &VethOptions) -> Wired<()> {
+    pub(crate) fn configure(&self, other: &Self, options: &VethOptions) -> Wired<()> {
         if options.ipv6 {
             self.silence_ipv6()?;
         }
@@ -310,7 +310,7 @@ impl Side {
     }
 
     /// Waits until no packet is lost any more on its way to or from this end.
-    fn wait_until_ready(&self, options: &VethOptions) -> Wired<()> {
+    pub(crate) fn wait_until_ready(&self, options: &VethOptions) -> Wired<()> {
         let mut netlink = self.netlink()?;
         let failed = || WireError::of(&self.device);
         let up = netlink.wait_until_up(&self.device, crate::patience(READY_LIMIT));

@@ -9,6 +9,7 @@
 //! 6.8).
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -28,6 +29,12 @@ pub enum ReceiveThreadsError {
     /// The driver does not use NAPI in its present configuration.
     #[error("{device}: no queues that the kernel polls (NAPI)")]
     NoQueues {
+        /// The interface.
+        device: String,
+    },
+    /// The kernel is older than Linux 5.12.
+    #[error("{device}: the kernel has no threads that receive (it has from Linux 5.12 on)")]
+    NoThreads {
         /// The interface.
         device: String,
     },
@@ -82,7 +89,14 @@ impl ReceiveThreads {
             });
         }
         let path = folder.join("threaded");
-        let before = fs::read_to_string(&path).map_err(|e| failed("read", &path, e))?;
+        let before = fs::read_to_string(&path).map_err(|source| {
+            if source.kind() == io::ErrorKind::NotFound {
+                let device = device.to_owned();
+                ReceiveThreadsError::NoThreads { device }
+            } else {
+                failed("read", &path, source).into()
+            }
+        })?;
         let opened = File::options().write(true).open(&path);
         let mut started = Self {
             setting: opened.map_err(|e| failed("open", &path, e))?,

@@ -15,6 +15,7 @@ use crate::{Error, Result};
 /// their numbers are 0 to 8191. It bounds the memory that a list can ask for.
 pub const CPUS_MAX: usize = 8192;
 const ONLINE: &str = "/sys/devices/system/cpu/online";
+const PRESENT: &str = "/sys/devices/system/cpu/present";
 const MASK_BITS: usize = libc::c_ulong::BITS as usize;
 const MASK_WORDS: usize = CPUS_MAX / MASK_BITS;
 
@@ -122,6 +123,21 @@ pub fn online_cpus() -> Result<CpuList> {
     {
         Some(cpus) => Ok(cpus),
         None => affinity(),
+    }
+}
+
+/// Returns the processors that the machine has now, including those that are switched off
+/// (`/sys/devices/system/cpu/present`). If that file cannot be read, returns those that are online.
+///
+/// # Errors
+/// None of these can be read.
+pub fn present_cpus() -> Result<CpuList> {
+    match fs::read_to_string(PRESENT)
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
+        Some(cpus) => Ok(cpus),
+        None => online_cpus(),
     }
 }
 

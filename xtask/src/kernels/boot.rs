@@ -10,18 +10,17 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::fetch::Fetched;
+use super::machine::Machine;
 use super::modules;
 use super::outcome::UNSTEADY;
 use super::suites::Program;
 use super::table::Kernel;
 use crate::process;
 
-const PROCESSORS: usize = 2;
 /// Emulation on one thread. With a thread for each processor, one of them may continue to execute the
 /// breakpoint that the kernel writes while it patches its own code (a static key of the hooks at `tc`), long
 /// after it was removed: a soft lockup (seen with QEMU 7.2).
 const ACCELERATOR: &str = "tcg,thread=single";
-const MEMORY: &str = "3G";
 /// The time limit for start and stop, besides the suites.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Packets that wait for a processor to receive them, 1,000 otherwise: a test's sender is faster than the
@@ -105,10 +104,10 @@ impl Job<'_> {
         }
     }
 
-    fn script(self) -> String {
-        let mut script = beginning();
+    fn script(self, machine: &Machine) -> String {
+        let mut script = beginning(machine);
         match self {
-            Self::Suites(programs) => suites(programs, &mut script),
+            Self::Suites(programs) => suites(programs, machine, &mut script),
             Self::Script(_) => {
                 script.push_str(&format!(
                     "sh {OUT}/{JOB} > {OUT}/{OUTPUT} 2>&1 < /dev/null\n"
@@ -134,7 +133,7 @@ pub(crate) fn run(
         let path = results.join(name);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
-    write("script", job.script())?;
+    write("script", job.script(kernel.machine))?;
     if let Job::Script(path) = job {
         let text = fs::read_to_string(path);
         write(
@@ -145,7 +144,8 @@ pub(crate) fn run(
     write("release", fetched.release.clone())?;
     let first = results.join("initrd");
     first_files(fetched, &first)?;
-    let mut machine = Command::new(super::QEMU);
+    let mut machine = kernel.machine.command(super::QEMU);
+    machine.args(kernel.machine.arguments());
     machine.args(arguments(fetched, results));
     println!("booting {}", fetched.release);
     let mut limited = process::limited(job.limit() + BOOT_LIMIT, &machine);
@@ -167,18 +167,18 @@ pub(crate) fn run(
 }
 
 /// Returns the beginning of every script in the machine.
-fn beginning() -> String {
+fn beginning(machine: &Machine) -> String {
     let repository = ringtap_testkit::repository();
     let mut script = format!(
         "export PATH=$PATH:/usr/sbin:/sbin:/run/vm/bin HOME=/root USER=root\n\
-         export RINGTAP_TEST_SLOWNESS={SLOWNESS}\n\
+         export RINGTAP_TEST_SLOWNESS={SLOWNESS} RINGTAP_TEST_OWN_MACHINE=1\n\
          uname -r > {OUT}/booted\n\
          mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
          for module in {modules}; do modprobe $module; done\n\
          echo {BACKLOG} > /proc/sys/net/core/netdev_max_backlog\n\
          echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
          touch -c {ringtap}\n",
-        modules = MODULES.join(" "),
+        modules = [&MODULES, machine.modules()].concat().join(" "),
         ringtap = repository.join("target/debug/ringtap").display(),
         target = repository.join("target/tmp").display(),
     );
@@ -190,7 +190,7 @@ fn beginning() -> String {
 
 /// Appends the suites, one after the other. Programs are touched first, which copies them to the layer in
 /// memory: a build on the host does not change them in the meantime.
-fn suites(programs: &[&Program], script: &mut String) {
+fn suites(programs: &[&Program], machine: &Machine, script: &mut String) {
     for program in programs {
         script.push_str(&format!("touch -c {}\n", program.path.display()));
     }
@@ -202,7 +202,7 @@ fn suites(programs: &[&Program], script: &mut String) {
             .join(suite.folder);
         script.push_str(&format!(
             "cd {folder}\nbegun=$(cut -d. -f1 /proc/uptime)\n\
-             CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {limit} {path} > {OUT}/{id}.log 2>&1 < /dev/null\n\
+             CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {limit} {path} {tests} > {OUT}/{id}.log 2>&1 < /dev/null\n\
              status=$?\n\
              sed -n 's/^test \\(.*[^ ]\\) *\\.\\.\\. FAILED$/\\1/p' {OUT}/{id}.log | head -n {MOST_REPEATED} | while read -r test; do\n\
              CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {AGAIN_LIMIT} {path} --exact \"$test\" \
@@ -212,6 +212,7 @@ fn suites(programs: &[&Program], script: &mut String) {
              echo \"$status $(($(cut -d. -f1 /proc/uptime) - begun)) {stamp} $(date -u +%FT%TZ)\" > {OUT}/{id}.status\n",
             folder = folder.display(),
             limit = suite.limit.as_secs(),
+            tests = machine.tests,
             stamp = super::outcome::stamp(&program.path),
         ));
     }
@@ -230,7 +231,6 @@ fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
             format!("virtio-9p-pci,fsdev={name},mount_tag={name}"),
         ]
     };
-    let processors = PROCESSORS.to_string();
     let console = format!("file:{}", results.join("console").display());
     let image = fetched.image.display().to_string();
     let first = results.join("initrd").display().to_string();
@@ -241,10 +241,6 @@ fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
         ACCELERATOR,
         "-cpu",
         "max",
-        "-smp",
-        &processors,
-        "-m",
-        MEMORY,
         "-nographic",
         "-no-reboot",
         "-nodefaults",
@@ -303,6 +299,7 @@ fn first_files(fetched: &Fetched, to: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::machine::USUAL;
     use super::super::suites::SUITES;
     use super::*;
 
@@ -312,16 +309,16 @@ mod tests {
             suite: &SUITES[1],
             path: "/nowhere/tap-1".into(),
         };
-        let script = Job::Suites(&[&program]).script();
+        let script = Job::Suites(&[&program]).script(&USUAL);
         assert!(
             script.contains(
-                "timeout --kill-after=5 2400 /nowhere/tap-1 > /run/vm/out/capture.tap.log"
+                "timeout --kill-after=5 2400 /nowhere/tap-1  > /run/vm/out/capture.tap.log"
             )
         );
         assert!(script.contains("> /run/vm/out/capture.tap.status"));
         assert!(script.contains("/nowhere/tap-1 --exact \"$test\""));
         assert!(script.contains("RINGTAP_TEST_SLOWNESS=10"));
-        let script = Job::Script(Path::new("/nowhere/x")).script();
+        let script = Job::Script(Path::new("/nowhere/x")).script(&USUAL);
         assert!(script.contains("sh /run/vm/out/job > /run/vm/out/output"));
     }
 }

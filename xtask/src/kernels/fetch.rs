@@ -37,7 +37,7 @@ pub(crate) struct Fetched {
 /// Returns a sentence on the missing program.
 pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
     let busybox = busybox(cache)?;
-    let folder = cache.join(kernel.name);
+    let folder = cache.join(kernel.packages);
     let whole = folder.join("whole");
     if !whole.exists() {
         if folder.exists() {
@@ -80,6 +80,28 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
 
 fn explain(path: &Path, error: &std::io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+/// Fetches packages with all that they need and extracts them, unless they are there already.
+///
+/// # Errors
+/// A sentence on what is missing.
+pub(crate) fn root(
+    cache: &Path,
+    suite: &str,
+    architectures: &[&str],
+    packages: &[&str],
+) -> Result<PathBuf, String> {
+    let (folder, whole) = (cache.join("root"), cache.join("whole"));
+    if !whole.exists() {
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(|error| explain(&folder, &error))?;
+        }
+        println!("fetching {}", packages.join(", "));
+        Apt::with(&cache.join("apt"), suite, architectures)?.extract_all(packages, &folder)?;
+        fs::write(&whole, "").map_err(|error| explain(&whole, &error))?;
+    }
+    Ok(folder)
 }
 
 fn busybox(cache: &Path) -> Result<PathBuf, String> {
@@ -155,13 +177,20 @@ fn index(busybox: &Path, modules: &Path) -> Result<(), String> {
 /// apt-get with one suite.
 struct Apt {
     folder: PathBuf,
+    architectures: Vec<String>,
 }
 
 impl Apt {
     /// Reads the suite's lists.
     fn new(parent: &Path, suite: &str) -> Result<Self, String> {
+        Self::with(parent, suite, &["amd64"])
+    }
+
+    /// Reads the suite's lists for these architectures, the first of which is the usual one.
+    fn with(parent: &Path, suite: &str, architectures: &[&str]) -> Result<Self, String> {
         let apt = Self {
             folder: parent.join(suite),
+            architectures: architectures.iter().map(|&one| one.to_owned()).collect(),
         };
         for folder in ["state/lists/partial", "cache/archives/partial", "packages"] {
             let path = apt.folder.join(folder);
@@ -190,12 +219,16 @@ impl Apt {
 
     fn options(&self) -> String {
         let folder = self.folder.display();
+        let quoted = |name: &String| format!("\"{name}\";");
+        let all: String = self.architectures.iter().map(quoted).collect();
+        let first = self.architectures.first().map_or("amd64", String::as_str);
         format!(
             "Dir::State \"{folder}/state\";\nDir::State::status \"/dev/null\";\n\
              Dir::Cache \"{folder}/cache\";\nDir::Etc::sourcelist \"{folder}/sources.list\";\n\
              Dir::Etc::sourceparts \"/dev/null\";\nDir::Etc::preferencesparts \"/dev/null\";\n\
              Acquire::Check-Valid-Until \"false\";\nAcquire::Languages \"none\";\n\
-             APT::Architecture \"amd64\";\nAPT::Sandbox::User \"root\";\n"
+             APT::Architecture \"{first}\";\nAPT::Architectures {{ {all} }};\n\
+             APT::Sandbox::User \"root\";\nAPT::Install-Recommends \"false\";\nDebug::NoLocking \"true\";\n"
         )
     }
 
@@ -236,6 +269,34 @@ impl Apt {
         fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
         process::check(Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder))?;
         fs::remove_file(&file).map_err(|error| explain(&file, &error))
+    }
+}
+
+impl Apt {
+    /// Fetches packages with all that they need, and extracts them. Nothing is installed; none of their
+    /// scripts runs.
+    fn extract_all(&self, packages: &[&str], folder: &Path) -> Result<(), String> {
+        let mut download = self.command("apt-get");
+        download.args(["-q", "-y", "--download-only", "install"]);
+        let limit = 3 * FETCH_LIMIT;
+        if !process::succeeds(&mut process::limited(limit, download.args(packages))) {
+            return Err(format!("{} cannot be fetched", packages.join(", ")));
+        }
+        let archives = self.folder.join("cache/archives");
+        let entries = fs::read_dir(&archives).map_err(|error| explain(&archives, &error))?;
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "deb"));
+        // The one with the links from /bin to /usr/bin comes first.
+        files.sort_by_key(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            (!name.starts_with("base-files_"), path.clone())
+        });
+        fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
+        for file in files {
+            process::check(Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder))?;
+            fs::remove_file(&file).map_err(|error| explain(&file, &error))?;
+        }
+        Ok(())
     }
 }
 

@@ -10,7 +10,9 @@
 //! table is written from it whenever a kernel is done.
 
 mod boot;
+mod cross;
 mod fetch;
+mod machine;
 mod modules;
 mod outcome;
 mod record;
@@ -28,6 +30,9 @@ pub(crate) use outcome::KernelOutcome;
 use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
 
+/// The word for the tests that need no kernel, on another processor.
+const CROSS: &str = "--aarch64";
+
 /// The packages that a machine without QEMU needs.
 const QEMU: &str = "qemu-system-x86_64";
 
@@ -36,7 +41,14 @@ const BOOTS: usize = 4;
 
 /// Runs `cargo xtask kernels`.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
-    match Request::parse(words).and_then(|request| carry_out(&request)) {
+    if words == [CROSS] {
+        return exit(run_cross());
+    }
+    exit(Request::parse(words).and_then(|request| carry_out(&request)))
+}
+
+fn exit(done: Result<bool, String>) -> ExitCode {
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(reason) => {
@@ -197,7 +209,7 @@ fn usage() -> String {
     let mut suites: Vec<_> = suites::SUITES.iter().map(|suite| suite.name).collect();
     suites.dedup();
     format!(
-        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --run=SCRIPT | --write] --all | NAME…\n  kernels: {}\n  suites: {}",
+        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --run=SCRIPT | --write] --all | NAME…\n       cargo xtask kernels {CROSS}\n  kernels: {}\n  suites: {}",
         kernels.join(" "),
         suites.join(" ")
     )
@@ -283,11 +295,27 @@ fn carry_out(request: &Request) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
+/// Runs the tests that need no kernel as a program for AArch64, prints, keeps and writes their results.
+/// Returns whether nothing failed.
+fn run_cross() -> Result<bool, String> {
+    let place = Place::new();
+    let see = |outcome: &outcome::ProgramOutcome| print!("{}", report::program_lines(outcome));
+    let outcomes = cross::run(&place.packages, &place.results.join("aarch64"), see)?;
+    let repository = ringtap_testkit::repository();
+    record::keep_programs(&repository, &outcomes)?;
+    report::write(&repository, &record::all(&repository), &outcomes)?;
+    Ok(outcomes.iter().all(|outcome| outcome.failed.is_empty()))
+}
+
 /// Keeps a kernel's results, and writes the table.
 fn write_result(outcome: &KernelOutcome) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     record::keep(&repository, outcome)?;
-    report::write(&repository, &record::all(&repository))
+    report::write(
+        &repository,
+        &record::all(&repository),
+        &record::programs(&repository),
+    )
 }
 
 /// Writes the results that are there, also of a run that was stopped. Returns whether nothing failed.
@@ -363,6 +391,7 @@ fn run_one(
     std::fs::create_dir_all(&results).map_err(|error| format!("{}: {error}", results.display()))?;
     let mut pending: Vec<&Program> = programs
         .iter()
+        .filter(|program| kernel.machine.runs(&program.suite.id()))
         .filter(|program| again || !outcome::is_done(&results, program))
         .collect();
     for _ in 0..BOOTS {

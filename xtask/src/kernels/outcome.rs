@@ -92,6 +92,34 @@ impl SuiteOutcome {
     }
 }
 
+/// The results of a program whose tests need no kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramOutcome {
+    /// The crate and the target.
+    pub(crate) name: String,
+    pub(crate) passed: usize,
+    /// Tests with the first line of the reason.
+    pub(crate) failed: Vec<(String, String)>,
+    /// Tests with the reason.
+    pub(crate) skipped: Vec<(String, String)>,
+}
+
+/// Reads the output of a program, which ended as `ended` says.
+pub(crate) fn of_program(name: &str, log: &str, ended: Result<(), String>) -> ProgramOutcome {
+    let mut read = read_log(log);
+    if let Err(reason) = ended
+        && read.failed.is_empty()
+    {
+        read.failed.push((name.to_owned(), reason));
+    }
+    ProgramOutcome {
+        name: name.to_owned(),
+        passed: read.passed,
+        failed: read.failed,
+        skipped: read.skipped,
+    }
+}
+
 /// Identifies a test program: its name, length and time.
 pub(crate) fn stamp(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy();

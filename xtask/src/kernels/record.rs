@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::outcome::{KernelOutcome, SuiteOutcome};
+use super::outcome::{KernelOutcome, ProgramOutcome, SuiteOutcome};
 use super::suites::SUITES;
 use super::table::{KERNELS, Kernel};
 
 const FOLDER: &str = "docs/report/kernels";
+const PROGRAMS: &str = "aarch64.json";
 
 /// Adds the results of a kernel to those that are kept. A suite's later result takes the place of the earlier.
 ///
@@ -32,6 +33,41 @@ pub(crate) fn keep(repository: &Path, outcome: &KernelOutcome) -> Result<(), Str
 pub(crate) fn all(repository: &Path) -> Vec<KernelOutcome> {
     let kept = KERNELS.iter().map(|kernel| read(repository, kernel));
     kept.flatten().collect()
+}
+
+/// Keeps the results of programs for AArch64.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn keep_programs(repository: &Path, outcomes: &[ProgramOutcome]) -> Result<(), String> {
+    let path = repository.join(FOLDER).join(PROGRAMS);
+    let to_json = |outcome: &ProgramOutcome| {
+        json!({
+            "program": outcome.name,
+            "passed": outcome.passed,
+            "failed": outcome.failed,
+            "skipped": outcome.skipped,
+        })
+    };
+    let all: Vec<Value> = outcomes.iter().map(to_json).collect();
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = serde_json::to_string_pretty(&all).map_err(|error| failed(&error))?;
+    fs::write(&path, text + "\n").map_err(|error| failed(&error))
+}
+
+/// The results of programs for AArch64.
+pub(crate) fn programs(repository: &Path) -> Vec<ProgramOutcome> {
+    let text = fs::read_to_string(repository.join(FOLDER).join(PROGRAMS)).unwrap_or_default();
+    let all: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
+    let from_json = |value: &Value| {
+        Some(ProgramOutcome {
+            name: value["program"].as_str()?.to_owned(),
+            passed: usize::try_from(value["passed"].as_u64()?).ok()?,
+            failed: pairs(&value["failed"])?,
+            skipped: pairs(&value["skipped"])?,
+        })
+    };
+    all.iter().filter_map(from_json).collect()
 }
 
 fn read(repository: &Path, kernel: &Kernel) -> Option<KernelOutcome> {
@@ -142,6 +178,22 @@ mod tests {
             release: "6.1.0-50-amd64".to_owned(),
             suites: suites.collect(),
         }
+    }
+
+    #[test]
+    fn results_of_programs_are_read_again() {
+        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(programs(folder.path()), []);
+        let outcome = ProgramOutcome {
+            name: "jit, native".to_owned(),
+            passed: 7,
+            failed: vec![("runs".to_owned(), "it crashed".to_owned())],
+            skipped: vec![("opens".to_owned(), "needs x".to_owned())],
+        };
+        fs::create_dir_all(folder.path().join(FOLDER)).unwrap_or_else(|error| panic!("{error}"));
+        let all = std::slice::from_ref(&outcome);
+        assert_eq!(keep_programs(folder.path(), all), Ok(()));
+        assert_eq!(programs(folder.path()), all);
     }
 
     #[test]

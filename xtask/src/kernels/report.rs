@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::outcome::{KernelOutcome, SuiteOutcome};
+use super::outcome::{KernelOutcome, ProgramOutcome, SuiteOutcome};
 use super::suites::SUITES;
 
 const PAGE: &str = "docs/explanation/kernels.md";
@@ -58,6 +58,50 @@ pub(crate) fn lines(outcome: &KernelOutcome) -> String {
         for alarm in &suite.alarms {
             let _ = writeln!(text, "  kernel log: {alarm}");
         }
+    }
+    text
+}
+
+/// Returns the results of a program for AArch64, line by line.
+pub(crate) fn program_lines(outcome: &ProgramOutcome) -> String {
+    let mut text = format!(
+        "{}: {} passed, {} failed, {} skipped\n",
+        outcome.name,
+        outcome.passed,
+        outcome.failed.len(),
+        outcome.skipped.len()
+    );
+    for (test, reason) in &outcome.failed {
+        let _ = writeln!(text, "  failed: {test}: {reason}");
+    }
+    text
+}
+
+/// Returns programs for AArch64 as a table, with failed and skipped tests.
+fn programs(outcomes: &[ProgramOutcome]) -> String {
+    let mut text = String::from("\n### AArch64, without a kernel\n\n");
+    text.push_str("| crate, tests | passed |\n|---|---|\n");
+    let mut skips: BTreeMap<&str, usize> = BTreeMap::new();
+    for outcome in outcomes {
+        let sum = SuiteOutcome {
+            passed: outcome.passed,
+            failed: outcome.failed.clone(),
+            skipped: outcome.skipped.clone(),
+            ..SuiteOutcome::default()
+        };
+        let _ = writeln!(text, "| {} | {} |", outcome.name, cell(&sum));
+        for (_, reason) in &outcome.skipped {
+            *skips.entry(reason).or_default() += 1;
+        }
+    }
+    text.push('\n');
+    for outcome in outcomes {
+        for (test, reason) in &outcome.failed {
+            let _ = writeln!(text, "- failed, {}: `{test}`: {reason}", outcome.name);
+        }
+    }
+    for (reason, count) in &skips {
+        let _ = writeln!(text, "- skipped: {count} tests: {reason}");
     }
     text
 }
@@ -145,11 +189,18 @@ fn details(outcomes: &[KernelOutcome]) -> String {
 ///
 /// # Errors
 /// The page cannot be read or written, or has no place for results.
-pub(crate) fn write(repository: &Path, outcomes: &[KernelOutcome]) -> Result<(), String> {
+pub(crate) fn write(
+    repository: &Path,
+    outcomes: &[KernelOutcome],
+    of_programs: &[ProgramOutcome],
+) -> Result<(), String> {
     let path = repository.join(PAGE);
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let page = fs::read_to_string(&path).map_err(failed)?;
-    let results = format!("\n{}{}", table(outcomes), details(outcomes));
+    let mut results = format!("\n{}{}", table(outcomes), details(outcomes));
+    if !of_programs.is_empty() {
+        results.push_str(&programs(of_programs));
+    }
     let page = replaced(&page, &results)
         .ok_or_else(|| format!("{}: no place for results", path.display()))?;
     fs::write(&path, page).map_err(failed)
@@ -191,6 +242,19 @@ mod tests {
             row.starts_with("| 6.1 (Debian 12) | – | 5, **1 failed**, 1 skipped | – | 7 |"),
             "{row}"
         );
+    }
+
+    #[test]
+    fn programs_have_a_row_each() {
+        let outcome = ProgramOutcome {
+            name: "jit, native".to_owned(),
+            passed: 7,
+            skipped: vec![("opens".to_owned(), "needs x".to_owned())],
+            ..ProgramOutcome::default()
+        };
+        let text = programs(&[outcome]);
+        assert!(text.contains("| jit, native | 7, 1 skipped |"), "{text}");
+        assert!(text.contains("- skipped: 1 tests: needs x"), "{text}");
     }
 
     #[test]

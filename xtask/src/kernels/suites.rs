@@ -34,7 +34,7 @@ const fn suite(
 }
 
 /// All suites that depend on the kernel.
-pub(crate) static SUITES: [Suite; 22] = [
+pub(crate) static SUITES: [Suite; 23] = [
     suite("packet", "capture", "live", 40),
     suite("tap", "capture", "tap", 40),
     suite("xsk", "capture", "xsk", 30),
@@ -52,6 +52,7 @@ pub(crate) static SUITES: [Suite; 22] = [
     suite("kinds", "ringtap", "kinds", 60),
     suite("stealing", "ringtap", "stealing", 20),
     suite("privileges", "ringtap", "privileges", 15),
+    suite("machine", "ringtap", "machine", 15),
     suite("kernel", "sys", "bpf", 3),
     suite("kernel", "sys", "interfaces", 3),
     suite("kernel", "sys", "packet_ring", 3),

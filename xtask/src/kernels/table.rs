@@ -1,7 +1,9 @@
-//! The kernels: the one place that lists them.
+//! The kernels and the machines that they are booted in: the one place that lists them.
 
-/// A kernel of Debian's.
-#[derive(Debug)]
+use super::machine::{ADAPTERS, Machine, NODES, PROCESSORS, SMALL, USUAL};
+
+/// A kernel of Debian's, in a machine.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel {
     /// Its name here, in results and in `docs/explanation/kernels.md`.
     pub(crate) name: &'static str,
@@ -13,6 +15,10 @@ pub(crate) struct Kernel {
     pub(crate) flavour: &'static str,
     /// The distribution, for readers of the table.
     pub(crate) of: &'static str,
+    /// The folder of its packages, which several machines share.
+    pub(crate) packages: &'static str,
+    /// What it is booted in.
+    pub(crate) machine: &'static Machine,
 }
 
 const fn kernel(
@@ -28,16 +34,36 @@ const fn kernel(
         version,
         flavour,
         of,
+        packages: name,
+        machine: &USUAL,
+    }
+}
+
+/// A kernel in another machine.
+const fn machine(
+    name: &'static str,
+    of: &'static str,
+    kernel: &Kernel,
+    machine: &'static Machine,
+) -> Kernel {
+    Kernel {
+        name,
+        of,
+        machine,
+        ..*kernel
     }
 }
 
 const PLAIN: &str = "amd64";
 const REALTIME: &str = "rt-amd64";
 
-/// All kernels, oldest first.
-pub(crate) static KERNELS: [Kernel; 9] = [
+const BOOKWORM: Kernel = kernel("6.1", "bookworm", "6.1", PLAIN, "Debian 12");
+const TRIXIE: Kernel = kernel("6.12", "bookworm-backports", "6.12", PLAIN, "Debian 13");
+
+/// All kernels, oldest first, then other machines.
+pub(crate) static KERNELS: [Kernel; 14] = [
     kernel("5.10", "bullseye", "5.10", PLAIN, "Debian 11"),
-    kernel("6.1", "bookworm", "6.1", PLAIN, "Debian 12"),
+    BOOKWORM,
     kernel(
         "6.1-rt",
         "bookworm",
@@ -45,7 +71,7 @@ pub(crate) static KERNELS: [Kernel; 9] = [
         REALTIME,
         "Debian 12, PREEMPT_RT",
     ),
-    kernel("6.12", "bookworm-backports", "6.12", PLAIN, "Debian 13"),
+    TRIXIE,
     kernel(
         "6.16",
         "trixie-backports",
@@ -75,6 +101,11 @@ pub(crate) static KERNELS: [Kernel; 9] = [
         PLAIN,
         "Debian 13, backports",
     ),
+    machine("6.1-adapters", "QEMU's adapters", &BOOKWORM, &ADAPTERS),
+    machine("6.12-adapters", "QEMU's adapters", &TRIXIE, &ADAPTERS),
+    machine("6.12-processors", "4 processors", &TRIXIE, &PROCESSORS),
+    machine("6.12-nodes", "2 NUMA nodes", &TRIXIE, &NODES),
+    machine("6.12-small", "512 MiB of memory", &TRIXIE, &SMALL),
 ];
 
 impl Kernel {

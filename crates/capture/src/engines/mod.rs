@@ -17,7 +17,7 @@ use ringtap_packet::LinkType;
 use ringtap_sys::bpf::{Feature, Kernel};
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::Stamper;
-use ringtap_sys::sched::online_cpus;
+use ringtap_sys::sched::present_cpus;
 use ringtap_sys::tap::WallClock;
 
 use crate::options::CaptureOptions;
@@ -142,7 +142,7 @@ pub struct Host {
     pub wall: WallClock,
     /// The source of the adapter's stamps, for the taps.
     pub stamper: Stamper,
-    /// Reports the numbers of online processors, ascending; each gets a ring of a tap.
+    /// Reports the numbers of all processors, also of those that are offline, ascending; each gets a ring of a tap.
     pub processors: Processors,
     /// The kinds of interfaces whose packets come through the queues of their members, for engine xsk. On
     /// kernels without bonds, tests use bridges instead.
@@ -152,8 +152,8 @@ pub struct Host {
 /// Returns processor numbers.
 pub type Processors = fn() -> Vec<usize>;
 
-fn online_processors() -> Vec<usize> {
-    online_cpus().map_or_else(|_| vec![0], |cpus| cpus.as_slice().to_vec())
+fn present_processors() -> Vec<usize> {
+    present_cpus().map_or_else(|_| vec![0], |cpus| cpus.as_slice().to_vec())
 }
 
 impl Default for Host {
@@ -162,7 +162,7 @@ impl Default for Host {
             kernel: Kernel::default(),
             wall: WallClock::default(),
             stamper: Stamper::default(),
-            processors: online_processors,
+            processors: present_processors,
             aggregates: &["bond", "team"],
         }
     }

@@ -48,7 +48,8 @@ fn main() -> std::process::ExitCode {
             "polls_have_a_stamp_each",
             root,
             records::polls_have_a_stamp_each,
-        ),
+        )
+        .serial(),
         test(
             "every_length_is_whole",
             root,

@@ -29,7 +29,12 @@ fn main() -> ExitCode {
         test("a_filter_is_replaced_while_it_runs", root, replaced),
         test("all_queues_are_read", root, all_queues),
         test("the_driver_is_polled", root, polled),
-        test("losses_are_counted", root, losses),
+        // Its sender is the kernel's.
+        test(
+            "losses_are_counted",
+            &[Need::Root, Need::Kernel(5, 18)],
+            losses,
+        ),
         test("a_deleted_interface_is_told", root, deleted),
         test("consent_is_asked_for", root, consent),
     ];
@@ -136,6 +141,7 @@ fn of_members() -> Vec<Test> {
         }
         if kind == "bond" {
             let name = format!("members_the_tap_sees_all_{label}");
+            let needs = &[Need::Root, Need::Kernel(5, 18), Need::Kind(kind)];
             all.push(test(name, needs, move || members::the_tap_sees_all(master)));
         }
     }

@@ -18,12 +18,13 @@ pub(crate) fn tests() -> Vec<Test> {
         Need::Tool("unshare"),
         Need::Tool("tcpreplay"),
         Need::InitialPids,
+        Need::Kernel(6, 8),
     ];
     vec![
         test("packets_are_received_on_chosen_processors", &needs, chosen),
         test(
             "what_cannot_be_received_by_threads_is_told",
-            &needs[..2],
+            &[Need::Root, Need::Tool("unshare"), Need::Kernel(5, 12)],
             told,
         ),
     ]

@@ -14,12 +14,18 @@ use crate::program::{
 
 pub(crate) fn tests() -> Vec<Test> {
     let needs = [Need::Root, Need::Tool("tcpreplay")];
+    let tap = [Need::Root, Need::Tool("tcpreplay"), Need::Kernel(5, 12)];
     vec![
         test("signals_end_cleanly", &needs, signals),
         test(
             "a_signal_after_the_first_line_ends_cleanly",
             &needs[..1],
             at_once,
+        ),
+        test(
+            "a_signal_after_the_first_line_of_a_tap_ends_cleanly",
+            &[Need::Root, Need::Kernel(5, 12)],
+            || ends_at_once(&["dump", "-w", "/dev/null", "-i"], "tcx"),
         ),
         test("nohup_is_respected", &needs, hangup_ignored),
         test("a_quiet_capture_ends_at_once", &needs[..1], quiet),
@@ -29,7 +35,7 @@ pub(crate) fn tests() -> Vec<Test> {
             &needs,
             summary_in_between,
         ),
-        test("json_stats_of_a_capture", &needs, json_stats),
+        test("json_stats_of_a_capture", &tap, json_stats),
         test(
             "an_interface_that_vanishes_is_reported",
             &needs,
@@ -85,35 +91,38 @@ fn signals() {
 /// A program that has read that a capture runs may end it: signals are handled before that is written, which
 /// a full pipe delays here.
 fn at_once() {
+    for command in [
+        &["dump", "-w", "/dev/null", "-i"][..],
+        &["flow", "--top", "1", "-i"],
+        &["stat", "-i"],
+        &["gen", "--duration", "60s", "-i"],
+    ] {
+        ends_at_once(command, "packet");
+    }
+}
+
+fn ends_at_once(command: &[&str], engine: &str) {
     const PIPE: usize = 64 << 10;
     let pair = VethPair::new();
-    for (command, engine) in [
-        (&["dump", "-w", "/dev/null", "-i"][..], "packet"),
-        (&["dump", "-w", "/dev/null", "-i"], "tcx"),
-        (&["flow", "--top", "1", "-i"], "packet"),
-        (&["stat", "-i"], "packet"),
-        (&["gen", "--duration", "60s", "-i"], "packet"),
-    ] {
-        let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
-        writer.write_all(&[b'.'; PIPE]).expect("room");
-        let mut ringtap = pair.right.namespace.command(RINGTAP);
-        ringtap.args(command);
-        ringtap.arg(format!("{engine}:{}", pair.right.device));
-        ringtap.stdout(Stdio::null()).stderr(writer);
-        let mut running = Running::start(&mut ringtap).expect("ringtap starts");
-        // This is the only other end.
-        drop(ringtap);
-        running
-            .wait_until_resting(LIMIT)
-            .expect("it waits for room");
-        running.signal("INT").expect("a signal");
-        let mut text = String::new();
-        reader.read_to_string(&mut text).expect("text");
-        let output = running.wait(LIMIT).expect("an end");
-        let status = output.status;
-        assert!(status.success(), "{command:?}: {status} {}", &text[PIPE..]);
-        assert!(text.contains(" on "), "{}", &text[PIPE..]);
-    }
+    let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(&[b'.'; PIPE]).expect("room");
+    let mut ringtap = pair.right.namespace.command(RINGTAP);
+    ringtap.args(command);
+    ringtap.arg(format!("{engine}:{}", pair.right.device));
+    ringtap.stdout(Stdio::null()).stderr(writer);
+    let mut running = Running::start(&mut ringtap).expect("ringtap starts");
+    // This is the only other end.
+    drop(ringtap);
+    running
+        .wait_until_resting(LIMIT)
+        .expect("it waits for room");
+    running.signal("INT").expect("a signal");
+    let mut text = String::new();
+    reader.read_to_string(&mut text).expect("text");
+    let output = running.wait(LIMIT).expect("an end");
+    let status = output.status;
+    assert!(status.success(), "{command:?}: {status} {}", &text[PIPE..]);
+    assert!(text.contains(" on "), "{}", &text[PIPE..]);
 }
 
 /// Started by `nohup`, a capture outlives its terminal.

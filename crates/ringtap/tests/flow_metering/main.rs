@@ -15,7 +15,8 @@ const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 
 fn main() -> ExitCode {
     let root = &[Need::Root];
-    let pair = &[Need::Root, Need::Processors(2)];
+    let tap = &[Need::Root, Need::Kernel(5, 12)];
+    let two = &[Need::Root, Need::Kernel(5, 12), Need::Processors(2)];
     let tshark = &[Need::Corpus, Need::Tool("tshark")];
     let nfdump = &[Need::Corpus, Need::Tool("nfpcapd"), Need::Tool("nfdump")];
     suite(vec![
@@ -28,10 +29,10 @@ fn main() -> ExitCode {
         test("a_live_capture_meters_what_was_sent", root, live::meters),
         test(
             "directions_of_a_flow_meet_from_two_processors",
-            pair,
+            two,
             readers::meet,
         ),
-        test("sampling_in_the_kernel_is_counted", root, live::samples),
+        test("sampling_in_the_kernel_is_counted", tap, live::samples),
         test("tables_name_hosts_and_flows", &[Need::Corpus], tables),
         test(
             "threads_give_the_records_of_one",

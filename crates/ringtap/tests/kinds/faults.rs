@@ -114,7 +114,10 @@ fn deleted(kind: &Kind) -> Result<(), String> {
         let filter = filter(kind, "udp");
         let running = capture(&hosts, &device, "inout", &file, &filter);
         exchange::datagrams(&hosts, kind, FEW);
-        ip(&hosts.left, &format!("link delete {}", kind.device));
+        match &hosts.adapter {
+            Some(adapter) => adapter.unplug().map_err(|error| error.to_string())?,
+            None => ip(&hosts.left, &format!("link delete {}", kind.device)),
+        }
         let output = running
             .wait(LIMIT)
             .map_err(|error| format!("{engine}: {error}"))?;

@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::process::Command;
 
 use ringtap_testkit::Need;
+use ringtap_testkit::adapters::{self, Adapter};
 use ringtap_testkit::netns::{LinkOptions, Side, Veth, VethOptions, VethPair};
 use ringtap_testkit::process::Running;
 
@@ -48,6 +49,8 @@ pub(crate) struct Kind {
     pub(crate) peer: Peer,
     /// Whether there is a second wire.
     pub(crate) two_wires: bool,
+    /// The driver of the adapters that stand for the veth pair.
+    pub(crate) adapter: Option<&'static str>,
 }
 
 const PLAIN: Kind = Kind {
@@ -58,13 +61,18 @@ const PLAIN: Kind = Kind {
     device: MADE,
     peer: Peer::Across,
     two_wires: false,
+    adapter: None,
 };
+
+/// The wire itself, called as the devices of other kinds are.
+const RENAMED: [&str; 2] = ["link set veth0 down", "link set veth0 name k0"];
+const TAGGED: [&str; 1] = ["link add link veth0 name k0 type vlan id 5"];
 
 /// All kinds.
 pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "veth",
-        commands: &["link set veth0 down", "link set veth0 name k0"],
+        commands: &RENAMED,
         ..PLAIN
     },
     Kind {
@@ -105,6 +113,28 @@ pub(crate) const KINDS: &[Kind] = &[
         name: "bond_802_3ad",
         asked: Some("bond mode 802.3ad"),
         commands: &["link add k0 type bond mode 802.3ad miimon 50 lacp_rate fast"],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "bond_balance_tlb",
+        asked: Some("bond mode balance-tlb"),
+        commands: &["link add k0 type bond mode balance-tlb miimon 50"],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "bond_balance_alb",
+        asked: Some("bond mode balance-alb"),
+        commands: &["link add k0 type bond mode balance-alb miimon 50"],
+        two_wires: true,
+        ..PLAIN
+    },
+    Kind {
+        name: "team_roundrobin",
+        asked: Some("team"),
+        tool: Some("python3"),
+        commands: &["link add k0 type team"],
         two_wires: true,
         ..PLAIN
     },
@@ -216,13 +246,41 @@ pub(crate) const KINDS: &[Kind] = &[
         commands: &["link add k0 type wireguard"],
         ..PLAIN
     },
+    adapter("adapter_virtio_net", "virtio_net"),
+    tagged_adapter("adapter_virtio_net_vlan_parent", "virtio_net"),
+    adapter("adapter_e1000e", "e1000e"),
+    tagged_adapter("adapter_e1000e_vlan_parent", "e1000e"),
+    adapter("adapter_vmxnet3", "vmxnet3"),
+    tagged_adapter("adapter_vmxnet3_vlan_parent", "vmxnet3"),
 ];
+
+/// Two adapters with a driver.
+const fn adapter(name: &'static str, driver: &'static str) -> Kind {
+    Kind {
+        name,
+        adapter: Some(driver),
+        commands: &RENAMED,
+        ..PLAIN
+    }
+}
+
+/// Two adapters with a driver, with a VLAN above, whose tags they may take out of packets.
+const fn tagged_adapter(name: &'static str, driver: &'static str) -> Kind {
+    Kind {
+        name,
+        adapter: Some(driver),
+        commands: &TAGGED,
+        device: "veth0",
+        ..PLAIN
+    }
+}
 
 impl Kind {
     /// Returns the needs of its tests.
     pub(crate) fn needs(&self) -> Vec<Need> {
         let mut needs = vec![Need::Root, Need::Tool("ip"), Need::Tool("tcpdump")];
         needs.extend(self.asked.map(Need::Device));
+        needs.extend(self.adapter.map(Need::Adapters));
         needs.extend(self.tool.map(Need::Tool));
         needs
     }
@@ -240,19 +298,14 @@ impl Kind {
 pub(crate) struct Hosts {
     pub(crate) left: Side,
     pub(crate) right: Side,
+    /// The left side's adapter, where it has one.
+    pub(crate) adapter: Option<Adapter>,
     _carriers: Vec<Running>,
 }
 
 impl Hosts {
     pub(crate) fn new(kind: &Kind) -> Self {
-        let pair = VethPair::with(&VethOptions {
-            queues: None,
-            ..VethOptions::default()
-        });
-        let VethPair { left, mut right } = pair;
-        // One name on both sides, so that the commands are the same.
-        rename(&right, "veth1", "veth0");
-        right.device = "veth0".into();
+        let (left, right, adapter) = wire(kind);
         if kind.two_wires {
             second_wire(&left, &right);
         }
@@ -267,6 +320,7 @@ impl Hosts {
             }
             match kind.name {
                 "tun" | "tap" => carriers.push(carry(side, other, kind.name)),
+                "team_roundrobin" => balance_team(side),
                 _ => {}
             }
             if kind.peer != Peer::Itself {
@@ -290,9 +344,26 @@ impl Hosts {
         Self {
             left,
             right,
+            adapter,
             _carriers: carriers,
         }
     }
+}
+
+/// Both ends of a wire, called `veth0`, so that the commands are the same, and the left one's adapter.
+fn wire(kind: &Kind) -> (Side, Side, Option<Adapter>) {
+    if let Some(driver) = kind.adapter {
+        let joined = adapters::joined(driver).unwrap_or_else(|error| panic!("{error}"));
+        return (joined.pair.left, joined.pair.right, Some(joined.left));
+    }
+    let pair = VethPair::with(&VethOptions {
+        queues: None,
+        ..VethOptions::default()
+    });
+    let VethPair { left, mut right } = pair;
+    rename(&right, "veth1", "veth0");
+    right.device = "veth0".into();
+    (left, right, None)
 }
 
 /// Runs `ip` on a side.
@@ -339,6 +410,34 @@ while True:
     let addresses = [side.ipv4.to_string(), other.ipv4.to_string()];
     command.args(["-c", PROGRAM, MADE, mode]).args(addresses);
     Running::start_piped(&mut command).expect("python3 starts")
+}
+
+/// Has a team send on its members by turns, which `ip` has no words for.
+fn balance_team(side: &Side) {
+    const PROGRAM: &str = "
+import socket, struct, sys
+kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
+def attribute(kind, data):
+    length = 4 + len(data)
+    return struct.pack('HH', length, kind) + data + bytes(-length % 4)
+def ask(family, command, *attributes):
+    body = struct.pack('BBH', command, 1, 0) + b''.join(attributes)
+    kernel.send(struct.pack('IHHII', 16 + len(body), family, 5, 1, 0) + body)
+    answer = kernel.recv(65536)
+    if struct.unpack_from('H', answer, 4)[0] == 2 and struct.unpack_from('i', answer, 16)[0]:
+        sys.exit('error %d' % struct.unpack_from('i', answer, 16)[0])
+    return answer
+answer, at, family = ask(16, 3, attribute(2, b'team\\0')), 20, None
+while family is None:
+    length, kind = struct.unpack_from('HH', answer, at)
+    if kind == 1:
+        family = struct.unpack_from('H', answer, at + 4)[0]
+    at += length + -length % 4
+option = attribute(1, b'mode\\0') + attribute(3, b'\\5') + attribute(4, b'roundrobin\\0')
+team = attribute(1, struct.pack('I', socket.if_nametoindex(sys.argv[1])))
+ask(family, 1, team, attribute(0x8002, attribute(0x8001, option)))
+";
+    side.namespace.output("python3", &["-c", PROGRAM, MADE]);
 }
 
 fn join_by_keys(left: &Side, right: &Side) {

@@ -74,6 +74,28 @@
 //! heads, because the producer exchanges `busy` before it reads the clock. The same holds if the
 //! reader finds another number in `busy` than at first: that poll began after the heads were
 //! loaded.
+//!
+//! # On AArch64
+//!
+//! This processor may reorder any two accesses to different addresses. It orders what the arguments
+//! above need as follows:
+//!
+//! - *Exchanges of programs.* The kernel compiles them, and additions that return the old value, as
+//!   its own `xchg()`: to `swpal`, `casal` and `ldaddal`, or to a loop of `ldxr` and `stlxr` with
+//!   `dmb ish` behind it. Each is a full barrier in the kernel's memory model. An addition that
+//!   returns nothing becomes `stadd`, which orders nothing: it only counts.
+//! - *Giving a ring back.* Step 5 is a plain store. The exchange of `published` before it orders it
+//!   after the record. A packet that does not become a record has no such exchange. Then the
+//!   program exchanges `busy` for 0, so that a program on another CPU reads the new counters.
+//! - *Room.* The program branches on the tail before it writes. The processor makes no store visible
+//!   before the branches in front of it are decided. The reader stores the tail by `stlr`, which
+//!   comes after its loads of the record.
+//! - *The clock.* Its counter is a register, which barriers of memory do not order. The kernel reads
+//!   it behind `isb`, and an `isb` takes effect only when the branches in front of it are decided.
+//!   The program branches on the value that the exchange of `busy` returned. So it reads the clock
+//!   after that exchange.
+//! - *The reader.* It loads `published` and `busy` by `ldar` in this order, and its fences are
+//!   `dmb`: after it stores `waiting`, and between a slot and the second load of `published`.
 
 mod clock;
 mod control;

@@ -21,7 +21,7 @@ const ONE_MAP_MAX: u64 = 1 << 31;
 /// programs are gone.
 const WRITING: u64 = 1;
 
-/// The rings of all processors that were online when they were made.
+/// The rings of all processors that the machine had when they were made, also of those that were switched off.
 #[derive(Debug)]
 pub(super) struct RingSet {
     pub(super) rings: Vec<Ring>,
@@ -29,7 +29,7 @@ pub(super) struct RingSet {
     away: Vec<RingWatch>,
     geometry: Geometry,
     /// The source of the existing processors.
-    online: Processors,
+    present: Processors,
     /// The highest number of a processor with a ring, plus one.
     processors: u32,
     /// The maps in which programs find the rings. `None` if others keep them.
@@ -52,15 +52,15 @@ impl RingSet {
     /// most `largest_record` bytes.
     pub(super) fn create(
         kernel: &Kernel,
-        online: Processors,
+        present: Processors,
         buffer: u64,
         largest_record: u32,
     ) -> bpf::Result<Self> {
-        let cpus = online();
+        let cpus = present();
         let mut share = buffer / cpus.len().max(1) as u64;
         loop {
             let geometry = Geometry::new(share, largest_record);
-            match Self::with(kernel, geometry, online, &cpus) {
+            match Self::with(kernel, geometry, present, &cpus) {
                 Err(error)
                     if error.errno().is_some_and(|code| NO_MEMORY.contains(&code))
                         && Geometry::new(share / 2, largest_record) != geometry =>
@@ -79,13 +79,13 @@ impl RingSet {
         buffer: u64,
         largest_record: u32,
     ) -> bpf::Result<Self> {
-        Self::create(kernel, self.online, buffer, largest_record)
+        Self::create(kernel, self.present, buffer, largest_record)
     }
 
     fn with(
         kernel: &Kernel,
         geometry: Geometry,
-        online: Processors,
+        present: Processors,
         cpus: &[usize],
     ) -> bpf::Result<Self> {
         let processors = number(cpus.iter().max().map_or(1, |highest| highest + 1));
@@ -118,7 +118,7 @@ impl RingSet {
             rings,
             away: Vec::new(),
             geometry,
-            online,
+            present,
             processors,
             finders: Some(Finders {
                 by_cpu,
@@ -137,7 +137,7 @@ impl RingSet {
             rings: Vec::new(),
             away: Vec::new(),
             geometry: self.geometry,
-            online: self.online,
+            present: self.present,
             processors: self.processors,
             finders: None,
             stale: Vec::new(),
@@ -226,7 +226,7 @@ impl RingSet {
         all.fold(Counters::default(), sum)
     }
 
-    /// Returns the packets on processors without a ring, because they came online later.
+    /// Returns the packets on processors without a ring, because they were put in later.
     pub(super) fn without_ring(&self) -> bpf::Result<u64> {
         let Some(Finders { state: map, .. }) = &self.finders else {
             return Ok(0);

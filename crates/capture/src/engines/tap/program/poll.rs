@@ -10,7 +10,7 @@ use ringtap_filter::ebpf::{Assembler, AtomicOp, Cond, Helper, Reg, Size, Width};
 use ringtap_sys::bpf::XdpMode;
 use ringtap_sys::tap::layout;
 
-use super::{Ends, Rings, Tap, give_back, offset, slot, state};
+use super::{Ends, Rings, STORES_ARE_ORDERED, Tap, give_back, offset, slot, state};
 use crate::describe::KernelClock;
 use crate::hook::HookPoint;
 use crate::options::Stage;
@@ -53,6 +53,12 @@ impl Tap<'_> {
         } else {
             asm.mov64(Reg::R1, Reg::R2);
             asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R8, busy, Reg::R1);
+            if !STORES_ARE_ORDERED {
+                // A branch on the old value, without which AArch64 may read the clock first.
+                let behind = asm.label();
+                asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, behind);
+                asm.place(behind);
+            }
         }
         asm.store(Size::Dw, Reg::R7, state::TICK, Reg::R4);
         asm.store(Size::Dw, Reg::R7, state::POLL, Reg::R2);

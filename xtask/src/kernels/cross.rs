@@ -1,0 +1,215 @@
+//! AArch64 on another machine: programs that are cross-compiled in a root of Debian's packages, and the tests
+//! that need no kernel, run by QEMU's emulation of one process.
+//!
+//! The root has a compiler of its own, since a toolchain's library for the other processor comes from the
+//! same place as its compiler. Its packages are extracted, and none of their scripts runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::fetch;
+use super::outcome::{self, ProgramOutcome};
+use crate::process;
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+/// Runs a program for AArch64 (Debian: qemu-user-static).
+pub(crate) const EMULATOR: &str = "qemu-aarch64-static";
+/// The suite whose compiler is new enough.
+const SUITE: &str = "sid";
+const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
+/// A compiler for both processors, and what a shell needs.
+const PACKAGES: [&str; 11] = [
+    "base-files",
+    "dash",
+    "coreutils",
+    "rustc",
+    "cargo",
+    "libstd-rust-dev:arm64",
+    "gcc",
+    "libc6-dev",
+    "gcc-aarch64-linux-gnu",
+    "libc6-dev-arm64-cross",
+    "binutils",
+];
+/// The crates whose tests need no kernel.
+const CRATES: [&str; 9] = [
+    "agreement",
+    "craft",
+    "filter",
+    "flow",
+    "jit",
+    "packet",
+    "print",
+    "record",
+    "savefile",
+];
+/// Where the cross compiler's packages have the C library.
+const LIBRARIES: &str = "usr/aarch64-linux-gnu";
+/// What one program may take.
+const LIMIT: Duration = Duration::from_secs(1800);
+/// How much slower than a processor its emulation is.
+const SLOWNESS: &str = "10";
+
+/// Builds the tests that need no kernel, and runs them. Each program's result is handed to `see`.
+///
+/// # Errors
+/// A sentence on what is missing or does not build.
+pub(crate) fn run(
+    cache: &Path,
+    results: &Path,
+    mut see: impl FnMut(&ProgramOutcome),
+) -> Result<Vec<ProgramOutcome>, String> {
+    let missing = [EMULATOR, "unshare", "apt-get", "dpkg-deb"]
+        .into_iter()
+        .find(|program| ringtap_testkit::need::find_tool(program).is_none());
+    if let Some(program) = missing {
+        return Err(format!("needs {program} (Debian: qemu-user-static)"));
+    }
+    let root = fetch::root(&cache.join("cross"), SUITE, &ARCHITECTURES, &PACKAGES)?;
+    let programs = build(&root)?;
+    fs::create_dir_all(results).map_err(|error| format!("{}: {error}", results.display()))?;
+    let mut outcomes = Vec::new();
+    for program in programs {
+        let outcome = run_one(&program, &root.join(LIBRARIES), results)?;
+        see(&outcome);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// A program of tests.
+struct Program {
+    /// The crate and the target, such as `jit, native`.
+    name: String,
+    /// The crate's folder.
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+/// Builds the programs inside the root, where the repository and cargo's crates are seen at their places.
+fn build(root: &Path) -> Result<Vec<Program>, String> {
+    let repository = ringtap_testkit::repository();
+    let mut fetching = process::cargo(&repository);
+    process::check(fetching.args(["fetch", "--quiet", "--target", TARGET]))?;
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo")));
+    let home = home.ok_or("neither CARGO_HOME nor HOME is set")?;
+    let (inside, registry) = (Path::new("/root/.cargo"), home.join("registry"));
+    let mounts = [
+        (repository.clone(), repository.clone()),
+        (registry, inside.join("registry")),
+        ("/dev".into(), "/dev".into()),
+        ("/proc".into(), "/proc".into()),
+    ];
+    let mut script = String::from("set -e\n");
+    for (from, to) in mounts {
+        let to = format!("{}{}", root.display(), to.display());
+        let from = from.display();
+        script.push_str(&format!(
+            "mkdir -p '{to}' && mount --rbind '{from}' '{to}'\n"
+        ));
+    }
+    script.push_str(&format!(
+        "exec chroot '{}' sh -c 'cd \"$0\" && exec cargo \"$@\"' '{}' \"$@\"",
+        root.display(),
+        repository.display()
+    ));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, "sh"]);
+    command.args(["test", "--no-run", "--offline", "--message-format=json"]);
+    command.args(["--target", TARGET]);
+    for name in CRATES {
+        command.args(["-p", &format!("ringtap-{name}")]);
+    }
+    let linker = "aarch64-linux-gnu-gcc";
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("HOME", "/root")
+        .env("CARGO_TARGET_DIR", repository.join("target/cross"))
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", linker)
+        .env("CC_aarch64_unknown_linux_gnu", linker);
+    // As little to write as the caller asks for.
+    if let Some(debug) = std::env::var_os("CARGO_PROFILE_DEV_DEBUG") {
+        command.env("CARGO_PROFILE_DEV_DEBUG", debug);
+    }
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = output
+        .output()
+        .map_err(|error| format!("unshare: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the build: {}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut programs: Vec<Program> = text.lines().filter_map(program_in).collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+/// The program of tests that a message of cargo's is about, also one of a library's own tests.
+fn program_in(line: &str) -> Option<Program> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let manifest = PathBuf::from(message["manifest_path"].as_str()?);
+    let folder = manifest.parent()?;
+    let of = folder.file_name()?.to_string_lossy();
+    let kind = message["target"]["kind"][0].as_str()?;
+    let name = match kind {
+        "test" => message["target"]["name"].as_str()?,
+        _ => "unit tests",
+    };
+    Some(Program {
+        name: format!("{of}, {name}"),
+        folder: folder.to_owned(),
+        path: message["executable"].as_str()?.into(),
+    })
+}
+
+fn run_one(program: &Program, libraries: &Path, results: &Path) -> Result<ProgramOutcome, String> {
+    let log = results.join(format!("{}.log", program.name.replace(", ", ".")));
+    let failed = |error: std::io::Error| format!("{}: {error}", log.display());
+    let file = fs::File::create(&log).map_err(failed)?;
+    let mut emulator = Command::new(EMULATOR);
+    emulator
+        .arg("-L")
+        .arg(libraries)
+        .arg(&program.path)
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .env("RINGTAP_TEST_SLOWNESS", SLOWNESS)
+        .current_dir(&program.folder);
+    let mut limited = process::limited(LIMIT, &emulator);
+    let status = limited
+        .stdout(file.try_clone().map_err(failed)?)
+        .stderr(file)
+        .status();
+    let ended = process::judge(&limited, status);
+    let text = String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned();
+    Ok(outcome::of_program(&program.name, &text, ended))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unit_tests_are_programs_as_well() {
+        let line = |kind: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","manifest_path":"/r/crates/jit/Cargo.toml",
+                "target":{{"kind":["{kind}"],"name":"native"}},"profile":{{"test":true}},
+                "executable":"/r/target/x"}}"#
+            )
+        };
+        let name = |kind: &str| program_in(&line(kind)).map(|program| program.name);
+        assert_eq!(name("test").as_deref(), Some("jit, native"));
+        assert_eq!(name("lib").as_deref(), Some("jit, unit tests"));
+        assert_eq!(
+            program_in(r#"{"reason":"build-finished"}"#).map(|_| ()),
+            None
+        );
+    }
+}
