@@ -219,8 +219,7 @@ pub enum Note {
     },
     /// The adapter was set to stamp received packets.
     #[error(
-        "the adapter now stamps received packets; the setting is restored at the end of the capture, \
-         unless it is killed"
+        "the adapter now stamps received packets; the setting is restored at the end of the capture"
     )]
     AdapterStamps,
     /// The driver passes the adapter's stamps to XDP, but does not support requests to stamp packets.

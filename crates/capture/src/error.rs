@@ -181,6 +181,14 @@ pub enum Error {
         /// The reason.
         r#source: Box<Self>,
     },
+    /// A new interface cannot be captured in a capture of all interfaces, which continues.
+    #[error("{device} is new and is not captured: {source}")]
+    NotCovered {
+        /// The interface.
+        device: String,
+        /// The reason.
+        r#source: Box<Self>,
+    },
     /// A tap cannot make the header for packets of such an interface.
     #[error("{device}: only engine packet can make the header {link_type} of its packets")]
     NoLinkType {
@@ -267,6 +275,7 @@ impl Error {
                 | Self::Detached { goes_on: true, .. }
                 | Self::MemberGone { .. }
                 | Self::MemberNotCaptured { .. }
+                | Self::NotCovered { .. }
         )
     }
 

@@ -45,6 +45,28 @@ impl Readers {
         all.copied().collect()
     }
 
+    /// Drops the sources, which removes what they have in the kernel. This is for the copy of a process after
+    /// fork(2) that still has the [`Readers::required_capabilities`].
+    pub fn close(&mut self) {
+        self.sources.clear();
+        self.tap = None;
+    }
+
+    /// Calls [`Source::look_at_chain`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn look_at_chain(&mut self) -> Result<()> {
+        match &mut self.tap {
+            Some(tap) => tap.look_at_chain(),
+            None => self
+                .sources
+                .iter_mut()
+                .try_for_each(|source| source.look_at_chain()),
+        }
+    }
+
     /// Returns the sum of all counters.
     ///
     /// # Errors

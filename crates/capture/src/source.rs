@@ -74,6 +74,17 @@ pub trait Source: Send {
         None
     }
 
+    /// Looks for programs that were placed before the capture's own, if [`crate::CaptureOptions::watch_chain`]
+    /// is set. [`Source::next`] does the same in a process that has `CAP_NET_ADMIN`. This is for another
+    /// process, which has a copy of the source after fork(2).
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Overtaken`] if there are more of them than before.
+    fn look_at_chain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns how the source captures, and what it cannot see.
     fn describe(&self) -> Description;
 

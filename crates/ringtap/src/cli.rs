@@ -214,7 +214,7 @@ pub(crate) struct CaptureArgs {
     /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
-    /// Report when another program is placed before the capture at tcx; keeps CAP_NET_ADMIN for that
+    /// Report each program that is placed before the capture at tcx; a helper process asks for them
     #[arg(long)]
     pub(crate) watch_chain: bool,
     /// Don't sort packets of several processors by time

@@ -15,13 +15,22 @@ pub(crate) fn instead_of(words: &[String], kind: ErrorKind) -> Option<String> {
     if !is_command {
         return without_command(words, kind);
     }
-    let needs_source = ["flow", "send"].contains(&command.as_str());
-    if kind != ErrorKind::MissingRequiredArgument || !needs_source {
+    if kind != ErrorKind::MissingRequiredArgument {
         return None;
     }
-    let at = words.iter().position(|word| names_file(word))?;
+    let reads_files = ["flow", "send"].contains(&command.as_str());
+    let has_device = words
+        .iter()
+        .any(|word| word.starts_with("-i") || word.starts_with("--interface"));
+    let option = |word: &String| match word {
+        word if reads_files && names_file(word) => Some("-r"),
+        word if !has_device && is_interface(word) => Some("-i"),
+        _ => None,
+    };
+    let mut places = words.iter().enumerate().skip(1);
+    let (at, option) = places.find_map(|(at, word)| option(word).map(|option| (at, option)))?;
     let mut meant = words.to_vec();
-    meant.insert(at, "-r".to_owned());
+    meant.insert(at, option.to_owned());
     Some(line(&meant))
 }
 
@@ -48,13 +57,17 @@ fn without_command(words: &[String], kind: ErrorKind) -> Option<String> {
     Some(line(&meant))
 }
 
-fn is_interface(word: &str) -> bool {
+/// Returns whether a word names an interface of this host, perhaps with an engine before it.
+pub(crate) fn is_interface(word: &str) -> bool {
     let name = word.split_once(':').map_or(word, |(_, name)| name);
-    !name.contains('/') && std::path::Path::new("/sys/class/net").join(name).is_dir()
+    !name.is_empty()
+        && !name.starts_with('.')
+        && !name.contains('/')
+        && std::path::Path::new("/sys/class/net").join(name).is_dir()
 }
 
 /// Returns the command line in the syntax of a shell.
-fn line(words: &[String]) -> String {
+pub(crate) fn line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     let quoted = words.iter().map(|word| {
         if !word.is_empty() && word.chars().all(plain) {
@@ -101,6 +114,13 @@ mod tests {
             let words = [command, &[file, "udp"]].concat();
             let expected = format!("ringtap {} -r {file} udp", command.join(" "));
             assert_eq!(meant(&words, kind), Some(expected));
+        }
+        for (words, expected) in [
+            (&["stat", "lo", "udp"][..], "ringtap stat -i lo udp"),
+            (&["flow", "--top", "3", "lo"], "ringtap flow --top 3 -i lo"),
+            (&["gen", "lo"], "ringtap gen -i lo"),
+        ] {
+            assert_eq!(meant(words, kind).as_deref(), Some(expected));
         }
     }
 

@@ -42,9 +42,9 @@ pub(crate) fn names_file(word: &str) -> bool {
     word.contains(['.', '/']) && Path::new(word).is_file()
 }
 
-/// Adds files to those of `-r`: leading `words` that look like files, and the names in `list`. A list of
-/// words often comes from a shell pattern, so indices in it are skipped. Returns whether there were such
-/// words; their files are then read in order of time ([`sort_by_time`]).
+/// Adds files to those of `-r`: leading `words` that look like files, and the names in `list`. A list often
+/// comes from a shell pattern, so indices in it are skipped. Returns whether there were such words; their
+/// files are then read in order of time ([`sort_by_time`]).
 pub(crate) fn add_lists(
     read: &mut Vec<PathBuf>,
     words: &mut Vec<String>,
@@ -55,6 +55,9 @@ pub(crate) fn add_lists(
         count = 0;
     }
     read.extend(words.drain(..count).map(PathBuf::from));
+    if let Some(list) = list {
+        read.extend(listed(list)?);
+    }
     if read.len() > 1 {
         read.retain(|path| {
             let passed = is_index(path);
@@ -66,9 +69,6 @@ pub(crate) fn add_lists(
             }
             !passed
         });
-    }
-    if let Some(list) = list {
-        read.extend(listed(list)?);
     }
     Ok(count > 0)
 }

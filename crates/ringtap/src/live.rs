@@ -9,9 +9,11 @@ use ringtap_capture::{
     Block, CaptureOptions, Companion, Error, Filter, Interface, Item, Next, Readers, Source, Stats,
     open_readers,
 };
+use ringtap_sys::privileges::Capability;
 
 use crate::ending::Ending;
 use crate::notice::{explain_refusal, interrupted};
+use crate::rights::Entrusted;
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
 
@@ -46,6 +48,16 @@ pub(crate) trait Receiver {
     /// Handles an event that interrupts the capture, which continues.
     fn interrupted(&mut self, error: &Error) {
         interrupted(error);
+    }
+}
+
+impl Entrusted for Readers {
+    fn capabilities(&self) -> Vec<Capability> {
+        self.required_capabilities()
+    }
+
+    fn put_back(&mut self) {
+        self.close();
     }
 }
 

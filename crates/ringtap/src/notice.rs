@@ -60,6 +60,16 @@ pub(crate) fn explain_refusal(error: &Error) {
     }
 }
 
+/// Reports how many packets of files have an invalid time, if any.
+pub(crate) fn invalid_times(packets: u64) {
+    if packets > 0 {
+        let packets = counted(packets, "packet");
+        notice(format_args!(
+            "{packets} with an invalid time (a fraction of a second or more): the time used is what it adds up to"
+        ));
+    }
+}
+
 /// Reports an interruption of the capture, which continues: at once, or when the interface is up again.
 pub(crate) fn interrupted(error: &Error) {
     match error {

@@ -54,6 +54,11 @@ fn main() -> ExitCode {
             &[Need::Root, Need::Tool("taskset")],
             mapped,
         ),
+        test(
+            "a_helper_keeps_what_must_be_reverted_or_asked_for",
+            &[Need::Root, Need::Tcx],
+            keeper,
+        ),
         test("no_sandbox_leaves_it_out", root, without_sandbox),
         test("explained_is_what_is_held", root, explained),
         test(
@@ -170,10 +175,15 @@ fn live_commands() {
     let input = input.to_str().expect("a name");
     let device = &pair.right.device;
     let packet = format!("packet:{device}");
+    let tcx = format!("tcx:{device}");
     let cases = [
         vec!["dump", "-i", device, "-w", "/dev/null"],
         vec!["dump", "-i", &packet, "--threads", "2", "-w", "/dev/null"],
         vec!["dump", "-i", "any", "-w", "/dev/null"],
+        // Before Linux 6.6 at clsact, where somebody with a privilege has to remove the programs.
+        vec!["dump", "-i", &tcx, "-w", "/dev/null"],
+        vec!["dump", "-i", "tcx:any", "-w", "/dev/null"],
+        vec!["flow", "-i", &tcx],
         vec!["flow", "-i", device],
         vec!["flow", "-i", device, "--threads", "2"],
         vec!["flow", "--collect", "udp:127.0.0.1:0"],
@@ -653,6 +663,52 @@ fn set_user_id() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("set-user-ID"), "{text}");
+}
+
+/// Checks that only a helper process, which reads no packet, keeps privileges to look at chains and revert changes.
+fn keeper() {
+    const NET_ADMIN: &str = "0000000000001000";
+    let pair = VethPair::new();
+    let device = format!("tcx:{}", pair.right.device);
+    let mut command = pair.right.namespace.command(RINGTAP);
+    command.args(["dump", "--watch-chain", "--explain-capture"]);
+    command.args(["-w", "/dev/null", "-i", &device]);
+    let mut running = Running::start_piped(&mut command).expect("ringtap starts");
+    wait_until_bare(&mut running, unprivileged().uid);
+    let keepers: Vec<u32> = children(running.id())
+        .into_iter()
+        .filter(|&id| field(&status(id), "Name") == "ringtap-undo")
+        .collect();
+    let [keeper] = keepers[..] else {
+        panic!("{keepers:?}");
+    };
+    let has_given_up = || {
+        let status = status(keeper);
+        ["CapPrm", "CapEff", "CapBnd"]
+            .iter()
+            .all(|set| field(&status, set) == NET_ADMIN)
+    };
+    let deadline = Instant::now() + LIMIT;
+    while !has_given_up() {
+        assert!(Instant::now() < deadline, "{}", status(keeper));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let told = format!("at the end: process {keeper} keeps CAP_NET_ADMIN");
+    running.wait_until_told(&told, LIMIT).expect("explained");
+    // The next program is put first.
+    let mut stat = pair.right.namespace.command(RINGTAP);
+    stat.args(["stat", "-i", &device, "udp"]);
+    let stat = Running::start_piped(&mut stat).expect("ringtap starts");
+    running
+        .wait_until_told("run before the capture", LIMIT)
+        .expect("it is told");
+    interrupted(stat);
+    running.signal("KILL").expect("a signal");
+    running.wait(LIMIT).expect("it ends");
+    while Path::new(&format!("/proc/{keeper}/cwd")).exists() {
+        assert!(Instant::now() < deadline, "it stays");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Returns the processes that a process has started, by `/proc`.

@@ -12,7 +12,7 @@
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -122,6 +122,12 @@ impl Channel {
             return Err(Error::new("recvmsg", "the helper process", source));
         }
         Ok((length > 0).then_some((length, fd)))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -242,7 +248,6 @@ fn set_apart(name: &str) {
 mod tests {
     use std::fs::File;
     use std::io::{Read as _, Seek as _, Write as _};
-    use std::os::fd::AsFd as _;
 
     use super::*;
 

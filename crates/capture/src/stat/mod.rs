@@ -508,6 +508,14 @@ impl Statistics {
         }
     }
 
+    /// Removes the programs. This is for the copy of a process after fork(2) that still has the
+    /// [`Statistics::required_capabilities`].
+    pub fn detach(&mut self) {
+        if let Way::Hooks { attached, .. } = &mut self.way {
+            attached.hooks.clear();
+        }
+    }
+
     /// Returns where and how it counts, with the reasons.
     #[must_use]
     pub fn describe(&self) -> &StatDescription {

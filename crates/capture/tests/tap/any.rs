@@ -1,8 +1,11 @@
 //! All interfaces at once, each with its packets unchanged.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use ringtap_capture::{CaptureOptions, Filter, LinkType, Next, Source, open};
+use ringtap_capture::{CaptureOptions, Error, Filter, Host, LinkType, Next, Source, open, open_on};
+use ringtap_sys::bpf::{Kernel, Request};
 use ringtap_sys::netlink::Veth;
 use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::netns::{Namespace, VethPair};
@@ -95,6 +98,44 @@ pub(crate) fn follows_interfaces_that_come() {
     injector(&pair.left).send(&frame(3, 60)).unwrap();
     let last = collect(&mut *source, namespace, 1);
     assert_eq!(last, [(pair.right.device.clone(), 3)]);
+}
+
+/// A new interface that cannot be attached to is reported once.
+pub(crate) fn reports_interfaces_that_are_not_covered() {
+    const EPERM: i32 = 1;
+    let pair = VethPair::new();
+    let namespace = &pair.right.namespace;
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let refused = Arc::clone(&is_refused);
+    let gate = move |request: &Request<'_>| match refused.load(Ordering::Relaxed) {
+        true if request.is_tcx() => Err(EPERM),
+        _ => Ok(()),
+    };
+    let host = Host {
+        kernel: Kernel::behind(gate),
+        ..Host::default()
+    };
+    let mut source = namespace.run(|| open_on(&host, "tcx:any", &per_device(), None).unwrap());
+    is_refused.store(true, Ordering::Relaxed);
+    let mut netlink = namespace.netlink();
+    netlink.create_veth(&Veth::new("late0", "late1")).unwrap();
+    let mut told = Vec::new();
+    let begin = Instant::now();
+    while told.len() < 2 {
+        assert!(begin.elapsed() < patience(), "{told:?}");
+        match namespace.run(|| source.next().map(drop)) {
+            Err(error @ Error::NotCovered { .. }) => told.push(error.to_string()),
+            other => other.unwrap(),
+        }
+    }
+    told.sort();
+    for (told, name) in told.iter().zip(["late0", "late1"]) {
+        let words = format!("{name} is new and is not captured: ");
+        assert!(told.starts_with(&words), "{told}");
+    }
+    injector(&pair.left).send(&frame(1, 60)).unwrap();
+    let seen = collect(&mut *source, namespace, 1);
+    assert_eq!(seen, [(pair.right.device.clone(), 1)]);
 }
 
 pub(crate) fn filters_by_interface() {

@@ -216,6 +216,11 @@ fn main() -> std::process::ExitCode {
             root,
             any::follows_interfaces_that_come,
         ),
+        test(
+            "any_reports_interfaces_that_are_not_covered",
+            &[Need::Root, Need::Tcx],
+            any::reports_interfaces_that_are_not_covered,
+        ),
         test("any_filters_by_interface", root, any::filters_by_interface),
         test(
             "survives_a_new_name_and_mtu",

@@ -83,6 +83,8 @@ pub(crate) enum UsageError {
     CountTakesNone { count: String },
     #[error("{file} is a file and not a filter; did you mean: ringtap dump -r {file}")]
     FileAsFilter { file: String },
+    #[error("{name} is an interface and not a filter; did you mean: {meant}")]
+    InterfaceAsFilter { name: String, meant: String },
     #[error(
         "{file} is a file and not a filter; -w {file} writes packets to it, -r {file} without -i reads it"
     )]

@@ -10,6 +10,7 @@ use ringtap_capture::{
     devices,
 };
 use ringtap_record::{Gauge, Recording};
+use ringtap_sys::napi::ReceiveThreads;
 use ringtap_sys::privileges::Capability;
 
 use super::error::{DumpError, UsageError};
@@ -22,7 +23,7 @@ use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::live::{self, LiveRun, Receiver};
 use crate::notice::{announce, interrupted, notice, raw};
-use crate::rights::{Needs, Rights};
+use crate::rights::{Entrusted, Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 
@@ -55,8 +56,13 @@ pub(crate) fn run(
     let placed = request.options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;
     // Dropped before the sources: the program that they were opened with exists until then.
-    let receiving = receive_by_threads(&args.capture, &description.device)?;
-    relinquish(rights, readers.required_capabilities(), receiving.is_some())?;
+    let mut receiving = receive_by_threads(&args.capture, &description.device)?;
+    rights.entrust(&mut Kept {
+        readers: &mut readers,
+        receiving: &mut receiving,
+        has_to_look: request.options.watch_chain,
+    })?;
+    rights.relinquish(&[], Needs::of_devices())?;
     if args.report.explain_capture {
         explain(args, readers.first());
         raw(rights.explain());
@@ -128,19 +134,37 @@ fn end(
     result.and(finished.map(drop)).and(done)
 }
 
-/// Gives up the privileges that the capture no longer needs. Threaded NAPI still needs to find the kernel's
-/// threads at the end, and the privilege to restore them.
-fn relinquish(
-    rights: &Rights,
-    mut keep: Vec<Capability>,
-    receiving: bool,
-) -> Result<(), DumpError> {
-    let mut needs = Needs::of_devices();
-    if receiving {
-        keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
-        needs.read.push("/proc".into());
+/// The parts of a capture that need privileges until it ends.
+struct Kept<'a> {
+    readers: &'a mut Readers,
+    receiving: &'a mut Option<ReceiveThreads>,
+    has_to_look: bool,
+}
+
+impl Entrusted for Kept<'_> {
+    fn capabilities(&self) -> Vec<Capability> {
+        let mut keep = self.readers.required_capabilities();
+        if self.receiving.is_some() {
+            keep.extend([Capability::NET_ADMIN, Capability::SYS_NICE]);
+        }
+        keep
     }
-    Ok(rights.relinquish(&keep, needs)?)
+
+    fn has_to_look(&self) -> bool {
+        self.has_to_look
+    }
+
+    fn look(&mut self) {
+        if let Err(error) = self.readers.look_at_chain() {
+            interrupted(&error);
+        }
+    }
+
+    fn put_back(&mut self) {
+        // The program that the sources were opened with must exist until then.
+        *self.receiving = None;
+        self.readers.close();
+    }
 }
 
 fn open_readers(

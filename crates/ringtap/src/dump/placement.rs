@@ -26,8 +26,7 @@ pub(super) fn receive_by_threads(
     let count = receiving.count();
     let threads = if count == 1 { "thread" } else { "threads" };
     notice(format_args!(
-        "{device}: packets are received by {count} {threads} of the kernel until the capture ends; should it be killed, \
-         \"echo 0 > /sys/class/net/{device}/threaded\" ends that",
+        "{device}: packets are received by {count} {threads} of the kernel until the capture ends",
     ));
     Ok(Some(receiving))
 }

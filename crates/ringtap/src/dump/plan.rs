@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Fanout, Precision, TimestampSource};
+use ringtap_capture::{CaptureOptions, Fanout, Filter, LinkType, Precision, TimestampSource};
 use ringtap_packet::MAX_SNAPLEN;
 use ringtap_record::{RecordOptions, RotationPlan, automatic_memory, check_name};
 use ringtap_savefile::{Codec, Format};
@@ -14,6 +14,7 @@ use ringtap_sys::sched;
 use super::error::UsageError;
 use super::select::Selection;
 use crate::cli::{self, DumpArgs};
+use crate::hint;
 use crate::input;
 use crate::rights;
 use crate::values::{CpuList, Sample};
@@ -128,7 +129,21 @@ fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
         let count = word.clone();
         return Err(UsageError::CountTakesNone { count });
     }
-    if !args.source.read.is_empty() || !input::names_file(word) {
+    if !args.source.read.is_empty() {
+        return Ok(());
+    }
+    let is_interface = args.source.interface.is_none() && hint::is_interface(word);
+    if is_interface
+        && Filter::new(args.filter.join(" "))
+            .compile(LinkType::ETHERNET, 1)
+            .is_err()
+    {
+        let (name, mut meant) = (word.clone(), vec!["dump".to_owned(), "-i".to_owned()]);
+        meant.extend_from_slice(&args.filter);
+        let meant = hint::line(&meant);
+        return Err(UsageError::InterfaceAsFilter { name, meant });
+    }
+    if !input::names_file(word) {
         return Ok(());
     }
     let file = word.clone();

@@ -42,7 +42,8 @@ pub(crate) fn run(
         network: !args.records.export.is_empty(),
         ..Needs::of_devices()
     };
-    rights.relinquish(&readers.required_capabilities(), needs)?;
+    rights.entrust(&mut readers)?;
+    rights.relinquish(&[], needs)?;
     if args.report.explain_capture {
         raw(&description);
         raw(rights.explain());

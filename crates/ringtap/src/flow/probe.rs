@@ -13,7 +13,7 @@ use super::plan;
 use super::summary::Summary;
 use super::threads::Threads;
 use crate::cli::FlowArgs;
-use crate::notice::raw;
+use crate::notice::{invalid_times, raw};
 
 /// The facts that packets of one interface share.
 #[derive(Clone, Copy)]
@@ -30,6 +30,8 @@ pub(crate) struct Probe {
     device: Option<u32>,
     /// The number of interfaces of earlier sources.
     before: u32,
+    /// The number of packets whose time has a fraction of a second or more.
+    invalid_times: u64,
     reports: Option<(Duration, Instant)>,
     json: bool,
     has_started: bool,
@@ -68,6 +70,7 @@ impl Probe {
             places: Vec::new(),
             device: None,
             before: 0,
+            invalid_times: 0,
             reports: report.interval.map(|interval| (interval, Instant::now())),
             json: report.json_stats,
             has_started: false,
@@ -116,16 +119,16 @@ impl Probe {
 
     /// Meters a block of packets.
     pub(crate) fn block(&mut self, block: &Block<'_>) -> Result<(), FlowError> {
-        let places = &self.places;
+        let (places, invalid) = (&self.places, &mut self.invalid_times);
         match &mut self.work {
             Work::Alone(alone) => {
                 let Alone { meter, outlets } = &mut **alone;
-                block.drain(&mut ToMeter(places, meter, outlets));
+                block.drain(&mut Checked(invalid, ToMeter(places, meter, outlets)));
                 alone.advance_outputs()?;
             }
             Work::Threads(threads) => {
                 if let Some(feeder) = threads.feeder() {
-                    block.drain(&mut ToFeeder(places, feeder));
+                    block.drain(&mut Checked(invalid, ToFeeder(places, feeder)));
                 }
                 threads.settle_if_due();
                 if threads.has_failed() {
@@ -143,7 +146,8 @@ impl Probe {
             return Ok(false);
         };
         let Alone { meter, outlets } = &mut **alone;
-        if source.drain(&mut ToMeter(&self.places, meter, outlets)) == 0 {
+        let to_meter = ToMeter(&self.places, meter, outlets);
+        if source.drain(&mut Checked(&mut self.invalid_times, to_meter)) == 0 {
             return Ok(false);
         }
         alone.advance_outputs()?;
@@ -223,6 +227,7 @@ impl Probe {
 
     /// Reports the counters.
     pub(crate) fn summarise(&self, summary: Summary) {
+        invalid_times(self.invalid_times);
         let mut summary = summary;
         let (counters, memory, outputs) = match &self.work {
             Work::Alone(alone) => {
@@ -281,6 +286,17 @@ pub(crate) fn prepare(meter: &Meter) {
     for addresses in meter.addresses() {
         // If the kernel has none, small pages work too.
         let _ = memory::prefer_large_pages(addresses);
+    }
+}
+
+/// Counts packets with an invalid time before they are passed on.
+struct Checked<'a, V>(&'a mut u64, V);
+
+impl<V: Visitor> Visitor for Checked<'_, V> {
+    #[inline(always)]
+    fn packet(&mut self, packet: &Packet<'_>) {
+        *self.0 += u64::from(!packet.timestamp.is_valid());
+        self.1.packet(packet);
     }
 }
 

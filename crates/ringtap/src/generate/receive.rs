@@ -40,7 +40,8 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut readers = open_readers(&args.interface, &options, Some(&filter), 1)?;
     let description = readers.first().describe();
-    rights.relinquish(description.required_capabilities, Needs::of_devices())?;
+    rights.entrust(&mut readers)?;
+    rights.relinquish(&[], Needs::of_devices())?;
     let requests = Requests::default();
     requests.watch(readers.wakers()).map_err(Failure::Signals)?;
     notice(format_args!(

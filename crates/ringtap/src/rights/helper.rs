@@ -55,7 +55,7 @@ impl Client {
         let helper = Helper::start("ringtap-files", |channel| {
             // There is nothing to wait for: the other process is not a child of this one.
             earlier.into_iter().for_each(Self::end);
-            if give_up(None) {
+            if give_up(None, &ALL_FILES) {
                 serve(channel, &mut |request, file| {
                     served.answer(request, file.as_ref())
                 });
@@ -72,7 +72,8 @@ impl Client {
     ) -> ringtap_sys::Result<Self> {
         let served = files.clone();
         let helper = Helper::start("ringtap-z", |channel| {
-            if give_up(user) {
+            let keep: &[_] = if user.is_some() { &[] } else { &ALL_FILES };
+            if give_up(user, keep) {
                 let commands = Commands::new(command);
                 serve(channel, &mut |request, _| run(&served, &commands, request));
             }
@@ -202,8 +203,8 @@ fn broken() -> io::Error {
     io::Error::other("the helper process sent an invalid answer")
 }
 
-/// Gives up the helper's privileges that files do not need. If that fails, the process ends.
-fn give_up(user: Option<&User>) -> bool {
+/// Gives up all privileges of a helper except `keep`. If that fails, the process ends.
+pub(super) fn give_up(user: Option<&User>, keep: &[Capability]) -> bool {
     // Ctrl-C is for the program, which stops the helper when it no longer needs it. Handlers, unlike ignored
     // signals, are not inherited by started programs.
     let nothing = Arc::new(AtomicBool::new(false));
@@ -211,7 +212,6 @@ fn give_up(user: Option<&User>) -> bool {
         // Without it the helper may end too early, which its next user reports.
         let _ = signal_hook::flag::register(signal, Arc::clone(&nothing));
     }
-    let keep: &[Capability] = if user.is_some() { &[] } else { &ALL_FILES };
     match privileges::relinquish(user, keep) {
         Ok(()) => true,
         Err(error) => {

@@ -5,14 +5,16 @@
 //! [`ringtap_sys::privileges`] makes the system calls.
 //!
 //! A command does this in order. It calls [`Rights::begin`] first, with all files of the command line. It
-//! opens everything that needs privileges: sockets, rings, programs. It calls [`Rights::relinquish`]. Then it
-//! opens files with [`read`] and starts threads. No packet is read before.
+//! opens everything that needs privileges: sockets, rings, programs. It calls [`Rights::entrust`] if something
+//! needs privileges until the end. It calls [`Rights::relinquish`]. Then it opens files with [`read`] and
+//! starts threads. No packet is read before.
 //!
 //! Privileges belong to the whole process, and so does the channel to its files.
 
 mod allowed;
 mod commands;
 mod helper;
+mod keeper;
 mod lease;
 mod message;
 
@@ -38,6 +40,8 @@ use ringtap_sys::privileges::{
 pub(crate) use allowed::{NamedFiles, Series};
 use helper::Client;
 pub(crate) use helper::Client as CommandRunner;
+pub(crate) use keeper::Entrusted;
+use keeper::Keeper;
 pub(crate) use lease::MAP_WITH_LEASE;
 pub(crate) use message::Kind;
 
@@ -115,6 +119,8 @@ pub(crate) struct Rights {
     without_sandbox: bool,
     /// The result of the sandbox.
     report: OnceCell<Report>,
+    /// The process that reverts changes at the end, if there are any.
+    keeper: OnceCell<Keeper>,
 }
 
 /// Other files that a run reads: configuration, time zones, its own state, processors.
@@ -172,7 +178,29 @@ impl Rights {
             files,
             without_sandbox: args.no_sandbox,
             report: OnceCell::new(),
+            keeper: OnceCell::new(),
         })
+    }
+
+    /// Starts a helper process for the parts of a run that need privileges until its end, if there are any.
+    /// Call it before [`Rights::relinquish`].
+    ///
+    /// # Errors
+    /// The helper process cannot be started.
+    pub(crate) fn entrust(&self, entrusted: &mut dyn Entrusted) -> Result<(), RightsError> {
+        let keep = entrusted.capabilities();
+        if keep.is_empty() {
+            return Ok(());
+        }
+        // There is nothing to wait for: the other processes are not children of this one.
+        let end_others = || {
+            let others = FILES.get().into_iter().chain(&self.commands);
+            others.for_each(Client::end);
+        };
+        let keeper = Keeper::start(&keep, entrusted, end_others).map_err(RightsError::Helper)?;
+        // It is called once.
+        let _ = self.keeper.set(keeper);
+        Ok(())
     }
 
     /// Gives up all privileges except the capabilities to keep, permanently, and then all files and system
@@ -256,6 +284,9 @@ impl Rights {
         }
         if let Some(commands) = &self.commands {
             text.push_str(&format!("-z: run by process {}\n", commands.id()));
+        }
+        if let Some(keeper) = self.keeper.get() {
+            text.push_str(&keeper.explain());
         }
         match self.report.get() {
             Some(report) => text.push_str(&report.to_string()),

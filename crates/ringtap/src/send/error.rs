@@ -16,8 +16,8 @@ pub(crate) enum Failure {
     At { index: u64, error: SendError },
     #[error(transparent)]
     Input(#[from] crate::input::InputError),
-    #[error(transparent)]
-    Capture(#[from] ringtap_capture::Error),
+    #[error("{}", crate::filter::describe(.0))]
+    Capture(ringtap_capture::Error),
     #[error("{device}: {hazard}; sending more than {limit} packets per second there needs --yes")]
     Consent {
         device: String,
@@ -40,6 +40,12 @@ pub(crate) enum Failure {
     Mixed,
     #[error("{name} can be read only once, not {times} times")]
     Again { name: String, times: String },
+}
+
+impl From<ringtap_capture::Error> for Failure {
+    fn from(error: ringtap_capture::Error) -> Self {
+        Self::Capture(error)
+    }
 }
 
 impl Failure {

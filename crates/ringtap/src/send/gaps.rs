@@ -5,7 +5,7 @@ use std::time::Duration;
 use ringtap_capture::Timestamp;
 use ringtap_send::Timing;
 
-use crate::notice::notice;
+use crate::notice::{invalid_times, notice};
 
 /// A wait longer than this is reported before it begins.
 const LONG: Duration = Duration::from_secs(60);
@@ -22,6 +22,8 @@ pub(super) struct Gaps {
     /// The recorded time of the last packet, in nanoseconds.
     last: Option<i128>,
     packets: u64,
+    /// The number of packets whose recorded time has a fraction of a second or more.
+    invalid: u64,
     long: u64,
     /// The recorded time that was left out since the file's beginning.
     shift: i128,
@@ -56,6 +58,7 @@ impl Gaps {
             most,
             last: None,
             packets: 0,
+            invalid: 0,
             long: 0,
             shift: 0,
             shortened: Shortened::default(),
@@ -68,6 +71,11 @@ impl Gaps {
         self.shift = 0;
     }
 
+    /// Reports how many packets were sent by an invalid time, if any.
+    pub(super) fn report_invalid(&self) {
+        invalid_times(self.invalid);
+    }
+
     /// Returns the time at which a packet is sent.
     #[inline]
     pub(super) fn time(&mut self, recorded: Timestamp) -> Timestamp {
@@ -75,6 +83,7 @@ impl Gaps {
             return recorded;
         };
         self.packets += 1;
+        self.invalid += u64::from(!recorded.is_valid());
         let now = recorded.as_nanos();
         // If times go back, the wait begins at the latest time.
         let last = self.last.map_or(now, |last| last.max(now));

@@ -71,6 +71,7 @@ pub(super) fn send(
         ..
     } = replay;
     let report = run.finish();
+    gaps.report_invalid();
     if let Some(refused) = refused {
         return Err(refused);
     }

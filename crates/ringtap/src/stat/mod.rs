@@ -16,12 +16,13 @@ use std::time::Duration;
 use ringtap_capture::stat::{Interval, StatOptions, Statistics};
 use ringtap_capture::{Error, Filter, Waker};
 use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::privileges::Capability;
 use ringtap_sys::ticker::Ticker;
 
 use crate::cli::StatArgs;
 use crate::exit::status_of;
 use crate::notice::{explain_refusal, notice, raw};
-use crate::rights::{NamedFiles, Needs, Rights, RightsError};
+use crate::rights::{Entrusted, NamedFiles, Needs, Rights, RightsError};
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
 
@@ -98,7 +99,8 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
             explain_refusal(error);
         }
     })?;
-    rights.relinquish(statistics.required_capabilities(), Needs::of_devices())?;
+    rights.entrust(&mut statistics)?;
+    rights.relinquish(&[], Needs::of_devices())?;
     statistics.begin();
     let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
     let requests = Requests::default();
@@ -126,6 +128,16 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         // The reader has closed the pipe.
         Err(Failure::Print(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
+    }
+}
+
+impl Entrusted for Statistics {
+    fn capabilities(&self) -> Vec<Capability> {
+        self.required_capabilities().to_vec()
+    }
+
+    fn put_back(&mut self) {
+        self.detach();
     }
 }
 

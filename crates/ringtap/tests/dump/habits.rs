@@ -102,6 +102,14 @@ fn altered_times() {
         let said = text.matches("2 packets with an invalid time").count();
         assert_eq!(said, usize::from(is_altered), "{name}: {text}");
     }
+    // What only uses the times has nowhere to keep them.
+    for threads in ["1", "2"] {
+        let mut flow = Command::new(RINGTAP);
+        flow.args(["flow", "--top", "0", "--threads", threads, "-r"]);
+        let text = stderr(&succeeded(finished(flow.arg(&path))));
+        let said = text.matches("2 packets with an invalid time").count();
+        assert_eq!(said, 1, "{threads}: {text}");
+    }
 }
 
 fn small_index() {
@@ -312,6 +320,12 @@ fn indices() {
     flow.args(["flow", "--top", "0", "-r"]).args(&names);
     let text = stderr(&succeeded(finished(&mut flow)));
     assert!(text.contains("\n8 packets\n"), "{text}");
+    // A list of -V is often made in the same way.
+    let list = folder.path().join("list");
+    let lines: Vec<_> = names.iter().map(|name| name.to_string_lossy()).collect();
+    std::fs::write(&list, lines.join("\n")).expect("a list");
+    let output = succeeded(finished(dump().arg("-V").arg(&list).arg("--count")));
+    assert_eq!(output.stdout, b"8 packets\n");
 }
 
 fn meant() {
@@ -322,11 +336,17 @@ fn meant() {
         command.args(words);
         command
     };
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["dump", file], "did you mean: ringtap dump -r "),
         (&["dump", "-i", "lo", file], "without -i reads it"),
         (&["-i", "lo", "udp"], "did you mean: ringtap dump -i lo udp"),
         (&[file], "did you mean: ringtap dump -r "),
+        (&["dump", "lo"], "did you mean: ringtap dump -i lo"),
+        (
+            &["stat", "lo", "udp"],
+            "did you mean: ringtap stat -i lo udp",
+        ),
+        (&["flow", "lo"], "did you mean: ringtap flow -i lo"),
         (&["flow", file], "did you mean: ringtap flow -r "),
         (
             &["send", "-i", "lo", file],

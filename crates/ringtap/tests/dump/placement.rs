@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
 
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::traffic::{Rate, Replay, Traffic};
 use ringtap_testkit::{Need, Test, test};
 
-use crate::program::{RINGTAP, capturing, dump_live, figure, finished, interrupted, stderr};
+use crate::program::{LIMIT, RINGTAP, capturing, dump_live, figure, finished, interrupted, stderr};
 
 /// Shows the namespace's interfaces under /sys, to this process alone.
 const MOUNTED: &str = "mount -t sysfs none /sys && exec \"$0\" \"$@\"";
@@ -87,6 +88,21 @@ fn chosen() {
         "{summary}"
     );
     assert_eq!(is_threaded(&pair.right), "0", "put back");
+    killed(&device, &placed, &pair.right);
+}
+
+/// A capture that is killed leaves the interface as it was, too: a helper process puts it back.
+fn killed(device: &str, placed: &[&str], side: &Side) {
+    let mut command = with_interfaces(side, RINGTAP);
+    command.args(["dump", "-w", "/dev/null", "-i", device]);
+    let running = capturing(command.args(placed), side);
+    assert_eq!(is_threaded(side), "1");
+    running.signal("KILL").expect("a signal");
+    running.wait(LIMIT).expect("it ends");
+    let deadline = Instant::now() + LIMIT;
+    while is_threaded(side) != "0" {
+        assert!(Instant::now() < deadline, "not put back");
+    }
 }
 
 fn told() {

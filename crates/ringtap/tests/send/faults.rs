@@ -156,12 +156,15 @@ pub(crate) fn live_frames() {
     let device = format!("live:{}", pair.left.device);
     let mut command = pair.left.namespace.command(RINGTAP);
     command.args(["gen", "-i", &device, "-c", "300000"]);
+    command.arg("--explain");
     let output = Running::start_piped(&mut command)
         .unwrap()
         .wait(LIMIT)
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Programs that are loaded run without a privilege.
+    assert!(text.contains("capabilities: none\n"), "{text}");
     assert!(
         text.contains("300000 packets, 18000000 bytes handed to the driver"),
         "{text}"

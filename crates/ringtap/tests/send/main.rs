@@ -23,6 +23,8 @@ fn main() -> std::process::ExitCode {
         test("files_in_rounds", root, replay::files_in_rounds),
         test("standard_input_is_streamed", root, replay::standard_input),
         test("long_gaps_are_told_and_shortened", root, replay::gaps),
+        test("invalid_times_are_reported", root, replay::invalid_times),
+        test("a_wrong_filter_is_shown", root, replay::wrong_filter),
         test("lists_of_files_are_sent", root, replay::lists),
         test("filtered_and_counted", root, replay::filtered_and_counted),
         test("rewritten_on_the_way", root, replay::rewritten),

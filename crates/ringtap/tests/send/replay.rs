@@ -86,6 +86,31 @@ pub(crate) fn gaps() {
     running.wait(LIMIT).unwrap();
 }
 
+/// A fraction of a second or more in a file is reported, and the sum is used.
+pub(crate) fn invalid_times() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &frames(2), 1);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[28..32].copy_from_slice(&1_000_001_u32.to_ne_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let output = send(&pair.left, &["-r", path.to_str().unwrap()]);
+    assert_eq!(status(&output), Some(0), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("1 packet with an invalid time"), "{told}");
+}
+
+/// A filter that is refused is shown with the place in it.
+pub(crate) fn wrong_filter() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), &frames(2), 1);
+    let output = send(&pair.left, &["-r", path.to_str().unwrap(), "tcp prt 80"]);
+    assert_eq!(status(&output), Some(2), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("\n  tcp prt 80\n      ^^^\n"), "{told}");
+}
+
 /// Names after `-r` in order of time, and those of a list in its order.
 pub(crate) fn lists() {
     let pair = VethPair::new();

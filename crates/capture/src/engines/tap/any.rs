@@ -7,6 +7,7 @@
 //!
 //! Interfaces without a reliable header are not covered; a note names them.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use ringtap_savefile::InterfaceTable;
@@ -55,6 +56,8 @@ pub(super) struct Any {
     known: Vec<u32>,
     /// The kernel's number of each of the capture's own interfaces; none in the cooked form.
     indices: Vec<u32>,
+    /// New interfaces that are not captured and not yet reported.
+    uncovered: VecDeque<Error>,
 }
 
 /// A program, ready to be attached.
@@ -183,6 +186,7 @@ pub(super) fn open(
             loaded: Vec::new(),
             known: Vec::new(),
             indices: Vec::new(),
+            uncovered: VecDeque::new(),
         }),
         plan,
         history,
@@ -202,7 +206,10 @@ pub(super) fn open(
         receive_stamps: None,
         notes: notes.into_iter().collect(),
     };
-    source.cover(&links)?;
+    for (device, error) in source.cover(&links)? {
+        let reason = error.to_string();
+        source.notes.push(Note::NotCovered { device, reason });
+    }
     source.load_usual()?;
     source.announced = source.interfaces.len();
     if source.attached.hooks.is_empty() {
@@ -249,16 +256,32 @@ impl TapSource {
     /// The kernel does not list the interfaces.
     pub(super) fn follow_links(&mut self) -> Result<()> {
         let links = self.netlink.links().map_err(interface_error)?;
-        self.cover(&links)
+        let uncovered = self.cover(&links)?.into_iter();
+        let uncovered = uncovered.map(|(device, source)| Error::NotCovered {
+            device,
+            source: Box::new(source),
+        });
+        if let Some(any) = &mut self.any {
+            any.uncovered.extend(uncovered);
+        }
+        Ok(())
     }
 
-    fn cover(&mut self, links: &[Link]) -> Result<()> {
+    /// Returns an error for a new interface that is not captured, once for each.
+    pub(super) fn report_uncovered(&mut self) -> Result<()> {
+        let next = self.any.as_mut().and_then(|any| any.uncovered.pop_front());
+        next.map_or(Ok(()), Err)
+    }
+
+    /// Attaches to interfaces that are new. Returns those that it could not attach to.
+    fn cover(&mut self, links: &[Link]) -> Result<Vec<(String, Error)>> {
+        let mut uncovered = Vec::new();
         let exists = |index: u32| links.iter().any(|link| link.index == index);
         self.attached
             .hooks
             .retain(|hook| exists(hook.device().index));
         let Some(any) = &mut self.any else {
-            return Ok(());
+            return Ok(uncovered);
         };
         any.known.retain(|&index| exists(index));
         for link in links {
@@ -272,13 +295,10 @@ impl TapSource {
                 Ok(()) | Err(Error::NoSuchDevice { .. } | Error::Hook(HookError::Gone { .. })) => {}
                 // Without the first of all, the reason is everyone's.
                 Err(error @ Error::Hook(_)) if self.attached.hooks.is_empty() => return Err(error),
-                Err(error) => self.notes.push(Note::NotCovered {
-                    device: link.name.to_string(),
-                    reason: error.to_string(),
-                }),
+                Err(error) => uncovered.push((link.name.to_string(), error)),
             }
         }
-        Ok(())
+        Ok(uncovered)
     }
 
     fn attach_to(&mut self, link: &Link) -> Result<()> {

@@ -45,7 +45,7 @@ impl TapSource {
     }
 
     /// Reports programs that were placed before the capture's since the last check.
-    pub(super) fn look_at_chain(&mut self) -> Result<()> {
+    pub(super) fn ask_for_chain(&mut self) -> Result<()> {
         if self.chain.refused || self.chain.asked.elapsed() < ASK_EVERY || !self.watches_chain() {
             return Ok(());
         }

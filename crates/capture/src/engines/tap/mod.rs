@@ -388,7 +388,7 @@ impl Source for TapSource {
                 wait::LOOK_EVERY
             };
             self.look_at_rest(looks)?;
-            self.look_at_chain()?;
+            self.ask_for_chain()?;
             self.look_at_programs()?;
             self.look_at_sight()?;
             self.look_at_thieves()?;
@@ -458,6 +458,10 @@ impl Source for TapSource {
 
     fn programs(&self) -> Result<Vec<Program>> {
         Ok(self.attached.programs()?)
+    }
+
+    fn look_at_chain(&mut self) -> Result<()> {
+        self.ask_for_chain()
     }
 
     fn describe(&self) -> Description {

@@ -125,7 +125,7 @@ impl TapSource {
         if self.any.is_some() {
             self.look_at_rest(LOOK_EVERY)?;
         }
-        self.look_at_chain()?;
+        self.ask_for_chain()?;
         self.look_at_programs()?;
         self.look_at_sight()?;
         self.look_at_thieves()?;
@@ -262,14 +262,13 @@ impl TapSource {
     /// Examines the interfaces if any has changed. With one interface, its packets are delivered before its
     /// end is reported.
     fn look_at_links(&mut self) -> Result<()> {
-        if !self.changed {
-            return Ok(());
-        }
         if self.any.is_some() {
-            self.changed = false;
-            return self.follow_links();
+            if std::mem::take(&mut self.changed) {
+                self.follow_links()?;
+            }
+            return self.report_uncovered();
         }
-        if self.reader.available() > 0 {
+        if !self.changed || self.reader.available() > 0 {
             return Ok(());
         }
         self.changed = false;

@@ -1,0 +1,84 @@
+//! The helper process that keeps capabilities until the run is over.
+//!
+//! Some changes stay in the kernel until a privileged process reverts them: programs at clsact, an adapter's
+//! setting, threads of the kernel. The process that handles packets must not have that privilege. So the
+//! process is copied when everything is open (fork(2)). The copy keeps the privilege, reads no packet, and
+//! reverts the changes when the other process has ended, however it ended.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use ringtap_sys::helper::{Channel, Helper};
+use ringtap_sys::poll::{self, Interest};
+use ringtap_sys::privileges::{Capability, CapabilitySet};
+
+use super::helper::give_up;
+
+/// How often the process looks after what it keeps privileges for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A part of a run that needs privileges until the run ends.
+pub(crate) trait Entrusted {
+    /// Returns the capabilities that it needs; none if nothing is to be done.
+    fn capabilities(&self) -> Vec<Capability>;
+
+    /// Returns whether [`Entrusted::look`] is to be called.
+    fn has_to_look(&self) -> bool {
+        false
+    }
+
+    /// Does the work that is due once a second.
+    fn look(&mut self) {}
+
+    /// Reverts all changes.
+    fn put_back(&mut self);
+}
+
+/// The channel to the process.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    helper: Helper,
+    keeps: CapabilitySet,
+}
+
+impl Keeper {
+    /// Starts the process; `before` is run in it first.
+    pub(super) fn start(
+        keep: &[Capability],
+        entrusted: &mut dyn Entrusted,
+        before: impl FnOnce(),
+    ) -> ringtap_sys::Result<Self> {
+        let helper = Helper::start("ringtap-undo", |channel| {
+            before();
+            if give_up(None, keep) {
+                wait_for_the_end(channel, entrusted);
+                entrusted.put_back();
+            }
+        })?;
+        Ok(Self {
+            helper,
+            keeps: keep.into(),
+        })
+    }
+
+    /// Describes the process in a line, for `--explain-capture`.
+    pub(super) fn explain(&self) -> String {
+        format!(
+            "at the end: process {} keeps {}\n",
+            self.helper.id(),
+            self.keeps
+        )
+    }
+}
+
+/// Waits until the other process has ended, which closes its end of the channel. It sends nothing.
+fn wait_for_the_end(channel: &Channel, entrusted: &mut dyn Entrusted) {
+    let pause = entrusted.has_to_look().then_some(LOOK_EVERY);
+    loop {
+        match poll::wait([Interest::read(channel.as_fd())], pause) {
+            Ok([end]) if end.readable || end.failed => return,
+            Ok(_) => entrusted.look(),
+            Err(_) => return,
+        }
+    }
+}
