@@ -60,21 +60,21 @@ fn options(settings: &Settings, defaults: &Defaults) -> CaptureOptions {
     } else {
         HAND_OVER
     };
-    let mut options = CaptureOptions {
-        snaplen,
-        timeout: timeout.unwrap_or(hand_over),
-        wait: Some(timeout.unwrap_or(LONG)),
-        immediate: settings.immediate || defaults.immediate == Some(true),
-        promiscuous: settings.promiscuous,
-        buffer: match u64::try_from(settings.buffer) {
+    let mut options = CaptureOptions::default()
+        .snaplen(snaplen)
+        .timeout(timeout.unwrap_or(hand_over))
+        .wait(Some(timeout.unwrap_or(LONG)))
+        .immediate(settings.immediate || defaults.immediate == Some(true))
+        .promiscuous(settings.promiscuous)
+        .buffer(match u64::try_from(settings.buffer) {
             Ok(bytes) if bytes > 0 => bytes,
             _ => defaults.buffer.unwrap_or(BUFFER),
-        },
-        protocol: u16::try_from(settings.protocol)
-            .ok()
-            .filter(|&protocol| protocol != 0),
-        ..CaptureOptions::default()
-    };
+        })
+        .protocol(
+            u16::try_from(settings.protocol)
+                .ok()
+                .filter(|&protocol| protocol != 0),
+        );
     if let Some(bytes) = settings.min_to_copy.or(defaults.min_to_copy) {
         options.min_to_copy = bytes;
     }
