@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use ringtap_capture::CaptureOptions;
 use ringtap_lab::Need;
 
 use super::deliver::{figures, metrics, tcpdump};
