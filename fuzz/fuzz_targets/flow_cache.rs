@@ -16,19 +16,18 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Some((&[slots, switches, active, inactive], steps)) = input.split_first_chunk::<4>() else {
         return;
     };
-    let options = MeterOptions {
-        flows: u32::from(slots % 32) + 1,
-        active: Duration::from_secs(u64::from(active) + 1),
-        inactive: Duration::from_secs(u64::from(inactive) + 1),
-        linger: Duration::from_millis(u64::from(switches >> 4) * 300),
-        fragments: Duration::from_secs(5),
-        datagrams: 8,
-        both_ways: switches & 1 != 0,
-        measure_tcp: switches & 2 != 0,
-        tunnels: Tunnels::default(),
-        sampling: None,
-        seed: u64::from(switches),
-    };
+    let options = MeterOptions::default()
+        .flows(u32::from(slots % 32) + 1)
+        .active(Duration::from_secs(u64::from(active) + 1))
+        .inactive(Duration::from_secs(u64::from(inactive) + 1))
+        .linger(Duration::from_millis(u64::from(switches >> 4) * 300))
+        .fragments(Duration::from_secs(5))
+        .datagrams(8)
+        .both_ways(switches & 1 != 0)
+        .measure_tcp(switches & 2 != 0)
+        .tunnels(Tunnels::default())
+        .sampling(None)
+        .seed(u64::from(switches));
     let mut meter = Meter::new(&options).expect("valid options");
     let both_ways = options.both_ways;
     let mut seen: HashMap<[u8; 3], (u64, u64)> = HashMap::new();

@@ -47,11 +47,9 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
 });
 
 fn export(records: &[FlowRecord], version: Version, from: SocketAddr) {
-    let options = ExportOptions {
-        version,
-        nanos: version == Version::Ipfix,
-        ..ExportOptions::default()
-    };
+    let options = ExportOptions::default()
+        .version(version)
+        .nanos(version == Version::Ipfix);
     let mut encoder = Encoder::new(options).expect("valid options");
     let mut again = Decoder::default();
     let mut sink = |message: Message<'_>| {

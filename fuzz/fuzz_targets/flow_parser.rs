@@ -11,18 +11,16 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     };
     // Link types up to 276 have a meaning; the second byte's upper bit makes the ninth.
     let link_type = u16::from(kind) | u16::from(choice >> 7) << 8;
-    let options = MeterOptions {
-        flows: 4,
-        datagrams: 4,
-        tunnels: if choice & 1 == 0 {
+    let options = MeterOptions::default()
+        .flows(4)
+        .datagrams(4)
+        .tunnels(if choice & 1 == 0 {
             Tunnels::default()
         } else {
             Tunnels::ALL
-        },
-        both_ways: choice & 2 != 0,
-        measure_tcp: choice & 4 != 0,
-        ..MeterOptions::default()
-    };
+        })
+        .both_ways(choice & 2 != 0)
+        .measure_tcp(choice & 4 != 0);
     let mut meter = Meter::new(&options).expect("valid options");
     let (mut packets, mut bytes) = (0, 0);
     let mut sink = |record: &FlowRecord| {
@@ -32,7 +30,10 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         assert!(record.forward.first_ns <= record.forward.last_ns);
         assert!(record.forward.min_ttl <= record.forward.max_ttl);
         assert!(record.forward.min_length <= record.forward.max_length);
-        assert_eq!(record.key.source.is_ipv6(), record.key.destination.is_ipv6());
+        assert_eq!(
+            record.key.source.is_ipv6(),
+            record.key.destination.is_ipv6()
+        );
     };
     let packet = Packet {
         data,

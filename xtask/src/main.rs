@@ -25,6 +25,7 @@ usage: cargo xtask COMMAND
                    builds with --release and runs `ringtap bench`; all: every experiment
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
                    expressions; in full, on all packets and with every program in the kernel
+  api [--check]    the lists of the libraries' public interfaces in api/: written, or compared
   corpus           captures for the tests, from Debian's source packages into the user's cache
   deny             licences, sources and known faults of dependencies, for each lock file
   fuzz             a short run of every fuzz target
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
         ["demo", "--web", "--quick"] => demo::run_web(true),
         ["agree"] => agree::run(false),
         ["agree", "--full"] => agree::run(true),
+        ["api"] => test::api::write(),
+        ["api", "--check"] => test::run(Extent::Api),
         ["bench", ref arguments @ ..] => bench::run(arguments),
         ["readme", folder] => bench::readme(folder),
         ["options"] => bench::options(),

@@ -134,12 +134,10 @@ impl Reader {
 
 /// Options of the library: received packets only, a short timeout, and as much memory as the peers have.
 pub(crate) fn own_options() -> CaptureOptions {
-    CaptureOptions {
-        direction: ringtap_capture::Direction::In,
-        timeout: Duration::from_millis(100),
-        buffer: 64 << 20,
-        ..CaptureOptions::default()
-    }
+    CaptureOptions::default()
+        .direction(ringtap_capture::Direction::In)
+        .timeout(Duration::from_millis(100))
+        .buffer(64 << 20)
 }
 
 impl Stage {

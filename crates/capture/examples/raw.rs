@@ -13,10 +13,7 @@ fn main() -> Result<(), Error> {
     let device = arguments.next().unwrap_or_else(|| "lo".to_owned());
     let seconds = arguments.next().and_then(|text| text.parse().ok());
     let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(5));
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(100),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_millis(100));
     let mut source = open(&device, &options, None)?;
     eprint!("{}", source.describe());
     // Sooner, and in smaller blocks. Engines that cannot change it return an error.

@@ -13,11 +13,9 @@ fn main() -> Result<(), Error> {
         .next()
         .and_then(|text| text.parse().ok())
         .unwrap_or(2);
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(100),
-        fanout: Some(Fanout::default()),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .timeout(Duration::from_millis(100))
+        .fanout(Some(Fanout::default()));
     let sources = open_readers(&device, &options, None, threads)?.sources;
     let end = Instant::now() + Duration::from_secs(5);
     let threads: Vec<_> = sources

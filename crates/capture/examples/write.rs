@@ -16,10 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("write DEVICE FILE [SECONDS]".into());
     };
     let seconds = arguments.next().map_or(Ok(10), |text| text.parse())?;
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(500),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_millis(500));
     let mut source = open(&device, &options, None)?;
     eprint!("{}", source.describe());
     let settings = PcapOptions::for_interface(&source.interfaces()[0]);

@@ -8,6 +8,9 @@ pub mod devices;
 mod engines;
 mod error;
 mod filter;
+/// Hooks in the kernel and the programs at them, for the other crates of ringtap: it may change at any
+/// time.
+#[doc(hidden)]
 pub mod hook;
 pub mod index;
 mod lookup;
@@ -17,6 +20,7 @@ mod readers;
 mod source;
 pub mod stat;
 mod stats;
+pub mod system;
 
 pub use block::{Block, Packets};
 pub use capture::{Capture, CaptureBuilder};
@@ -27,6 +31,7 @@ pub use engines::{
 };
 pub use error::{Error, Result};
 pub use filter::{Filter, Matcher};
+pub use hook::{HookError, HookPoint, StealHazard};
 pub use options::{
     CaptureOptions, Direction, Fanout, FanoutMode, MAX_SNAPLEN, Mode, OptionError, Precision,
     SampleMode, Stage, TimestampSource,

@@ -78,71 +78,73 @@ pub enum Stage {
     Copy,
 }
 
-/// Options of a capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureOptions {
-    /// The snapshot length: the maximum number of bytes captured of a packet, 1 to [`MAX_SNAPLEN`].
-    pub snaplen: u32,
-    /// Memory for packets that wait to be read, in bytes. If the system has less, the capture takes less, and
-    /// [`crate::Description::memory`] reports it.
-    pub buffer: u64,
-    /// The timeout: the maximum time that a packet waits for delivery, and that [`crate::Source::next`] waits
-    /// for a packet. 1 ms to 65,535 ms.
-    pub timeout: Duration,
-    /// How long [`crate::Source::next`] waits for a packet, if not for the timeout. Supported by the packet
-    /// engine and the taps, for which a wait costs nothing while packets are late.
-    pub wait: Option<Duration>,
-    /// The number of bytes over all processors at which packets are delivered before the timeout. For the
-    /// taps; other engines deliver block by block.
-    pub min_to_copy: u32,
-    /// Whether to deliver packets as soon as the engine can, regardless of the timeout. It costs more work
-    /// per packet. [`crate::Description::delivery_bound`] has the resulting delay.
-    pub immediate: bool,
-    /// Whether to receive packets for other hosts (promiscuous mode). It ends when the source is dropped, or
-    /// its process dies.
-    pub promiscuous: bool,
-    /// Received packets, sent ones, or both.
-    pub direction: Direction,
-    /// The only protocol to capture (`ETH_P_*`, as the kernel stores it for a packet). `None` and `ETH_P_ALL`
-    /// (3) stand for all.
-    pub protocol: Option<u16>,
-    /// The clock of timestamps.
-    pub timestamp: TimestampSource,
-    /// The precision of that clock.
-    pub precision: Precision,
-    /// Captures one of this many packets, selected in the kernel.
-    pub sample: Option<NonZeroU32>,
-    /// How that one is selected.
-    pub sample_mode: SampleMode,
-    /// Whether the host also sees the packets. Only the taps can steal.
-    pub mode: Mode,
-    /// Whether to steal even if the host's own connections use the device ([`crate::hook::steal_hazards`]).
-    pub force: bool,
-    /// Whether to skip sorting packets of all processors by time. For the taps, whose rings are merged
-    /// otherwise.
-    pub unordered: bool,
-    /// Whether to deliver the packets of `tcx:any` in one form, with the header LINUX_SLL2 instead of their
-    /// own, as a pcap file and libpcap need it. Otherwise each interface is one of
-    /// [`crate::Source::interfaces`], with its packets unchanged; later interfaces are added.
-    pub cooked: bool,
-    /// The fanout group with which sources share an interface's packets.
-    pub fanout: Option<Fanout>,
-    /// How long to look for packets without sleeping, before each wait; at most 1 s. The driver is asked to
-    /// do the same (`SO_BUSY_POLL`), which needs CAP_NET_ADMIN.
-    pub busy_poll: Option<Duration>,
-    /// Real-time priority (SCHED_FIFO, 1 to 99) of the thread that calls
-    /// [`CaptureOptions::place_thread`].
-    pub priority: Option<u8>,
-    /// Processors for that thread; empty for all.
-    pub cpus: Vec<usize>,
-    /// Whether to check about once a second for programs that were placed before the capture's in a tcx
-    /// chain, and report them ([`crate::Error::Overtaken`]). The kernel shows them only in the device's
-    /// network namespace and with `CAP_NET_ADMIN`, which [`crate::Description::required_capabilities`] then
-    /// contains.
-    pub watch_chain: bool,
-    /// The last step of the capture, for measurements: its programs in the kernel go no further, at the taps
-    /// and in packet sockets. [`crate::Source::programs`] returns the parts of the taps' programs.
-    pub study: Option<Stage>,
+ringtap_packet::options! {
+    /// Options of a capture.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CaptureOptions {
+        /// The snapshot length: the maximum number of bytes captured of a packet, 1 to [`MAX_SNAPLEN`].
+        pub snaplen: u32,
+        /// Memory for packets that wait to be read, in bytes. If the system has less, the capture takes less, and
+        /// [`crate::Description::memory`] reports it.
+        pub buffer: u64,
+        /// The timeout: the maximum time that a packet waits for delivery, and that [`crate::Source::next`] waits
+        /// for a packet. 1 ms to 65,535 ms.
+        pub timeout: Duration,
+        /// How long [`crate::Source::next`] waits for a packet, if not for the timeout. Supported by the packet
+        /// engine and the taps, for which a wait costs nothing while packets are late.
+        pub wait: Option<Duration>,
+        /// The number of bytes over all processors at which packets are delivered before the timeout. For the
+        /// taps; other engines deliver block by block.
+        pub min_to_copy: u32,
+        /// Whether to deliver packets as soon as the engine can, regardless of the timeout. It costs more work
+        /// per packet. [`crate::Description::delivery_bound`] has the resulting delay.
+        pub immediate: bool,
+        /// Whether to receive packets for other hosts (promiscuous mode). It ends when the source is dropped, or
+        /// its process dies.
+        pub promiscuous: bool,
+        /// Received packets, sent ones, or both.
+        pub direction: Direction,
+        /// The only protocol to capture (`ETH_P_*`, as the kernel stores it for a packet). `None` and `ETH_P_ALL`
+        /// (3) stand for all.
+        pub protocol: Option<u16>,
+        /// The clock of timestamps.
+        pub timestamp: TimestampSource,
+        /// The precision of that clock.
+        pub precision: Precision,
+        /// Captures one of this many packets, selected in the kernel.
+        pub sample: Option<NonZeroU32>,
+        /// How that one is selected.
+        pub sample_mode: SampleMode,
+        /// Whether the host also sees the packets. Only the taps can steal.
+        pub mode: Mode,
+        /// Whether to steal even if the host's own connections use the device ([`crate::hook::steal_hazards`]).
+        pub force: bool,
+        /// Whether to skip sorting packets of all processors by time. For the taps, whose rings are merged
+        /// otherwise.
+        pub unordered: bool,
+        /// Whether to deliver the packets of `tcx:any` in one form, with the header LINUX_SLL2 instead of their
+        /// own, as a pcap file and libpcap need it. Otherwise each interface is one of
+        /// [`crate::Source::interfaces`], with its packets unchanged; later interfaces are added.
+        pub cooked: bool,
+        /// The fanout group with which sources share an interface's packets.
+        pub fanout: Option<Fanout>,
+        /// How long to look for packets without sleeping, before each wait; at most 1 s. The driver is asked to
+        /// do the same (`SO_BUSY_POLL`), which needs CAP_NET_ADMIN.
+        pub busy_poll: Option<Duration>,
+        /// Real-time priority (SCHED_FIFO, 1 to 99) of the thread that calls
+        /// [`CaptureOptions::place_thread`].
+        pub priority: Option<u8>,
+        /// Processors for that thread; empty for all.
+        pub cpus: Vec<usize>,
+        /// Whether to check about once a second for programs that were placed before the capture's in a tcx
+        /// chain, and report them ([`crate::Error::Overtaken`]). The kernel shows them only in the device's
+        /// network namespace and with `CAP_NET_ADMIN`, which [`crate::Description::required_capabilities`] then
+        /// contains.
+        pub watch_chain: bool,
+        /// The last step of the capture, for measurements: its programs in the kernel go no further, at the taps
+        /// and in packet sockets. [`crate::Source::programs`] returns the parts of the taps' programs.
+        pub study: Option<Stage>,
+    }
 }
 
 impl Default for CaptureOptions {

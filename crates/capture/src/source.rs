@@ -95,6 +95,7 @@ pub trait Source: Send {
     /// # Errors
     ///
     /// There are no free file descriptors.
+    #[doc(hidden)]
     fn programs(&self) -> Result<Vec<Program>> {
         Ok(Vec::new())
     }

@@ -193,10 +193,7 @@ fn engines_tell() {
     for support in &engines {
         let device = format!("{}:veth0", support.engine);
         let steals = support.engine == "xsk";
-        let options = CaptureOptions {
-            mode: if steals { Mode::Steal } else { Mode::Copy },
-            ..CaptureOptions::default()
-        };
+        let options = CaptureOptions::default().mode(if steals { Mode::Steal } else { Mode::Copy });
         let opened = pair.left.run(|| open(&device, &options, None));
         let error = opened.err().map(|error| error.to_string());
         let told = support.obstacle.as_ref().map(ToString::to_string);

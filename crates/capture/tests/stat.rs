@@ -201,14 +201,8 @@ fn received_at_tcx() {
 fn sent_at_tcx() {
     let pair = VethPair::new();
     let mix = Mix::new();
-    let sent = StatOptions {
-        direction: Direction::Out,
-        ..StatOptions::default()
-    };
-    let received = StatOptions {
-        direction: Direction::In,
-        ..StatOptions::default()
-    };
+    let sent = StatOptions::default().direction(Direction::Out);
+    let received = StatOptions::default().direction(Direction::In);
     let mut sent = open(&pair.right, "tcx:", &sent);
     let mut received = open(&pair.right, "tcx:", &received);
     mix.send_from(&pair.right);
@@ -444,10 +438,7 @@ fn stealing() {
     let other = pair
         .right
         .run(|| UdpSocket::bind("10.99.0.2:7001").expect("free"));
-    let options = StatOptions {
-        mode: Mode::Steal,
-        ..StatOptions::default()
-    };
+    let options = StatOptions::default().mode(Mode::Steal);
     let filters = [Filter::new("udp dst port 7000")];
     let sender = pair
         .left
@@ -531,10 +522,7 @@ fn read_until(statistics: &mut Statistics, packets: u64) {
 fn by_socket() {
     let pair = VethPair::new();
     let mix = Mix::new();
-    let received = StatOptions {
-        direction: Direction::In,
-        ..StatOptions::default()
-    };
+    let received = StatOptions::default().direction(Direction::In);
     let mut statistics = open(&pair.right, "packet:", &received);
     let mut sent = open(&pair.left, "packet:", &StatOptions::default());
     for times in 1..=2 {
@@ -578,10 +566,7 @@ fn stand_in() {
     read_until(&mut statistics, mix.expected(1).1.packets);
     mix.assert_counted(statistics.totals(), 1);
     for (device, mode) in [("tcx:veth1", Mode::Copy), ("veth1", Mode::Steal)] {
-        let options = StatOptions {
-            mode,
-            ..StatOptions::default()
-        };
+        let options = StatOptions::default().mode(mode);
         let opened = pair
             .right
             .run(|| Statistics::open_on(&kernel, device, &filters(), &options));
@@ -593,11 +578,9 @@ fn stand_in() {
 fn socket_losses() {
     const SENT: u32 = 40_000;
     let pair = VethPair::new();
-    let options = StatOptions {
-        direction: Direction::In,
-        begins_later: true,
-        ..StatOptions::default()
-    };
+    let options = StatOptions::default()
+        .direction(Direction::In)
+        .begins_later(true);
     let mut statistics = open(&pair.right, "packet:", &options);
     let frame = &Mix::new().frames[1];
     receive(&pair, frame, SENT);

@@ -29,33 +29,34 @@ pub use program::{Ancillary, Insn, InvalidProgram, Program};
 pub use resolve::{NameKind, ResolveError, Resolver, Tables, Transport};
 pub use ringtap_packet::LinkType;
 
-/// The options for compiling an expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CompileOptions {
-    /// The link-layer header that packets begin with.
-    pub link_type: LinkType,
-    /// The number of bytes to keep, which the program returns for an accepted packet. Default
-    /// 262,144.
-    pub snaplen: u32,
-    /// The network's mask for `ip broadcast`, for example `0xffff_ff00`. Default: unknown.
-    pub netmask: Option<u32>,
-    /// Whether redundant tests are left out and values are kept in registers; also whether an
-    /// expression that rejects every packet is an error. Default: yes.
-    pub optimize: bool,
-    /// Whether the program may ask the kernel for data outside the packet (direction, interface):
-    /// for live capture only. Default: no.
-    pub ancillary: bool,
-    /// Whether a host of the other byte order wrote the capture. This matters for link types with a
-    /// header in host order. Default: no.
-    pub swapped: bool,
-    /// Whether packets come from a file, perhaps of another system. BSD loopback headers then have
-    /// the address families of all systems, otherwise those of this one. Default: no.
-    pub from_file: bool,
-    /// Whether the extensions of the language are enabled: sets (`port in { 80, 443 }`), packets in tunnels
-    /// (`vxlan 5 inner (tcp)`), and transports after the extension headers of IPv6 (`deep (tcp port 80)`).
-    /// Each of them is an error in libpcap, so no valid expression changes its meaning. Default: no.
-    pub extensions: bool,
+ringtap_packet::options! {
+    /// The options for compiling an expression.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CompileOptions {
+        /// The link-layer header that packets begin with.
+        pub link_type: LinkType,
+        /// The number of bytes to keep, which the program returns for an accepted packet. Default
+        /// 262,144.
+        pub snaplen: u32,
+        /// The network's mask for `ip broadcast`, for example `0xffff_ff00`. Default: unknown.
+        pub netmask: Option<u32>,
+        /// Whether redundant tests are left out and values are kept in registers; also whether an
+        /// expression that rejects every packet is an error. Default: yes.
+        pub optimize: bool,
+        /// Whether the program may ask the kernel for data outside the packet (direction, interface):
+        /// for live capture only. Default: no.
+        pub ancillary: bool,
+        /// Whether a host of the other byte order wrote the capture. This matters for link types with a
+        /// header in host order. Default: no.
+        pub swapped: bool,
+        /// Whether packets come from a file, perhaps of another system. BSD loopback headers then have
+        /// the address families of all systems, otherwise those of this one. Default: no.
+        pub from_file: bool,
+        /// Whether the extensions of the language are enabled: sets (`port in { 80, 443 }`), packets in tunnels
+        /// (`vxlan 5 inner (tcp)`), and transports after the extension headers of IPv6 (`deep (tcp port 80)`).
+        /// Each of them is an error in libpcap, so no valid expression changes its meaning. Default: no.
+        pub extensions: bool,
+    }
 }
 
 impl CompileOptions {

@@ -17,21 +17,23 @@ use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
 /// In a live run, records go to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Options of [`Outputs`].
-#[derive(Clone, Copy, Debug)]
-pub struct OutputOptions {
-    /// Options of the protocol. Over TCP and in files, messages are longer and templates are not
-    /// repeated.
-    pub export: ExportOptions,
-    /// The timeouts of the meter, which the exported statistics contain.
-    pub active: Duration,
-    /// The inactive timeout.
-    pub inactive: Duration,
-    /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be lost in
-    /// the meantime. Without waiting, records are lost and counted.
-    pub wait: bool,
-    /// Takes a message for people each time a collector becomes unreachable, or reachable again.
-    pub notify: fn(&str),
+ringtap_packet::options! {
+    /// Options of [`Outputs`].
+    #[derive(Clone, Copy, Debug)]
+    pub struct OutputOptions {
+        /// Options of the protocol. Over TCP and in files, messages are longer and templates are not
+        /// repeated.
+        pub export: ExportOptions,
+        /// The timeouts of the meter, which the exported statistics contain.
+        pub active: Duration,
+        /// The inactive timeout.
+        pub inactive: Duration,
+        /// Whether to wait for a slow collector: yes if records come from a file, no if packets would be lost in
+        /// the meantime. Without waiting, records are lost and counted.
+        pub wait: bool,
+        /// Takes a message for people each time a collector becomes unreachable, or reachable again.
+        pub notify: fn(&str),
+    }
 }
 
 impl Default for OutputOptions {

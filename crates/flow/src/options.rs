@@ -13,37 +13,39 @@ pub const FLOWS_MAX: u32 = 1 << 26;
 pub const DATAGRAMS_MAX: u32 = 1 << 22;
 const TIMEOUT_MAX: Duration = Duration::from_secs(604_800);
 
-/// Options of a [`crate::Meter`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeterOptions {
-    /// The maximum number of flows in the cache, 1 to [`FLOWS_MAX`]. Memory for all of them is reserved at
-    /// the beginning: 128 bytes each and 16 to 32 bytes of index. With `both_ways` or `measure_tcp` it is 128
-    /// bytes more.
-    pub flows: u32,
-    /// The active timeout: a flow's record is cut after this time. At most 7 days.
-    pub active: Duration,
-    /// The inactive timeout: a flow ends if no packet comes for longer than this. At most 7 days.
-    pub inactive: Duration,
-    /// How long a TCP flow waits for further packets after FIN or RST. With zero it ends with that packet.
-    pub linger: Duration,
-    /// How long the first fragment of a datagram is remembered, and how long others wait for it.
-    pub fragments: Duration,
-    /// The maximum number of fragmented datagrams that are remembered, 1 to [`DATAGRAMS_MAX`]. Each takes
-    /// about 240 bytes, reserved at the beginning.
-    pub datagrams: u32,
-    /// Whether both directions of a flow share one record (biflows, RFC 5103).
-    pub both_ways: bool,
-    /// Whether to measure TCP retransmissions and round-trip times: [`crate::FlowRecord::tcp`].
-    pub measure_tcp: bool,
-    /// The tunnels whose inner flows are metered.
-    pub tunnels: Tunnels,
-    /// Whether flows under way are reported by [`crate::Meter::interim`]; 40 bytes a flow more.
-    pub interim: bool,
-    /// The sampling of packets. `None` if all are metered, or if they were sampled before.
-    pub sampling: Option<Sampling>,
-    /// A random number that senders of packets do not know. A sender who knew it could make packets collide
-    /// in one place of the cache and slow it down.
-    pub seed: u64,
+ringtap_packet::options! {
+    /// Options of a [`crate::Meter`].
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct MeterOptions {
+        /// The maximum number of flows in the cache, 1 to [`FLOWS_MAX`]. Memory for all of them is reserved at
+        /// the beginning: 128 bytes each and 16 to 32 bytes of index. With `both_ways` or `measure_tcp` it is 128
+        /// bytes more.
+        pub flows: u32,
+        /// The active timeout: a flow's record is cut after this time. At most 7 days.
+        pub active: Duration,
+        /// The inactive timeout: a flow ends if no packet comes for longer than this. At most 7 days.
+        pub inactive: Duration,
+        /// How long a TCP flow waits for further packets after FIN or RST. With zero it ends with that packet.
+        pub linger: Duration,
+        /// How long the first fragment of a datagram is remembered, and how long others wait for it.
+        pub fragments: Duration,
+        /// The maximum number of fragmented datagrams that are remembered, 1 to [`DATAGRAMS_MAX`]. Each takes
+        /// about 240 bytes, reserved at the beginning.
+        pub datagrams: u32,
+        /// Whether both directions of a flow share one record (biflows, RFC 5103).
+        pub both_ways: bool,
+        /// Whether to measure TCP retransmissions and round-trip times: [`crate::FlowRecord::tcp`].
+        pub measure_tcp: bool,
+        /// The tunnels whose inner flows are metered.
+        pub tunnels: Tunnels,
+        /// Whether flows under way are reported by [`crate::Meter::interim`]; 40 bytes a flow more.
+        pub interim: bool,
+        /// The sampling of packets. `None` if all are metered, or if they were sampled before.
+        pub sampling: Option<Sampling>,
+        /// A random number that senders of packets do not know. A sender who knew it could make packets collide
+        /// in one place of the cache and slow it down.
+        pub seed: u64,
+    }
 }
 
 impl Default for MeterOptions {

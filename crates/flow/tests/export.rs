@@ -35,14 +35,12 @@ fn record(number: u64) -> FlowRecord {
 #[test]
 fn records_are_encoded_without_allocations() {
     for version in [Version::V5, Version::V9, Version::Ipfix] {
-        let options = ExportOptions {
-            version,
-            refresh: Some(Refresh {
+        let options = ExportOptions::default()
+            .version(version)
+            .refresh(Some(Refresh {
                 messages: u32::MAX,
                 ..Refresh::default()
-            }),
-            ..ExportOptions::default()
-        };
+            }));
         let mut encoder = Encoder::new(options).expect("valid options");
         let mut flows = 0;
         let mut sink = |message: Message<'_>| flows += u64::from(message.flows);

@@ -97,15 +97,6 @@ impl Namespace {
         Self::try_new(false).expect("a network namespace can be made")
     }
 
-    /// Creates a namespace with IPv6 on: interfaces announce themselves on their wires.
-    ///
-    /// # Panics
-    /// Panics if the system forbids it.
-    #[must_use]
-    pub fn with_ipv6() -> Self {
-        Self::try_new(true).expect("a network namespace can be made")
-    }
-
     fn try_new(ipv6: bool) -> Wired<Self> {
         let namespace = netns::Namespace::new()?;
         let up = namespace

@@ -7,6 +7,7 @@ pub mod ether_type;
 pub mod headers;
 mod linktype;
 pub mod names;
+mod options;
 mod packet;
 pub mod protocol;
 

@@ -251,12 +251,10 @@ struct OneByOne {
 impl OneByOne {
     fn new() -> Self {
         let meters = [Tunnels::default(), Tunnels::ALL].map(|tunnels| {
-            let options = MeterOptions {
-                flows: 4,
-                datagrams: 4,
-                tunnels,
-                ..MeterOptions::default()
-            };
+            let options = MeterOptions::default()
+                .flows(4)
+                .datagrams(4)
+                .tunnels(tunnels);
             (Meter::new(&options).expect("valid options"), tunnels)
         });
         Self { meters }

@@ -6,7 +6,7 @@ use ringtap_capture::Stats;
 
 use crate::boundary::export;
 use crate::handle::{Kind, Pcap, lock};
-use crate::live::Live;
+use crate::state::live::Live;
 use crate::types::{PcapStat, code};
 
 /// Returns the counters of a live capture. If the engine reports them only between blocks, a

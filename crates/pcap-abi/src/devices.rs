@@ -323,7 +323,7 @@ fn network(device: &[u8]) -> Result<(u32, u32), String> {
         return Ok((0, 0));
     }
     let name = String::from_utf8_lossy(device);
-    let plain = crate::inject::plain_name(&name);
+    let plain = crate::state::live::plain_name(&name);
     if plain == ANY {
         return Ok((0, 0));
     }

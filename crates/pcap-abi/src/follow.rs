@@ -7,15 +7,11 @@
 use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ringtap_capture::{Packet, ReadOptions, Source, open_stream};
+use ringtap_capture::{ReadOptions, Source, open_stream};
 
 use crate::borrowed_block::BorrowedBlock;
-use crate::offline::reopened;
-use crate::read::Reading;
+use crate::state::reading::Reading;
 use crate::stdio::Stream;
-
-/// Bytes of a record's header.
-const RECORD_HEADER: u64 = 16;
 
 /// The stream of a file and the offset of its records.
 #[derive(Debug)]
@@ -26,23 +22,6 @@ pub(crate) struct Follow {
     /// Offset of the records.
     records: u64,
     asked: AtomicBool,
-}
-
-/// The position up to which records were read.
-#[derive(Debug, Default)]
-pub(crate) struct ReadPosition {
-    /// Bytes of all records that were read.
-    bytes: u64,
-    /// The stream's position after the last read.
-    left_at: Option<u64>,
-}
-
-impl ReadPosition {
-    /// Counts a record as read.
-    #[inline]
-    pub(crate) fn pass(&mut self, packet: &Packet<'_>) {
-        self.bytes += RECORD_HEADER + packet.data.len() as u64;
-    }
 }
 
 impl Follow {
@@ -92,7 +71,7 @@ impl Follow {
 
     /// Opens the file as if its records began at `place`.
     fn from(&self, place: u64) -> Option<Box<dyn Source>> {
-        let mut file = reopened(self.stream)?;
+        let mut file = self.stream.reopen()?;
         let mut header = vec![0; usize::try_from(self.records - self.begin).ok()?];
         file.seek(SeekFrom::Start(self.begin)).ok()?;
         file.read_exact(&mut header).ok()?;

@@ -12,16 +12,16 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use ringtap_capture::Waker;
 
-use crate::ext::live_dump::LiveDump;
-use crate::ext::sampling::Wanted;
-use crate::ext::stats::StatExCell;
 use crate::handle_registry::{self, HandleId};
-use crate::live::Live;
 pub(crate) use crate::lock::lock;
-use crate::offline::Offline;
-use crate::read::Reading;
-use crate::setfilter::Wishes;
-use crate::settings::Settings;
+use crate::state::live::Live;
+use crate::state::live_dump::LiveDump;
+use crate::state::offline::Offline;
+use crate::state::reading::Reading;
+use crate::state::sampling::Wanted;
+use crate::state::settings::Settings;
+use crate::state::stat_ex::StatExCell;
+use crate::state::wishes::Wishes;
 use crate::text::{ERRBUF_SIZE, print};
 use crate::types::{PRECISION_NANO, Times, code};
 

@@ -188,7 +188,7 @@ export! {
     fn pcap_get_selectable_fd(handle: Option<&Pcap>) -> c_int {
         match handle.and_then(|handle| handle.opened.get()) {
             Some(Opened { kind: Kind::Live(live), .. }) => match handle {
-                Some(handle) => live.make_selectable(handle),
+                Some(handle) => crate::live::make_selectable(handle, live),
                 None => -1,
             },
             Some(Opened { kind: Kind::Offline(file), .. }) => file.stream.number(),

@@ -8,8 +8,8 @@ use ringtap_send::{SendOptions, Sender};
 
 use crate::boundary::export;
 use crate::handle::{Kind, Pcap, lock};
-use crate::live::{COOKED_V1, COOKED_V2, Live};
 use crate::messages;
+use crate::state::live::{COOKED_V1, COOKED_V2, Live, plain_name};
 use crate::types::code;
 
 fn send(handle: &Pcap, live: &Live, frame: &[u8]) -> Result<usize, String> {
@@ -34,15 +34,6 @@ fn send(handle: &Pcap, live: &Live, frame: &[u8]) -> Result<usize, String> {
         .send(frame)
         .map_err(|error| format!("send: {error}"))?;
     Ok(frame.len())
-}
-
-/// Returns the interface's name without the prefix of an engine.
-pub(crate) fn plain_name(device: &str) -> &str {
-    let mut engines = ringtap_capture::ENGINES.iter();
-    match device.split_once(':') {
-        Some((engine, name)) if engines.any(|known| known.name == engine) => name,
-        _ => device,
-    }
 }
 
 /// Opens a sender on the interface of the capture.

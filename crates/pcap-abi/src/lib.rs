@@ -45,6 +45,7 @@ mod options;
 mod read;
 mod setfilter;
 mod settings;
+mod state;
 mod status;
 mod stdio;
 mod text;

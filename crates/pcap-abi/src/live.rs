@@ -2,94 +2,34 @@
 //! only.
 
 use std::ffi::{c_int, c_uint};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ringtap_capture::devices;
 use ringtap_capture::{
-    CaptureOptions, Change, Companion, Direction, Error, LinkType, Polling, Precision, Source,
-    Stats, TimestampSource,
+    CaptureOptions, Change, Direction, Error, LinkType, Polling, Precision, Source, TimestampSource,
 };
-use ringtap_send::Sender;
 
 use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
 use crate::env::Defaults;
 use crate::handle::{Kind, Opened, Pcap, lock};
-use crate::inject::plain_name;
 use crate::messages;
-use crate::read::Reading;
-use crate::settings::Settings;
+use crate::state::live::{COOKED_V1, COOKED_V2, Live, plain_name};
+use crate::state::reading::Reading;
+use crate::state::settings::Settings;
 use crate::status::text_of;
 use crate::text::{CText, ErrBuf, say};
 use crate::types::{MAXIMUM_SNAPLEN, code};
-
-/// The state of a live capture.
-pub(crate) struct Live {
-    /// The supported link types.
-    pub(crate) link_types: Vec<c_int>,
-    /// Size of the buffer, in bytes.
-    pub(crate) buffer: c_int,
-    pub(crate) descriptor: c_int,
-    /// The descriptor for select(2), or -1.
-    selectable: AtomicI32,
-    /// Whether the descriptor may be readable for other reasons than packets.
-    pub(crate) is_readable_for_others: bool,
-    /// The longest time to wait for that descriptor.
-    pub(crate) select_timeout: Option<libc::timeval>,
-    /// Whether reading ends with the timeout, as in WinPcap; otherwise it waits for packets, as in libpcap on
-    /// Linux.
-    pub(crate) returns_on_timeout: bool,
-    /// Whether there is no timeout: reading never ends without a packet.
-    pub(crate) has_no_timeout: bool,
-    /// The name as given, which may have the prefix of an engine.
-    pub(crate) device: String,
-    pub(crate) companion: Option<Arc<dyn Companion>>,
-    /// Sends packets if the engine cannot.
-    pub(crate) sender: Mutex<Option<Sender>>,
-    /// The counters at the last request.
-    pub(crate) last: Mutex<Stats>,
-    pub(crate) options: Mutex<CaptureOptions>,
-    /// The engine's name.
-    pub(crate) engine: &'static str,
-}
-
-impl Live {
-    /// Returns the descriptor for select(2), or -1 if there is none or it was not requested.
-    pub(crate) fn selectable(&self) -> c_int {
-        self.selectable.load(Ordering::Acquire)
-    }
-
-    /// Requests the descriptor for select(2) and returns it, or -1.
-    pub(crate) fn make_selectable(&self, handle: &Pcap) -> c_int {
-        if self.selectable() < 0
-            && let Some(mut guard) = handle.try_reading()
-            && let Some(reading) = &mut *guard
-        {
-            reading.set_aside();
-            let source = reading.borrowed.source();
-            if let Some(polling) = source.polling() {
-                let made = polling.fd().unwrap_or(-1);
-                if !reading.backlog.is_empty() {
-                    polling.settle(true);
-                }
-                self.selectable.store(made, Ordering::Release);
-            }
-        }
-        self.selectable()
-    }
-}
 
 /// `PCAP_TSTAMP_*`.
 const HOST_LOWPREC: c_int = 1;
 const ADAPTER: c_int = 3;
 const ADAPTER_UNSYNCED: c_int = 4;
-/// `DLT_EN10MB`, `DLT_DOCSIS`, `DLT_LINUX_SLL`, `DLT_LINUX_SLL2`.
+/// `DLT_EN10MB`, `DLT_DOCSIS`.
 const ETHERNET: c_int = 1;
 const DOCSIS: c_int = 143;
-pub(crate) const COOKED_V1: c_int = 113;
-pub(crate) const COOKED_V2: c_int = 276;
 
 /// The default size of the packet buffer, in bytes. It is twice libpcap's, so that blocks can be
 /// twice as large, with half the wake-ups. A larger one would make every start slower: the kernel
@@ -120,21 +60,21 @@ fn options(settings: &Settings, defaults: &Defaults) -> CaptureOptions {
     } else {
         HAND_OVER
     };
-    let mut options = CaptureOptions {
-        snaplen,
-        timeout: timeout.unwrap_or(hand_over),
-        wait: Some(timeout.unwrap_or(LONG)),
-        immediate: settings.immediate || defaults.immediate == Some(true),
-        promiscuous: settings.promiscuous,
-        buffer: match u64::try_from(settings.buffer) {
+    let mut options = CaptureOptions::default()
+        .snaplen(snaplen)
+        .timeout(timeout.unwrap_or(hand_over))
+        .wait(Some(timeout.unwrap_or(LONG)))
+        .immediate(settings.immediate || defaults.immediate == Some(true))
+        .promiscuous(settings.promiscuous)
+        .buffer(match u64::try_from(settings.buffer) {
             Ok(bytes) if bytes > 0 => bytes,
             _ => defaults.buffer.unwrap_or(BUFFER),
-        },
-        protocol: u16::try_from(settings.protocol)
-            .ok()
-            .filter(|&protocol| protocol != 0),
-        ..CaptureOptions::default()
-    };
+        })
+        .protocol(
+            u16::try_from(settings.protocol)
+                .ok()
+                .filter(|&protocol| protocol != 0),
+        );
     if let Some(bytes) = settings.min_to_copy.or(defaults.min_to_copy) {
         options.min_to_copy = bytes;
     }
@@ -299,6 +239,25 @@ pub(crate) fn change_link_type(handle: &Pcap, dlt: c_int) -> Result<(), String> 
     // The copied packets have the former header, too.
     reading.backlog.clear();
     Ok(())
+}
+
+/// Requests the descriptor for select(2) and returns it, or -1.
+pub(crate) fn make_selectable(handle: &Pcap, live: &Live) -> c_int {
+    if live.selectable() < 0
+        && let Some(mut guard) = handle.try_reading()
+        && let Some(reading) = &mut *guard
+    {
+        reading.set_aside();
+        let source = reading.borrowed.source();
+        if let Some(polling) = source.polling() {
+            let made = polling.fd().unwrap_or(-1);
+            if !reading.backlog.is_empty() {
+                polling.settle(true);
+            }
+            live.selectable.store(made, Ordering::Release);
+        }
+    }
+    live.selectable()
 }
 
 fn set_direction(handle: &Pcap, direction: Direction) -> c_int {

@@ -7,28 +7,18 @@ use std::sync::atomic::Ordering;
 
 use libc::FILE;
 use ringtap_capture::{Error, FileSource, Interface, Item, Next, ReadOptions, Source, open_stream};
-use ringtap_savefile::{ByteOrder, Format};
+use ringtap_savefile::Format;
 
 use crate::borrowed_block::BorrowedBlock;
 use crate::boundary::export;
 use crate::follow::Follow;
 use crate::handle::{Kind, Opened, Pcap};
 use crate::messages;
-use crate::read::Reading;
+use crate::state::offline::Offline;
+use crate::state::reading::Reading;
 use crate::stdio::{Stream, StreamReader};
 use crate::text::{CText, ErrBuf, say};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO};
-
-/// The state of an open capture file.
-pub(crate) struct Offline {
-    /// Closed with the handle, except for the standard input.
-    pub(crate) stream: Stream,
-    pub(crate) byte_order: ByteOrder,
-    /// Major and minor version of the format.
-    pub(crate) version: (c_int, c_int),
-    /// Keeps stream and reader at the same position.
-    pub(crate) follow: Option<Follow>,
-}
 
 /// First bytes of a pcapng file.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -89,14 +79,9 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
 fn seekable(stream: Stream) -> Option<(std::fs::File, u64)> {
     let is_file = stream.duplicate().ok()?.metadata().ok()?.is_file();
     let position = stream.position().filter(|_| is_file)?;
-    let mut file = reopened(stream)?;
+    let mut file = stream.reopen()?;
     file.seek(SeekFrom::Start(position)).ok()?;
     Some((file, position))
-}
-
-/// Opens the stream's file again.
-pub(crate) fn reopened(stream: Stream) -> Option<std::fs::File> {
-    std::fs::File::open(format!("/proc/self/fd/{}", stream.number())).ok()
 }
 
 /// Returns the first interface, with which all packets must agree; `None` if the file has none.

@@ -4,151 +4,18 @@ use std::ffi::{c_int, c_uchar};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{Error, Matcher, Packet, Waker};
-use ringtap_filter::Program;
+use ringtap_capture::Error;
 
-use crate::backlog::Backlog;
-use crate::borrowed_block::{BorrowedBlock, Pause};
+use crate::borrowed_block::Pause;
 use crate::boundary::{export, export_waiting};
-use crate::ext::sampling::Sampler;
-use crate::ext::statistics::Counting;
-use crate::follow::ReadPosition;
 use crate::handle::{Kind, Opened, Pcap, lock};
 use crate::messages;
+use crate::state::reading::Reading;
 use crate::types::{Handler, PacketHeader, code};
 use crate::wait::{Progress, Step, Wait};
-
-/// The reading side of a handle.
-pub(crate) struct Reading {
-    pub(crate) borrowed: BorrowedBlock,
-    pub(crate) waker: Waker,
-    /// Packets copied from a block, to be delivered first.
-    pub(crate) backlog: Backlog,
-    /// A filter that is applied here. For a file, to all packets. For a live capture, to packets
-    /// captured with the former filter, or to all if the kernel did not take the filter.
-    pub(crate) matcher: Option<Arc<Matcher>>,
-    /// Whether the source of a live capture delivers all packets.
-    pub(crate) takes_all: bool,
-    /// The number of the last filter request that `matcher` was made from.
-    pub(crate) granted: u64,
-    /// The direction of the packets to deliver, if the engine does not select it.
-    pub(crate) direction: Option<ringtap_capture::Direction>,
-    /// Whether an error followed packets that were counted; the next call reports it.
-    pub(crate) failed: bool,
-    /// The filter of a live capture.
-    pub(crate) program: Option<Program>,
-    /// Counters, in statistics mode.
-    pub(crate) counting: Option<Counting>,
-    sampler: Sampler,
-    /// The position in a file.
-    pub(crate) place: ReadPosition,
-    /// Whether any packets have been read.
-    started: bool,
-    /// The header that `pcap_next_ex` points to.
-    header: Box<PacketHeader>,
-    /// The last packet that it returned, if its block was given back.
-    last: Vec<u8>,
-}
-
-impl Reading {
-    pub(crate) fn new(borrowed: BorrowedBlock, waker: Waker) -> Self {
-        Self {
-            borrowed,
-            waker,
-            backlog: Backlog::default(),
-            matcher: None,
-            takes_all: true,
-            granted: 0,
-            direction: None,
-            failed: false,
-            program: None,
-            counting: None,
-            sampler: Sampler::default(),
-            place: ReadPosition::default(),
-            started: false,
-            header: Box::new(PacketHeader::zero()),
-            last: Vec::new(),
-        }
-    }
-
-    /// Gives back a block whose packets have all been read, so that the descriptor is readable only
-    /// for new packets. Call it only when no packet is in use.
-    fn settle(&mut self) {
-        if self.borrowed.is_spent() {
-            let has_more = !self.backlog.is_empty();
-            self.borrowed.settle(has_more);
-        }
-    }
-
-    /// Does the same while a packet is in use, and returns its bytes: they stay valid until the
-    /// next packet is read.
-    ///
-    /// # Safety
-    ///
-    /// The bytes are those of the packet that was delivered last.
-    unsafe fn settle_behind(&mut self, (data, len): (*const c_uchar, usize)) -> *const c_uchar {
-        if !self.borrowed.is_spent() {
-            return data;
-        }
-        // SAFETY: by the caller's promise the packet is in the borrowed block, or in the backlog,
-        // and neither was given back or written to since.
-        let bytes = unsafe { std::slice::from_raw_parts(data, len) };
-        self.last.clear();
-        self.last.extend_from_slice(bytes);
-        self.settle();
-        self.last.as_ptr()
-    }
-
-    /// Returns whether every packet of the borrowed block is delivered, without a filter, copies or
-    /// sampling.
-    fn is_plain(&self) -> bool {
-        self.backlog.is_empty()
-            && self.matcher.is_none()
-            && self.direction.is_none()
-            && self.sampler.takes_all()
-    }
-
-    /// Returns the next available packet that passes filter, direction and sampling.
-    pub(crate) fn packet(&mut self) -> Option<Packet<'_>> {
-        let Self {
-            borrowed,
-            backlog,
-            matcher,
-            direction,
-            sampler,
-            place,
-            ..
-        } = self;
-        let mut wanted = |packet: &Packet<'_>| {
-            place.pass(packet);
-            matcher
-                .as_ref()
-                .is_none_or(|matcher| matcher.accepts(packet))
-                && direction.is_none_or(|direction| goes(packet, direction))
-                && sampler.takes(packet)
-        };
-        if backlog.is_empty() {
-            return borrowed.find(wanted);
-        }
-        match backlog.find(&mut wanted) {
-            Some(packet) => Some(packet),
-            None => borrowed.find(wanted),
-        }
-    }
-}
-
-/// Returns whether a packet has a direction. A packet of unknown direction matches both.
-fn goes(packet: &Packet<'_>, direction: ringtap_capture::Direction) -> bool {
-    use ringtap_capture::Direction;
-    !matches!(
-        (direction, packet.flags.0 & 3),
-        (Direction::In, 2) | (Direction::Out, 1)
-    )
-}
 
 /// The way in which a reading call counts and waits.
 #[derive(Clone, Copy, PartialEq, Eq)]

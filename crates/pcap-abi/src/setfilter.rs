@@ -1,45 +1,15 @@
 //! Filters of running captures: `pcap_setfilter`, also while packets are being read.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 
-use ringtap_capture::{Error, Filter, Matcher};
 use ringtap_filter::Program;
 
 use crate::boundary::export;
 use crate::bpf;
 use crate::handle::{Kind, Pcap, lock};
-use crate::read::Reading;
+use crate::state::reading::{Reading, matcher};
 use crate::types::{BpfProgram, code};
-
-/// Requests for the reading side while it is in use, by callbacks and other threads.
-#[derive(Debug, Default)]
-pub(crate) struct Wishes {
-    pending: AtomicBool,
-    /// Number of requests so far.
-    made: AtomicU64,
-    filter: Mutex<Option<Program>>,
-}
-
-impl Wishes {
-    /// Returns whether a request is pending; a load.
-    #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.pending.load(Ordering::Relaxed)
-    }
-
-    fn wish(&self, program: Program) {
-        *lock(&self.filter) = Some(program);
-        self.made.fetch_add(1, Ordering::Release);
-        self.pending.store(true, Ordering::Release);
-    }
-
-    fn take(&self) -> Option<Program> {
-        self.pending.store(false, Ordering::Release);
-        lock(&self.filter).take()
-    }
-}
 
 impl Pcap {
     /// Sets the filter that was requested while packets were read. A borrowed block is given back,
@@ -85,68 +55,6 @@ impl Pcap {
     }
 }
 
-impl Reading {
-    /// Sets the filter of a live capture's source; `None` accepts all packets.
-    pub(crate) fn filter_source(&mut self, program: Option<&Program>) -> Result<(), Error> {
-        let filter = program.cloned().map(Filter::from_program);
-        self.borrowed.source().set_filter(filter.as_ref())?;
-        self.takes_all = program.is_none_or(bpf::accepts_all);
-        self.matcher = None;
-        Ok(())
-    }
-
-    /// Makes a live capture deliver the packets that the program accepts, including waiting ones.
-    /// If that fails, the former filter stays.
-    fn choose(&mut self, program: Program) -> Result<(), String> {
-        // The source needs its block back before it can reject or accept the filter.
-        self.set_aside();
-        match self.filter_source(Some(&program)) {
-            Ok(()) => self.narrow(&program),
-            // Programs such as tcpdump drop their privileges after they have opened a device, and
-            // then set the filter. Packets are then filtered here, if the source delivers all of
-            // them.
-            Err(error) if error.is_permission_denied() && self.takes_all => {
-                self.matcher = matcher(&program);
-            }
-            Err(error) => {
-                // The former filter stays, here or in the source.
-                let before = self.program.as_ref().filter(|_| self.takes_all);
-                self.matcher = before.and_then(matcher);
-                return Err(error.to_string());
-            }
-        }
-        self.program = Some(program);
-        Ok(())
-    }
-
-    /// Gives back the borrowed block. Its unread packets stay with the source if that delivers them
-    /// again; otherwise they are copied.
-    pub(crate) fn set_aside(&mut self) {
-        if self.borrowed.leave() {
-            return;
-        }
-        while let Some(packet) = self.borrowed.next() {
-            self.backlog.push(&packet);
-        }
-        self.borrowed.settle(!self.backlog.is_empty());
-    }
-
-    /// Drops the copied packets that the program rejects.
-    fn narrow(&mut self, program: &Program) {
-        if !self.backlog.is_empty()
-            && let Some(program) = matcher(program)
-        {
-            self.backlog.retain(|packet| program.accepts(packet));
-        }
-    }
-}
-
-/// Compiles a program; returns `None` for one that accepts everything.
-fn matcher(program: &Program) -> Option<Arc<Matcher>> {
-    let accepts_all = bpf::accepts_all(program);
-    (!accepts_all).then(|| Arc::new(Matcher::new(program.clone())))
-}
-
 export! {
     /// Sets the filter.
     fn pcap_setfilter(handle: Option<&Pcap>, program: Option<&BpfProgram>) -> c_int {
@@ -186,8 +94,8 @@ export! {
 #[cfg(test)]
 mod tests {
     use ringtap_capture::{
-        Description, FileSource, Interface, Next, ReadOptions, Result, Source, Stats, Waker,
-        open_stream,
+        Description, Error, FileSource, Filter, Interface, Next, ReadOptions, Result, Source,
+        Stats, Waker, open_stream,
     };
     use ringtap_filter::Insn;
     use ringtap_filter::program::opcode as op;

@@ -94,6 +94,11 @@ impl Stream {
         unsafe { libc::fileno(self.as_ptr()) }
     }
 
+    /// Opens the stream's file again.
+    pub(crate) fn reopen(self) -> Option<File> {
+        File::open(format!("/proc/self/fd/{}", self.number())).ok()
+    }
+
     /// Returns another descriptor of the same open file.
     pub(crate) fn duplicate(self) -> io::Result<File> {
         let number = self.number();

@@ -73,33 +73,33 @@ impl BytesDump {
     }
 }
 
-/// Selects how a packet is printed; the default is a line like that of `tcpdump -n`.
-///
-/// ```
-/// let mut options = ringtap_print::PrintOptions::default();
-/// options.verbose = 1;
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PrintOptions {
-    /// Whether the link-layer header is printed (`-e`).
-    pub link_header: bool,
-    /// The form in which the packet's bytes follow (`-x`, `-X`, `-A`), `None` for no dump.
-    pub dump: Option<BytesDump>,
-    /// The level of detail (0, 1 for `-v`, 2 for `-vv`).
-    pub verbose: u8,
-    /// Whether less of the protocols is printed (`-q`).
-    pub quiet: bool,
-    /// Whether checksums of IPv4, TCP and UDP are not verified (`-K`).
-    pub skip_checksums: bool,
-    /// The form of the time (`-t` to `-ttttt`).
-    pub timestamps: TimestampFormat,
-    /// Whether the second has nine digits instead of six (`--nano`).
-    pub nanos: bool,
-    /// Whether TCP sequence numbers are printed as they are in the packet (`-S`).
-    pub absolute_seq: bool,
-    /// Whether each packet is a JSON object instead of a line of text.
-    pub json: bool,
-    /// Whether each line begins with the packet's number (`-#`).
-    pub number: bool,
+ringtap_packet::options! {
+    /// Selects how a packet is printed; the default is a line like that of `tcpdump -n`.
+    ///
+    /// ```
+    /// let options = ringtap_print::PrintOptions::default().verbose(1);
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct PrintOptions {
+        /// Whether the link-layer header is printed (`-e`).
+        pub link_header: bool,
+        /// The form in which the packet's bytes follow (`-x`, `-X`, `-A`), `None` for no dump.
+        pub dump: Option<BytesDump>,
+        /// The level of detail (0, 1 for `-v`, 2 for `-vv`).
+        pub verbose: u8,
+        /// Whether less of the protocols is printed (`-q`).
+        pub quiet: bool,
+        /// Whether checksums of IPv4, TCP and UDP are not verified (`-K`).
+        pub skip_checksums: bool,
+        /// The form of the time (`-t` to `-ttttt`).
+        pub timestamps: TimestampFormat,
+        /// Whether the second has nine digits instead of six (`--nano`).
+        pub nanos: bool,
+        /// Whether TCP sequence numbers are printed as they are in the packet (`-S`).
+        pub absolute_seq: bool,
+        /// Whether each packet is a JSON object instead of a line of text.
+        pub json: bool,
+        /// Whether each line begins with the packet's number (`-#`).
+        pub number: bool,
+    }
 }

@@ -126,12 +126,12 @@ impl Comparison<'_> {
     }
 
     fn measure(&self, (_, stage, snaplen): Cut, duration: Duration) -> Result<Taken> {
-        let options = CaptureOptions {
-            study: stage,
-            timeout: PATIENCE,
-            snaplen: self.options.snaplen.min(snaplen.unwrap_or(u32::MAX)),
-            ..self.options.clone()
-        };
+        let options = self
+            .options
+            .clone()
+            .study(stage)
+            .timeout(PATIENCE)
+            .snaplen(self.options.snaplen.min(snaplen.unwrap_or(u32::MAX)));
         let source = stage.map(|_| open(self.device, &options, self.filter));
         let mut source = source.transpose()?;
         let programs = match (&source, self.meter) {

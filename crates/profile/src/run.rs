@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Direction, Source, Stage, open};
+use ringtap_capture::{Direction, Source, Stage, open};
 use ringtap_sys::bpf::{self, Kernel, NativePart};
 use ringtap_sys::cycles::{Rate, thread_id, thread_time};
 use ringtap_sys::ethtool::Ethtool;
@@ -110,10 +110,7 @@ impl<'a> Profile<'a> {
     }
 
     fn run(mut self) -> Result<Report> {
-        let options = CaptureOptions {
-            study: Some(Stage::Copy),
-            ..self.plan.options.clone()
-        };
+        let options = self.plan.options.clone().study(Some(Stage::Copy));
         let source = open(&self.device, &options, self.plan.filter.as_ref())?;
         let description = source.describe();
         self.tap = match description.engine {

@@ -29,11 +29,9 @@ const KERNEL: [Component; 2] = [Component::Driver, Component::Stack];
 fn plan(duration: u64, steps: bool) -> Plan {
     Plan {
         device: None,
-        options: CaptureOptions {
-            direction: Direction::In,
-            timeout: Duration::from_millis(50),
-            ..CaptureOptions::default()
-        },
+        options: CaptureOptions::default()
+            .direction(Direction::In)
+            .timeout(Duration::from_millis(50)),
         filter: Some(Filter::new("udp port 9")),
         duration: Duration::from_millis(duration),
         rate: 4000,

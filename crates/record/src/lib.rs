@@ -13,5 +13,7 @@ pub use error::{RecordError, Result};
 pub use host::{Host, Note};
 pub use options::{Counters, RecordOptions};
 pub use recording::Recording;
+pub use ringtap_sys::Error as CallError;
+pub use ringtap_sys::output::{Access, Output};
 pub use rotate::{NameError, RotationPlan, check_name};
 pub use writer::{Alarm, Gauge, automatic_memory};

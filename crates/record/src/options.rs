@@ -4,33 +4,34 @@ use ringtap_savefile::{Codec, Format};
 
 use crate::RotationPlan;
 
-/// Options of a [`crate::Recording`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct RecordOptions {
-    /// The files' format.
-    pub format: Format,
-    /// Whether a pcap file has nanoseconds. `None` takes the precision of the interface, or microseconds if
-    /// the source is live.
-    pub nano: Option<bool>,
-    /// Whether the source is a live capture. Then a separate thread writes regular files, and pcapng files
-    /// end with the capture's counters.
-    pub live: bool,
-    /// The snapshot length in the header, in bytes. `None` takes that of the interface.
-    pub snaplen: Option<u32>,
-    /// How files are compressed.
-    pub codec: Option<Codec>,
-    /// The number of threads that compress, at least one.
-    pub workers: usize,
-    /// The memory for data that waits to be compressed and written, in bytes ([`crate::automatic_memory`]).
-    /// It is at least a few chunks of 2 MiB.
-    pub memory: u64,
-    /// The processors of the threads that compress and write. Empty for those of the starting thread.
-    pub cpus: Vec<usize>,
-    /// Whether packets are written to the file immediately, and not within a second.
-    pub immediate: bool,
-    /// When one file ends and another starts. `None` for a single file.
-    pub rotation: Option<RotationPlan>,
+ringtap_packet::options! {
+    /// Options of a [`crate::Recording`].
+    #[derive(Clone, Debug)]
+    pub struct RecordOptions {
+        /// The files' format.
+        pub format: Format,
+        /// Whether a pcap file has nanoseconds. `None` takes the precision of the interface, or microseconds if
+        /// the source is live.
+        pub nano: Option<bool>,
+        /// Whether the source is a live capture. Then a separate thread writes regular files, and pcapng files
+        /// end with the capture's counters.
+        pub live: bool,
+        /// The snapshot length in the header, in bytes. `None` takes that of the interface.
+        pub snaplen: Option<u32>,
+        /// How files are compressed.
+        pub codec: Option<Codec>,
+        /// The number of threads that compress, at least one.
+        pub workers: usize,
+        /// The memory for data that waits to be compressed and written, in bytes ([`crate::automatic_memory`]).
+        /// It is at least a few chunks of 2 MiB.
+        pub memory: u64,
+        /// The processors of the threads that compress and write. Empty for those of the starting thread.
+        pub cpus: Vec<usize>,
+        /// Whether packets are written to the file immediately, and not within a second.
+        pub immediate: bool,
+        /// When one file ends and another starts. `None` for a single file.
+        pub rotation: Option<RotationPlan>,
+    }
 }
 
 impl Default for RecordOptions {

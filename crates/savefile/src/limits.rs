@@ -9,22 +9,23 @@ const MIB: usize = 1024 * 1024;
 /// largest packet plus this.
 const OPTIONS_ROOM: usize = 131_072 + 32;
 
-/// Limits on memory, which no length field of a file overrides. Memory grows only as bytes arrive,
-/// so a length within the limits without data costs nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Most captured bytes of a packet; by default the link type's [`LinkType::max_snaplen`].
-    pub caplen: Option<u32>,
-    /// Most bytes of a pcapng block (libpcap: 16 MiB); larger if a link type of the file allows
-    /// packets that need it.
-    pub block: usize,
-    /// Most bytes of a pcapng section header block (libpcap: 1 MiB).
-    pub section_header: usize,
-    /// Most interfaces of a file, over all sections.
-    pub interfaces: usize,
-    /// Most bytes of interface and section blocks that are kept, over all sections.
-    pub metadata: usize,
+ringtap_packet::options! {
+    /// Limits on memory, which no length field of a file overrides. Memory grows only as bytes arrive,
+    /// so a length within the limits without data costs nothing.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Limits {
+        /// Most captured bytes of a packet; by default the link type's [`LinkType::max_snaplen`].
+        pub caplen: Option<u32>,
+        /// Most bytes of a pcapng block (libpcap: 16 MiB); larger if a link type of the file allows
+        /// packets that need it.
+        pub block: usize,
+        /// Most bytes of a pcapng section header block (libpcap: 1 MiB).
+        pub section_header: usize,
+        /// Most interfaces of a file, over all sections.
+        pub interfaces: usize,
+        /// Most bytes of interface and section blocks that are kept, over all sections.
+        pub metadata: usize,
+    }
 }
 
 impl Default for Limits {
@@ -53,21 +54,22 @@ impl Limits {
     }
 }
 
-/// The options for reading a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ReadOptions {
-    /// Limits on memory.
-    pub limits: Limits,
-    /// Size of the read buffer in bytes, and so the most that one read call returns. It is small,
-    /// so that it stays in the processor's cache; a larger record makes it grow.
-    pub buffer: usize,
-    /// Whether a second thread may read ahead in a large regular file that [`crate::Reader::open`]
-    /// opens. The first [`crate::Reader::next`] that needs the thread starts it.
-    pub read_ahead: bool,
-    /// The function that maps a large regular file, if it is neither read ahead nor filtered. The
-    /// bytes of a mapped file are not copied.
-    pub map: Option<MapFile>,
+ringtap_packet::options! {
+    /// The options for reading a file.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct ReadOptions {
+        /// Limits on memory.
+        pub limits: Limits,
+        /// Size of the read buffer in bytes, and so the most that one read call returns. It is small,
+        /// so that it stays in the processor's cache; a larger record makes it grow.
+        pub buffer: usize,
+        /// Whether a second thread may read ahead in a large regular file that [`crate::Reader::open`]
+        /// opens. The first [`crate::Reader::next`] that needs the thread starts it.
+        pub read_ahead: bool,
+        /// The function that maps a large regular file, if it is neither read ahead nor filtered. The
+        /// bytes of a mapped file are not copied.
+        pub map: Option<MapFile>,
+    }
 }
 
 impl Default for ReadOptions {

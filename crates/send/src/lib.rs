@@ -24,6 +24,7 @@ pub use generate::{Arrivals, Generation};
 pub use pace::Lateness;
 pub use queue::{Outgoing, QueueFull, Queued, RECORD_BYTES, SendQueue};
 pub use report::{Rejected, Report};
+pub use ringtap_capture::system;
 pub use ringtap_sys::packet::SendStamps;
 pub use run::{Progress, SendRun};
 pub use template::{
@@ -71,29 +72,30 @@ pub enum OnRejected {
     Stop,
 }
 
-/// Options of a [`Sender`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SendOptions {
-    /// How to handle a frame that the interface never accepts.
-    pub on_rejected: OnRejected,
-    /// How long to wait for a full queue before it is an error.
-    pub patience: Duration,
-    /// Whether to bypass the queueing discipline (AF_PACKET).
-    pub qdisc_bypass: bool,
-    /// Memory of the socket, in bytes, for frames that the device has not processed yet (AF_PACKET).
-    pub buffer: Option<u32>,
-    /// Stamps sent packets, to report how well the schedule was kept: [`Report::departures`]. AF_PACKET only;
-    /// each stamp costs about as much as sending. Driver or adapter must support it (`ringtap devices`,
-    /// `ethtool -T`); for an adapter's clock, stamping must already be enabled.
-    pub stamps: Option<SendStamps>,
-    /// Whether generated frames of one size and flow are handed over many at a time, as one datagram that the
-    /// kernel or the adapter cuts (generic segmentation offload; AF_PACKET, Linux 6.2). The adapter then
-    /// computes checksums: a virtual interface leaves them incomplete. The frames pass the queueing
-    /// discipline.
-    pub segmentation: bool,
-    /// The traffic that will be generated, to choose a back-end. `None` if packets are given.
-    pub demand: Option<Demand>,
+ringtap_packet::options! {
+    /// Options of a [`Sender`].
+    #[derive(Clone, Debug)]
+    pub struct SendOptions {
+        /// How to handle a frame that the interface never accepts.
+        pub on_rejected: OnRejected,
+        /// How long to wait for a full queue before it is an error.
+        pub patience: Duration,
+        /// Whether to bypass the queueing discipline (AF_PACKET).
+        pub qdisc_bypass: bool,
+        /// Memory of the socket, in bytes, for frames that the device has not processed yet (AF_PACKET).
+        pub buffer: Option<u32>,
+        /// Stamps sent packets, to report how well the schedule was kept: [`Report::departures`]. AF_PACKET only;
+        /// each stamp costs about as much as sending. Driver or adapter must support it (`ringtap devices`,
+        /// `ethtool -T`); for an adapter's clock, stamping must already be enabled.
+        pub stamps: Option<SendStamps>,
+        /// Whether generated frames of one size and flow are handed over many at a time, as one datagram that the
+        /// kernel or the adapter cuts (generic segmentation offload; AF_PACKET, Linux 6.2). The adapter then
+        /// computes checksums: a virtual interface leaves them incomplete. The frames pass the queueing
+        /// discipline.
+        pub segmentation: bool,
+        /// The traffic that will be generated, to choose a back-end. `None` if packets are given.
+        pub demand: Option<Demand>,
+    }
 }
 
 /// Traffic that will be generated.

@@ -109,26 +109,27 @@ pub(crate) const PORTS: u32 = 1 << 14;
 pub(crate) const FIRST_PORT: u16 = 49_152;
 const NUMBER_BITS: u32 = 48;
 
-/// Options of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TemplateOptions {
-    /// Source MAC address.
-    pub source_mac: [u8; 6],
-    /// Destination MAC address.
-    pub destination_mac: [u8; 6],
-    /// Source address of the first flow; the others follow.
-    pub source: IpAddr,
-    /// Destination address, of the same kind.
-    pub destination: IpAddr,
-    /// Destination port.
-    pub port: u16,
-    /// Sizes of the frames in turn, in bytes, without the frame check sequence.
-    pub sizes: Vec<u16>,
-    /// The number of flows that frames belong to in turn; each has its own source address and port.
-    pub flows: u32,
-    /// Distinguishes runs at the receiver.
-    pub run: u16,
+ringtap_packet::options! {
+    /// Options of a template.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct TemplateOptions {
+        /// Source MAC address.
+        pub source_mac: [u8; 6],
+        /// Destination MAC address.
+        pub destination_mac: [u8; 6],
+        /// Source address of the first flow; the others follow.
+        pub source: IpAddr,
+        /// Destination address, of the same kind.
+        pub destination: IpAddr,
+        /// Destination port.
+        pub port: u16,
+        /// Sizes of the frames in turn, in bytes, without the frame check sequence.
+        pub sizes: Vec<u16>,
+        /// The number of flows that frames belong to in turn; each has its own source address and port.
+        pub flows: u32,
+        /// Distinguishes runs at the receiver.
+        pub run: u16,
+    }
 }
 
 impl Default for TemplateOptions {

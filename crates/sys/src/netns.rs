@@ -165,11 +165,6 @@ impl AsFd for Namespace {
     }
 }
 
-/// Makes the children of `command` start inside `namespace`.
-pub fn command_in<'c>(namespace: &Namespace, command: &'c mut Command) -> &'c mut Command {
-    namespace.command(command)
-}
-
 /// The reason why a process could not become root of a new user namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum UserNamespaceError {

@@ -2,8 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
@@ -63,16 +61,6 @@ pub fn make_blocking(file: &File) -> std::io::Result<()> {
         return Err(std::io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// Opens a FIFO for reading without waiting for a writer (`O_NONBLOCK`, fifo(7)). To wait, call
-/// [`wait`]; a read of an empty FIFO that has a writer fails with `EAGAIN`.
-///
-/// # Errors
-/// The same as open(2).
-pub fn open_fifo(path: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// Waits until a descriptor is ready, the timeout has passed (`None` waits without limit), or a

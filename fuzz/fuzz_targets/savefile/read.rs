@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use ringtap_savefile::{
-    Interface, Item, Options, Packet, PacketFlags, ReadOptions, Reader, PacketRun, Timestamp,
+    Interface, Item, Options, Packet, PacketFlags, PacketRun, ReadOptions, Reader, Timestamp,
 };
 
 /// Everything that a file gave.

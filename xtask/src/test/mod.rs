@@ -4,6 +4,7 @@
 //! step that is not a test of libtest counts as one check. The last line of the output is only the summary:
 //! `N passed, N failed, N skipped`.
 
+pub(crate) mod api;
 mod deny;
 mod fuzz;
 mod house;
@@ -42,6 +43,8 @@ pub(crate) enum Extent {
     /// The checks that need neither privileges nor a network: format, house rules, and the tests that are not
     /// live. Clippy checks all dependencies again, which takes as long as building them.
     Quick,
+    /// The public interfaces alone.
+    Api,
     /// The dependencies alone.
     Deny,
     /// The fuzz targets alone.
@@ -54,6 +57,7 @@ pub(crate) fn run(extent: Extent) -> ExitCode {
     let repository = repository.as_path();
     let mut report = Report::new();
     match extent {
+        Extent::Api => api::run(repository, &mut report),
         Extent::Deny => deny::run(repository, &mut report),
         Extent::Fuzz => fuzz::run(repository, &mut report),
         Extent::Whole | Extent::Quick => run_tests(repository, extent, &mut report),
@@ -114,6 +118,13 @@ fn after_tests(repository: &Path, report: &mut Report, log: &mut Log) {
         let mut command = tests(repository, &["--doc"], Extent::Whole);
         Outcome::Tests(libtest::run(&mut command, log).tally)
     });
+    report.step("documentation without warnings", || {
+        documentation(repository)
+    });
+    api::run(repository, report);
+    report.step("savefile without codecs", || {
+        without_codecs(repository, log)
+    });
     deny::run(repository, report);
     fuzz::run(repository, report);
     report.step("demo", demo);
@@ -159,6 +170,27 @@ fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Command {
         command.env(ringtap_testkit::QUICK, "1");
     }
     process::limited(TESTS_LIMIT, &command)
+}
+
+/// Builds the pages of rustdoc; a dead link is an error.
+fn documentation(repository: &Path) -> Outcome {
+    let mut cargo = process::cargo(repository);
+    cargo.args(["doc", "--workspace", "--no-deps", "--lib", FEATURES]);
+    cargo.env("RUSTDOCFLAGS", "--deny=warnings");
+    Outcome::from(process::check(process::quiet_off_screen(&mut cargo)))
+}
+
+/// Tests savefile without gzip, lz4 and zstd.
+fn without_codecs(repository: &Path, log: &mut Log) -> Outcome {
+    let mut cargo = process::cargo(repository);
+    cargo.args([
+        "test",
+        "--package=ringtap-savefile",
+        "--no-default-features",
+    ]);
+    cargo.args(["--lib", "--no-fail-fast"]);
+    let mut command = process::limited(TESTS_LIMIT, &cargo);
+    Outcome::Tests(libtest::run(&mut command, log).tally)
 }
 
 /// Tests the library without its feature `jit`: the programs that compare it with Debian's, except those

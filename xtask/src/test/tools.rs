@@ -1,4 +1,4 @@
-//! Programs that check the project and are no part of it: cargo-deny and cargo-fuzz.
+//! Programs that check the project and are no part of it: cargo-deny, cargo-fuzz, cargo-public-api.
 //!
 //! If a machine lacks one, cargo builds it once from crates.io, in the version named here, into
 //! `target/tools`. Without optimisation each takes a minute or two on two processors.
@@ -27,6 +27,12 @@ pub(super) const DENY: Tool = Tool {
 pub(super) const FUZZ: Tool = Tool {
     name: "fuzz",
     version: "0.13.2",
+    nightly: true,
+};
+
+pub(super) const PUBLIC_API: Tool = Tool {
+    name: "public-api",
+    version: "0.52.0",
     nightly: true,
 };
 

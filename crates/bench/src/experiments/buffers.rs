@@ -1,6 +1,5 @@
 //! The size of the ring against bursts, and against the cost of cache misses.
 
-use ringtap_capture::CaptureOptions;
 use ringtap_lab::Need;
 
 use super::deliver::{at_top_speed, figures, figures_at_top_speed, metrics};
@@ -50,10 +49,7 @@ fn over_sizes(session: &mut Session, stage: &Stage, load: Load, work: u32) -> Do
     };
     let rings: &[u32] = session.amount(&RINGS, &QUICK_RINGS);
     for &kibibytes in rings {
-        let options = CaptureOptions {
-            buffer: u64::from(kibibytes) << 10,
-            ..own_options()
-        };
+        let options = own_options().buffer(u64::from(kibibytes) << 10);
         let title = format!("{kibibytes} KiB");
         let at = Some(f64::from(kibibytes));
         session.case(&title, at, &names[..count], count - 1, |who| {

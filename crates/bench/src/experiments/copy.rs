@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Stage as Depth};
+use ringtap_capture::Stage as Depth;
 use ringtap_lab::Need;
 use ringtap_sys::cycles::Rate;
 
@@ -66,10 +66,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
 /// Returns the nanoseconds that the kernel spends on a packet, and the percentage of packets that
 /// were not read.
 fn kernel(stage: &Stage, size: u16, packets: u32, depth: Depth) -> Result<(f64, f64), String> {
-    let options = CaptureOptions {
-        study: Some(depth),
-        ..own_options()
-    };
+    let options = own_options().study(Some(depth));
     let load = Load {
         size,
         packets,

@@ -38,14 +38,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let has_tcpdump = session.peer("tcpdump").is_some();
     session.figure("From sending to delivery", Axis::names("delivery"), metrics);
     let pair = VethPair::new();
-    let immediate = CaptureOptions {
-        immediate: true,
-        ..CaptureOptions::default()
-    };
-    let spinning = CaptureOptions {
-        busy_poll: Some(Duration::from_millis(50)),
-        ..immediate.clone()
-    };
+    let immediate = CaptureOptions::default().immediate(true);
+    let spinning = immediate.clone().busy_poll(Some(Duration::from_millis(50)));
     let mut cases = vec![(
         "immediate".to_owned(),
         vec![
@@ -54,10 +48,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         ],
     )];
     // The programs' defaults: ringtap dump delivers after at most 100 ms, tcpdump after a second.
-    let standard = CaptureOptions {
-        timeout: Duration::from_millis(100),
-        ..CaptureOptions::default()
-    };
+    let standard = CaptureOptions::default().timeout(Duration::from_millis(100));
     cases.push((
         "no options: timeouts of 100 ms and of a second".to_owned(),
         vec![("ringtap", Way::Own(standard))],
@@ -70,10 +61,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
         }
     }
     for millis in [1, 2, 10] {
-        let options = CaptureOptions {
-            timeout: Duration::from_millis(millis),
-            ..CaptureOptions::default()
-        };
+        let options = CaptureOptions::default().timeout(Duration::from_millis(millis));
         let ways = vec![("ringtap", Way::Own(options))];
         cases.push((format!("timeout {millis} ms"), ways));
     }

@@ -82,33 +82,19 @@ fn ways() -> Vec<Way> {
         alone: false,
         threaded: false,
     };
-    let immediate = || CaptureOptions {
-        immediate: true,
-        ..own_options()
-    };
+    let immediate = || own_options().immediate(true);
     vec![
         way("nothing", immediate()),
-        way(
-            "SCHED_FIFO",
-            CaptureOptions {
-                priority: Some(FIFO),
-                ..immediate()
-            },
-        ),
+        way("SCHED_FIFO", immediate().priority(Some(FIFO))),
         way(
             "busy polling",
-            CaptureOptions {
-                busy_poll: Some(Duration::from_millis(50)),
-                ..immediate()
-            },
+            immediate().busy_poll(Some(Duration::from_millis(50))),
         ),
         way(
             "SCHED_FIFO and busy polling",
-            CaptureOptions {
-                priority: Some(FIFO),
-                busy_poll: Some(Duration::from_millis(1)),
-                ..immediate()
-            },
+            immediate()
+                .priority(Some(FIFO))
+                .busy_poll(Some(Duration::from_millis(1))),
         ),
         Way {
             alone: true,
@@ -152,10 +138,7 @@ fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>,
     let (packets, processor) = seen
         .first()
         .map_or((0.0, 0.0), |seen| (seen.packets, seen.processor));
-    let options = CaptureOptions {
-        cpus: vec![READER],
-        ..way.options.clone()
-    };
+    let options = way.options.clone().cpus(vec![READER]);
     let mut delays = delay::own(&stage.pair, &options, delays)?;
     delays.sort_unstable();
     let at = |percent: usize| delays[(delays.len() - 1) * percent / 100].as_secs_f64() * 1e6;

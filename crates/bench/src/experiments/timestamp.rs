@@ -1,6 +1,6 @@
 //! The cost of a timestamp, as a part of all that the kernel does for a packet, by clock.
 
-use ringtap_capture::{CaptureOptions, Mode, Precision, Stage as Depth};
+use ringtap_capture::{Mode, Precision, Stage as Depth};
 use ringtap_lab::Need;
 use ringtap_lab::traffic::XdpDrop;
 
@@ -43,13 +43,11 @@ pub(crate) fn run(session: &mut Session) -> Done {
         let title = format!("{what}, {SIZE} bytes");
         let case = session.case(&title, None, &names, 2, |who| {
             let precision = [Precision::Fine, Precision::Coarse, Precision::None];
-            let options = CaptureOptions {
-                precision: precision.get(who).copied().unwrap_or_default(),
-                study: (who == 3).then_some(Depth::Hook),
-                snaplen: SNAPLEN,
-                mode,
-                ..own_options()
-            };
+            let options = own_options()
+                .precision(precision.get(who).copied().unwrap_or_default())
+                .study((who == 3).then_some(Depth::Hook))
+                .snaplen(SNAPLEN)
+                .mode(mode);
             let reader = Reader::library(engine, options);
             // A tap that steals is compared with a program that only drops.
             let dropping = (who == 3 && load.at_driver).then(|| XdpDrop::on(&stage.pair.right));

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use ringtap_capture::CaptureOptions;
 use ringtap_lab::Need;
 
 use super::deliver::{figures, metrics, tcpdump};
@@ -78,11 +77,9 @@ fn min_to_copy(session: &mut Session, stage: &Stage, has_tcpdump: bool) -> Done 
     }
     let values: &[u32] = session.amount(&MIN_TO_COPY, &QUICK_MIN_TO_COPY);
     for &bytes in values {
-        let options = CaptureOptions {
-            min_to_copy: bytes.max(1),
-            immediate: bytes == 0,
-            ..own_options()
-        };
+        let options = own_options()
+            .min_to_copy(bytes.max(1))
+            .immediate(bytes == 0);
         let title = match bytes {
             0 => "immediate".to_owned(),
             bytes => format!("{} KiB", bytes >> 10),
@@ -115,12 +112,10 @@ fn timeout(session: &mut Session, stage: &Stage) -> Done {
     let names = ["ringtap tcx", "ringtap packet"];
     let values: &[u16] = session.amount(&TIMEOUTS, &QUICK_TIMEOUTS);
     for &millis in values {
-        let options = CaptureOptions {
-            timeout: Duration::from_millis(millis.into()),
+        let options = own_options()
+            .timeout(Duration::from_millis(millis.into()))
             // Only the timeout decides.
-            min_to_copy: 8 << 20,
-            ..own_options()
-        };
+            .min_to_copy(8 << 20);
         let at = Some(f64::from(millis));
         session.case(&format!("{millis} ms"), at, &names, 1, |who| {
             let engine = ["tcx", "packet"][who];

@@ -134,6 +134,7 @@ pub(crate) fn link_type(hardware_type: u16) -> LinkType {
 /// The environment of captures: the kernel's `bpf(2)`, the wall clock, adapters that stamp packets. The
 /// default is the real one. Tests use others to simulate other kernels, a clock that is set, and missing
 /// adapters.
+#[doc(hidden)]
 #[derive(Clone, Debug)]
 pub struct Host {
     /// `bpf(2)`, possibly restricted.
@@ -150,6 +151,7 @@ pub struct Host {
 }
 
 /// Returns processor numbers.
+#[doc(hidden)]
 pub type Processors = fn() -> Vec<usize>;
 
 fn present_processors() -> Vec<usize> {
@@ -254,6 +256,7 @@ pub fn open(
 /// # Errors
 ///
 /// The same errors as [`open`].
+#[doc(hidden)]
 pub fn open_on(
     host: &Host,
     device: &str,

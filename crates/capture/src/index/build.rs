@@ -10,21 +10,22 @@ use ringtap_savefile::{ByteOrder, Interface, Item, PacketRun, ReadError, ReadOpt
 
 use crate::{Error, Result, filter};
 
-/// Options of an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IndexOptions {
-    /// The approximate size of a stretch, in bytes. Smaller stretches mean that a search reads less around
-    /// its results, and examines more stretches.
-    pub stretch: u64,
-    /// The size, in bytes, below which a stretch is left out of the index and always read. It is also the
-    /// size of the piece that is treated as a whole if a packet in it could not be followed.
-    pub least: u64,
-    /// Offsets of a compressed capture, in ascending order, at which reading can start, beside the starts of
-    /// members or frames: chunks of a [`Codec`](ringtap_savefile::Codec).
-    pub chunks: Vec<SeekPoint>,
-    /// How to read the capture.
-    pub read: ReadOptions,
+ringtap_packet::options! {
+    /// Options of an index.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct IndexOptions {
+        /// The approximate size of a stretch, in bytes. Smaller stretches mean that a search reads less around
+        /// its results, and examines more stretches.
+        pub stretch: u64,
+        /// The size, in bytes, below which a stretch is left out of the index and always read. It is also the
+        /// size of the piece that is treated as a whole if a packet in it could not be followed.
+        pub least: u64,
+        /// Offsets of a compressed capture, in ascending order, at which reading can start, beside the starts of
+        /// members or frames: chunks of a [`Codec`](ringtap_savefile::Codec).
+        pub chunks: Vec<SeekPoint>,
+        /// How to read the capture.
+        pub read: ReadOptions,
+    }
 }
 
 impl Default for IndexOptions {

@@ -55,18 +55,20 @@ use socket::SocketCounters;
 /// The maximum number of filters in one program.
 pub const MAX_FILTERS: usize = 256;
 
-/// Options of [`Statistics`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StatOptions {
-    /// Whether packets that match a filter also go on to the host.
-    pub mode: Mode,
-    /// The direction of packets. Only received packets can be stolen.
-    pub direction: Direction,
-    /// Whether to steal even if the host's connections use the device.
-    pub force: bool,
-    /// Whether [`Statistics::begin`] starts the counting thread if no hook counts, so that privileges can be
-    /// given up before.
-    pub begins_later: bool,
+ringtap_packet::options! {
+    /// Options of [`Statistics`].
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct StatOptions {
+        /// Whether packets that match a filter also go on to the host.
+        pub mode: Mode,
+        /// The direction of packets. Only received packets can be stolen.
+        pub direction: Direction,
+        /// Whether to steal even if the host's connections use the device.
+        pub force: bool,
+        /// Whether [`Statistics::begin`] starts the counting thread if no hook counts, so that privileges can be
+        /// given up before.
+        pub begins_later: bool,
+    }
 }
 
 /// The reasons why statistics failed.
@@ -271,6 +273,7 @@ impl Statistics {
     ///
     /// # Errors
     /// The same errors as [`Statistics::open`].
+    #[doc(hidden)]
     pub fn open_on(
         kernel: &Kernel,
         device: &str,

@@ -16,10 +16,7 @@ pub(crate) struct Seen {
 
 /// Options that hand packets over soon.
 pub(crate) fn prompt() -> CaptureOptions {
-    CaptureOptions {
-        timeout: Duration::from_millis(20),
-        ..CaptureOptions::default()
-    }
+    CaptureOptions::default().timeout(Duration::from_millis(20))
 }
 
 /// Returns the number in a frame of [`ringtap_testkit::frames`].

@@ -2,9 +2,7 @@
 
 use std::process::Stdio;
 
-use ringtap_capture::{
-    CaptureOptions, Change, Filter, FilterPlace, LinkType, ReadOptions, Source, open_file,
-};
+use ringtap_capture::{Change, Filter, FilterPlace, LinkType, ReadOptions, Source, open_file};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{
@@ -99,10 +97,7 @@ pub(crate) fn any_keeps_tags() {
     );
     assert_eq!(seen[0].len as usize, tagged.len() - 14 + 20);
 
-    let options = CaptureOptions {
-        snaplen: 30,
-        ..prompt()
-    };
+    let options = prompt().snaplen(30);
     let mut source = open_in(&pair.right.namespace, "any", &options, None);
     left.send(&tagged).unwrap();
     assert_eq!(collect(&mut *source, 1)[0].data.len(), 30);

@@ -1,6 +1,6 @@
 //! Filters in the kernel select the same packets as on a file.
 
-use ringtap_capture::{CaptureOptions, Filter, FilterPlace, Next};
+use ringtap_capture::{Filter, FilterPlace, Next};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{
@@ -34,10 +34,7 @@ pub(crate) fn filters_from_the_first_packet() {
 pub(crate) fn takes_one_protocol() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        protocol: Some(0x0800),
-        ..prompt()
-    };
+    let options = prompt().protocol(Some(0x0800));
     let frames = [
         ip_frame(&[], 17, (1, 2)),
         frame(1, 60),

@@ -29,10 +29,7 @@ pub(crate) fn capture_until_killed() -> ExitCode {
 
 pub(crate) fn reports_a_deleted_interface() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        timeout: Duration::from_secs(1),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_secs(1));
     let mut source = open_on(&pair.right, &options, None);
     let injector = injector(&pair.left);
     (0..10).for_each(|i| injector.send(&frame(i, 60)).unwrap());
@@ -171,10 +168,7 @@ pub(crate) fn restores_promiscuous_mode() {
     assert_eq!(promiscuity(side), 1);
     drop(source);
     assert_eq!(promiscuity(side), 0);
-    let quiet = CaptureOptions {
-        promiscuous: false,
-        ..prompt()
-    };
+    let quiet = prompt().promiscuous(false);
     let source = open_on(side, &quiet, None);
     assert_eq!(promiscuity(side), 0);
     drop(source);
@@ -196,19 +190,13 @@ pub(crate) fn restores_promiscuous_mode() {
 
 pub(crate) fn takes_what_memory_there_is() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        buffer: 1 << 26,
-        ..prompt()
-    };
+    let options = prompt().buffer(1 << 26);
     let source = open_on(&pair.right, &options, None);
     let memory = source.describe().memory.unwrap();
     assert_eq!(memory.bytes(), 1 << 26);
     assert!(notes(&*source).is_empty());
     drop(source);
-    let options = CaptureOptions {
-        buffer: 4096,
-        ..options
-    };
+    let options = options.buffer(4096);
     let mut source = open_on(&pair.right, &options, None);
     let description = source.describe();
     let obtained = description.memory.unwrap().bytes();
@@ -226,10 +214,7 @@ pub(crate) fn takes_what_memory_there_is() {
 
 pub(crate) fn refuses_an_adapter_clock() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        timestamp: TimestampSource::Adapter,
-        ..prompt()
-    };
+    let options = prompt().timestamp(TimestampSource::Adapter);
     let device = chosen(&pair.right.device);
     let Err(error) = pair.right.run(|| open(&device, &options, None)) else {
         panic!("a veth has no clock");

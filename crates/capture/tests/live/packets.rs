@@ -20,10 +20,7 @@ fn now() -> Timestamp {
 pub(crate) fn captures_every_packet() {
     let pair = VethPair::new();
     // All sent packets fit into each processor's part, however long the reader has to wait for one.
-    let options = CaptureOptions {
-        buffer: 64 << 20,
-        ..prompt()
-    };
+    let options = prompt().buffer(64 << 20);
     let mut source = open_on(&pair.right, &options, None);
     let injector = injector(&pair.left);
     let frames: Vec<_> = (0..20_000)
@@ -76,10 +73,7 @@ pub(crate) fn cuts_to_the_snaplen() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     for snaplen in [1, 14, 96, 1000] {
-        let options = CaptureOptions {
-            snaplen,
-            ..prompt()
-        };
+        let options = prompt().snaplen(snaplen);
         let mut source = open_on(&pair.right, &options, None);
         injector.send(&frame(7, 600)).unwrap();
         let seen = collect(&mut *source, 1);
@@ -98,10 +92,7 @@ pub(crate) fn takes_one_direction() {
         (Direction::Both, vec![1, 2]),
     ];
     for (direction, expected) in cases {
-        let options = CaptureOptions {
-            direction,
-            ..prompt()
-        };
+        let options = prompt().direction(direction);
         let mut source = open_on(&pair.right, &options, None);
         left.send(&frame(1, 60)).unwrap();
         right.send(&frame(2, 60)).unwrap();
@@ -131,10 +122,7 @@ pub(crate) fn shows_loopback_once() {
     let devices: &[&str] = if on_tap() { &["lo"] } else { &["lo", "any"] };
     for device in devices {
         for direction in [Direction::Both, Direction::In, Direction::Out] {
-            let options = CaptureOptions {
-                direction,
-                ..prompt()
-            };
+            let options = prompt().direction(direction);
             let mut source = open_in(&namespace, device, &options, None);
             (0..50).for_each(|i| injector.send(&frame(i, 60)).unwrap());
             let seen = drain(&mut *source, 50);
@@ -149,11 +137,7 @@ pub(crate) fn counts_exactly() {
     const SENT: u64 = 3000;
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        buffer: 1,
-        snaplen: 1500,
-        ..prompt()
-    };
+    let options = prompt().buffer(1).snaplen(1500);
     let mut source = open_on(&pair.right, &options, None);
     assert_eq!(
         notes(&*source).len(),
@@ -178,10 +162,7 @@ pub(crate) fn counts_exactly() {
 pub(crate) fn samples_about_one_in_n() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        sample: NonZeroU32::new(10),
-        ..prompt()
-    };
+    let options = prompt().sample(NonZeroU32::new(10));
     let mut source = open_on(&pair.right, &options, None);
     let sender = std::thread::spawn(move || {
         (0..10_000).for_each(|i| injector.send(&frame(i, 60)).unwrap());
@@ -207,10 +188,7 @@ pub(crate) fn samples_about_one_in_n() {
 pub(crate) fn allocates_nothing_per_packet() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(2),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_millis(2));
     let mut source = open_on(&pair.right, &options, Some("ether proto 0x88b5"));
     let sender = std::thread::spawn(move || {
         (0..20_000).for_each(|i| injector.send(&frame(i, 200)).unwrap());

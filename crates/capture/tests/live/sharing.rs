@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use ringtap_capture::{CaptureOptions, Fanout, FanoutMode, Filter, Next, Source, open_readers};
+use ringtap_capture::{Fanout, FanoutMode, Filter, Next, Source, open_readers};
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{injector, ip_frame, patience, prompt};
@@ -44,7 +44,7 @@ pub(crate) fn shares_packets_between_threads() {
             mode,
             ..Fanout::default()
         });
-        let options = CaptureOptions { fanout, ..prompt() };
+        let options = prompt().fanout(fanout);
         let filter = Filter::new("udp");
         let opened = pair
             .right

@@ -1,6 +1,5 @@
 //! VLAN tags: captured packets equal those on the wire.
 
-use ringtap_capture::CaptureOptions;
 use ringtap_testkit::netns::VethPair;
 
 use crate::support::{assert_as_of_a_file, collect, data, injector, ip_frame, open_on, prompt};
@@ -43,10 +42,7 @@ pub(crate) fn puts_tags_back() {
         );
     }
     for snaplen in [10, 13, 16, 20] {
-        let options = CaptureOptions {
-            snaplen,
-            ..prompt()
-        };
+        let options = prompt().snaplen(snaplen);
         let mut source = open_on(&pair.right, &options, None);
         left.send(&frames[2]).unwrap();
         let seen = collect(&mut *source, 1);

@@ -11,10 +11,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) fn wakes_without_traffic() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        timeout: LONG,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(LONG);
     let mut source = open_on(&pair.right, &options, None);
     let waker = source.waker();
     let begin = Instant::now();
@@ -51,10 +48,7 @@ pub(crate) fn wakes_in_a_flood() {
 
 pub(crate) fn times_out() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(100),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_millis(100));
     let mut source = open_on(&pair.right, &options, None);
     let begin = Instant::now();
     assert!(matches!(source.next().unwrap(), Next::TimedOut));
@@ -70,11 +64,7 @@ pub(crate) fn delivers_immediately() {
     const PACKETS: u32 = 50;
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        timeout: LONG,
-        immediate: true,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(LONG).immediate(true);
     let mut source = open_on(&pair.right, &options, None);
     for i in 0..PACKETS {
         injector.send(&frame(i, 60)).unwrap();

@@ -17,10 +17,7 @@ const BY_ADAPTER: Clock = Clock::Adapter(KernelClock::Tai);
 const SLACK: Duration = Duration::from_millis(10);
 
 fn by_adapter() -> CaptureOptions {
-    CaptureOptions {
-        timestamp: TimestampSource::Adapter,
-        ..prompt()
-    }
+    prompt().timestamp(TimestampSource::Adapter)
 }
 
 fn now() -> Duration {
@@ -65,10 +62,7 @@ fn send_stamped(side: &Side, frame: &[u8], nanos: u64) {
 pub(crate) fn stamps_at_xdp_or_the_host_s() {
     let pair = VethPair::new();
     for mode in [Mode::Copy, Mode::Steal] {
-        let options = CaptureOptions {
-            mode,
-            ..by_adapter()
-        };
+        let options = by_adapter().mode(mode);
         let mut source = tap("xdp", &pair.right, &options);
         let description = source.describe();
         assert_eq!((description.engine, description.clock), ("xdp", BY_ADAPTER));

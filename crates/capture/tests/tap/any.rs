@@ -13,10 +13,7 @@ use ringtap_testkit::netns::{Namespace, VethPair};
 use crate::support::{frame, injector, number, patience, prompt};
 
 fn per_device() -> CaptureOptions {
-    CaptureOptions {
-        cooked: false,
-        ..prompt()
-    }
+    prompt().cooked(false)
 }
 
 fn injector_in(namespace: &Namespace, device: &str) -> Injector {

@@ -12,10 +12,7 @@ const SENT: u32 = 60_000;
 
 /// A capture that loses nothing for lack of room.
 fn roomy() -> CaptureOptions {
-    CaptureOptions {
-        buffer: 64 << 20,
-        ..prompt()
-    }
+    prompt().buffer(64 << 20)
 }
 
 pub(crate) fn filters_in_a_flood() {

@@ -46,11 +46,7 @@ pub(crate) fn two_processors_in_order() {
 
 fn in_order(engine: &str, precision: Precision) {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        buffer: 64 << 20,
-        precision,
-        ..prompt()
-    };
+    let options = prompt().buffer(64 << 20).precision(precision);
     let mut source = tap(engine, &pair.right, &options);
     let end = Arc::new(AtomicBool::new(false));
     let has_ended = Arc::clone(&end);
@@ -82,10 +78,7 @@ fn in_order(engine: &str, precision: Precision) {
 /// Also if a late reader has more to sort than it returns at once.
 pub(crate) fn two_processors_without_allocation() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        buffer: 64 << 20,
-        ..prompt()
-    };
+    let options = prompt().buffer(64 << 20);
     let mut source = tap("tcx", &pair.right, &options);
     let sent = send_on_all_processors(&pair, 3_000);
     let ((seen, largest), counts) = alloc::count(|| {
@@ -129,11 +122,7 @@ fn share_the_buffer(host: &Host) {
     const EACH: u32 = 6_000;
     for (engine, precision) in [("tcx", Precision::Fine), ("xdp", Precision::Poll)] {
         let pair = VethPair::new();
-        let options = CaptureOptions {
-            buffer: 256 << 10,
-            precision,
-            ..prompt()
-        };
+        let options = prompt().buffer(256 << 10).precision(precision);
         let device = format!("{engine}:{}", pair.right.device);
         let mut source = pair.right.run(|| {
             let mut source = open_on(host, &device, &options, None).unwrap();
@@ -186,11 +175,7 @@ fn share_the_buffer(host: &Host) {
 
 pub(crate) fn two_processors_unordered() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        buffer: 64 << 20,
-        unordered: true,
-        ..prompt()
-    };
+    let options = prompt().buffer(64 << 20).unordered(true);
     let mut source = tap("tcx", &pair.right, &options);
     let end = Arc::new(AtomicBool::new(false));
     let has_ended = Arc::clone(&end);
@@ -227,11 +212,9 @@ pub(crate) fn two_processors_unordered() {
 pub(crate) fn waits_for_a_delivery_s_worth() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        timeout: Duration::from_secs(30),
-        min_to_copy: 10_000,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .timeout(Duration::from_secs(30))
+        .min_to_copy(10_000);
     let mut source = tap("tcx", &pair.right, &options);
     let begin = Instant::now();
     // 100 records of 104 bytes make 10,400; 96 make less than is wanted.
@@ -252,10 +235,7 @@ pub(crate) fn waits_for_a_delivery_s_worth() {
 pub(crate) fn time_out_delivers_what_is_there() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(300),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_millis(300));
     let mut source = tap("tcx", &pair.right, &options);
     injector.send(&frame(1, 60)).unwrap();
     let begin = Instant::now();
@@ -274,11 +254,9 @@ pub(crate) fn no_wake_up_is_lost() {
     const PACKETS: u32 = 20_000;
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        timeout: Duration::from_secs(60),
-        immediate: true,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .timeout(Duration::from_secs(60))
+        .immediate(true);
     let mut source = tap("tcx", &pair.right, &options);
     let (ask, asked) = std::sync::mpsc::channel();
     let sender = thread::spawn(move || {
@@ -319,12 +297,10 @@ fn sleeps() -> u64 {
 pub(crate) fn keeps_up_without_system_calls() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        buffer: 64 << 20,
-        timeout: Duration::from_secs(10),
-        min_to_copy: 1,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .buffer(64 << 20)
+        .timeout(Duration::from_secs(10))
+        .min_to_copy(1);
     let mut source = tap("tcx", &pair.right, &options);
     (0..30_000).for_each(|i| injector.send(&frame(i, 600)).unwrap());
     let before = sleeps();
@@ -355,10 +331,7 @@ pub(crate) fn rings_who_polls() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     // Neither min-to-copy nor the timeout would bring a packet about.
-    let options = CaptureOptions {
-        timeout: Duration::from_secs(60),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default().timeout(Duration::from_secs(60));
     let mut source = tap("tcx", &pair.right, &options);
     let fd = source.polling().unwrap().fd().unwrap();
     let mut set = ReadSet::default();
@@ -406,11 +379,9 @@ pub(crate) fn rings_who_polls() {
 pub(crate) fn idle_reader_sleeps_on() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(5),
-        wait: Some(patience()),
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .timeout(Duration::from_millis(5))
+        .wait(Some(patience()));
     let mut source = tap("tcx", &pair.right, &options);
     assert!(matches!(source.next().unwrap(), Next::TimedOut));
     let before = sleeps();

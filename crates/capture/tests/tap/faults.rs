@@ -46,10 +46,7 @@ pub(crate) fn run_as_child() -> Option<ExitCode> {
         return Some(ExitCode::SUCCESS);
     }
     if let Ok(device) = std::env::var(SHORT_OF_MEMORY) {
-        let options = CaptureOptions {
-            buffer: TOO_MUCH,
-            ..prompt()
-        };
+        let options = prompt().buffer(TOO_MUCH);
         let mut source = open(&device, &options, None).unwrap();
         println!("{}", source.describe());
         println!("{} came", count(&mut *source, 1));
@@ -81,10 +78,7 @@ pub(crate) fn survives_a_new_name_and_mtu() {
 pub(crate) fn tells_of_a_deleted_interface() {
     for engine in ENGINES {
         let pair = VethPair::new();
-        let received = CaptureOptions {
-            direction: Direction::In,
-            ..prompt()
-        };
+        let received = prompt().direction(Direction::In);
         let mut source = tap(engine, &pair.right, &received);
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         let mut netlink = pair.right.namespace.netlink();
@@ -373,10 +367,7 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
         assert_eq!(text, format!("{engine}{}: {expected}", pair.right.device));
     }
     // A stealing capture without a named engine gets a tap or nothing.
-    let steal = CaptureOptions {
-        mode: Mode::Steal,
-        ..prompt()
-    };
+    let steal = prompt().mode(Mode::Steal);
     let keep_tags = [
         "-K",
         &pair.right.device,
@@ -505,10 +496,7 @@ pub(crate) fn cut_chain_is_seen_first() {
 pub(crate) fn tells_of_a_cut_chain() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        watch_chain: true,
-        ..prompt()
-    };
+    let options = prompt().watch_chain(true);
     let mut source = tap("tcx", &pair.right, &options);
     assert_eq!(
         source.describe().required_capabilities,
@@ -622,10 +610,7 @@ fn mappings() -> usize {
 pub(crate) fn thousand_openings_leak_nothing() {
     // Closing waits for the kernel most of the time, which several can do at once.
     let pairs: Vec<_> = (0..10).map(|_| VethPair::new()).collect();
-    let options = ringtap_capture::CaptureOptions {
-        buffer: 1,
-        ..prompt()
-    };
+    let options = prompt().buffer(1);
     let options = &options;
     let cycle = move |engine: &str, pair: &VethPair| {
         let source: Box<dyn Source> = try_open(engine, &pair.right, options, None).unwrap();

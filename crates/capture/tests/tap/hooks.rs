@@ -127,10 +127,7 @@ pub(crate) fn opens_or_names_the_kernel() {
 pub(crate) fn clsact_does_not_steal() {
     const EINVAL: i32 = 22;
     let pair = VethPair::new();
-    let steal = CaptureOptions {
-        mode: Mode::Steal,
-        ..prompt()
-    };
+    let steal = prompt().mode(Mode::Steal);
     let without_tcx = |request: &Request<'_>| {
         if request.is_tcx() {
             Err(EINVAL)
@@ -154,7 +151,7 @@ pub(crate) fn steals_from_the_host() {
     let pair = VethPair::new();
     for engine in stealing() {
         for (mode, passes) in [(Mode::Copy, true), (Mode::Steal, false)] {
-            let options = CaptureOptions { mode, ..prompt() };
+            let options = prompt().mode(mode);
             let mut source =
                 try_open(engine, &pair.right, &options, Some("udp port 5000")).unwrap();
             assert_eq!(arrives(&pair, 5000), passes, "{engine} {mode:?}");
@@ -173,19 +170,13 @@ pub(crate) fn steals_only_by_consent() {
         .netlink()
         .add_default_route(&side.device, gateway)
         .unwrap();
-    let steal = CaptureOptions {
-        mode: Mode::Steal,
-        ..prompt()
-    };
+    let steal = prompt().mode(Mode::Steal);
     for engine in stealing() {
         let Err(error) = try_open(engine, side, &steal, None) else {
             panic!("opened");
         };
         assert!(error.to_string().contains("--force"), "{error}");
-        let forced = CaptureOptions {
-            force: true,
-            ..steal.clone()
-        };
+        let forced = steal.clone().force(true);
         let source = try_open(engine, side, &forced, None).unwrap();
         assert!(!source.describe().notes.is_empty());
     }
@@ -212,10 +203,7 @@ pub(crate) fn second_xdp_moves_to_tcx() {
 
 pub(crate) fn several_taps_at_once() {
     let pair = VethPair::new();
-    let short = CaptureOptions {
-        snaplen: 20,
-        ..prompt()
-    };
+    let short = prompt().snaplen(20);
     let filters = [Some("ether[17] = 1"), Some("ether[17] & 1 = 0"), None];
     let mut sources = filters.map(|filter| try_open("tcx", &pair.right, &short, filter).unwrap());
     let injector = injector(&pair.left);
@@ -239,20 +227,11 @@ pub(crate) fn refuses_what_it_cannot() {
             .map(|error| error.to_string())
             .unwrap_or_default()
     };
-    let out = CaptureOptions {
-        direction: Direction::Out,
-        ..prompt()
-    };
+    let out = prompt().direction(Direction::Out);
     assert!(refused("xdp", &out).contains("received packets only"));
-    let steal = CaptureOptions {
-        mode: Mode::Steal,
-        ..out
-    };
+    let steal = out.mode(Mode::Steal);
     assert!(refused("tcx", &steal).contains("cannot be stolen"));
-    let steal = CaptureOptions {
-        mode: Mode::Steal,
-        ..prompt()
-    };
+    let steal = prompt().mode(Mode::Steal);
     assert!(refused("packet", &steal).contains("cannot steal"));
     let any = |engine: &str, options: &CaptureOptions| {
         let device = format!("{engine}:any");

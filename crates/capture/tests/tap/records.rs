@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    CaptureOptions, Change, Clock, KernelClock, Next, PacketFlags, Precision, SampleMode, Timestamp,
+    Change, Clock, KernelClock, Next, PacketFlags, Precision, SampleMode, Timestamp,
 };
 use ringtap_testkit::netns::{VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Target};
@@ -58,10 +58,7 @@ pub(crate) fn every_length_is_whole() {
     };
     // Around the lengths at which programs copy in another way.
     for (engine, snaplen) in [("tcx", 300), ("xdp", 300), ("xdp", 77)] {
-        let options = CaptureOptions {
-            snaplen,
-            ..prompt()
-        };
+        let options = prompt().snaplen(snaplen);
         let mut source = tap(engine, &pair.right, &options);
         let lens = 14..=150;
         for len in lens.clone() {
@@ -84,11 +81,7 @@ pub(crate) fn cut_packets_have_whole_records() {
     let injector = injector(&pair.left);
     for snaplen in [8_u32, 77, 96, 128] {
         // The smallest ring, so that records come to lie where others were.
-        let options = CaptureOptions {
-            buffer: 1,
-            snaplen,
-            ..prompt()
-        };
+        let options = prompt().buffer(1).snaplen(snaplen);
         let mut source = tap("xdp", &pair.right, &options);
         let kept = snaplen as usize;
         let padded = kept.next_multiple_of(4);
@@ -127,11 +120,7 @@ pub(crate) fn blocks_are_whole_runs() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     // Small rings, so that they wrap often.
-    let options = CaptureOptions {
-        buffer: 1 << 18,
-        snaplen: 2000,
-        ..prompt()
-    };
+    let options = prompt().buffer(1 << 18).snaplen(2000);
     let mut source = tap("tcx", &pair.right, &options);
     let (mut sent, mut came) = (0, 0);
     let (mut bytes, mut captured) = (0, 0);
@@ -161,10 +150,7 @@ pub(crate) fn blocks_are_whole_runs() {
 pub(crate) fn padding_shows_nothing_old() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        buffer: 1,
-        ..prompt()
-    };
+    let options = prompt().buffer(1);
     let mut source = tap("tcx", &pair.right, &options);
     for round in 0..40_u32 {
         (0..100).for_each(|_| injector.send(&[0xee; 1400]).unwrap());
@@ -196,10 +182,7 @@ pub(crate) fn whole_buffer_is_usable() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     for (buffer, len) in [(1_usize << 20, 60_usize), (1 << 20, 1496), (1 << 19, 333)] {
-        let options = CaptureOptions {
-            buffer: buffer as u64,
-            ..prompt()
-        };
+        let options = prompt().buffer(buffer as u64);
         let mut source = tap("tcx", &pair.right, &options);
         let memory = source.describe().memory.unwrap();
         let ring = memory.block_size as usize;
@@ -220,11 +203,7 @@ pub(crate) fn whole_buffer_is_usable() {
 
 pub(crate) fn whole_buffer_is_usable_by_polls() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        buffer: 1 << 20,
-        precision: Precision::Poll,
-        ..prompt()
-    };
+    let options = prompt().buffer(1 << 20).precision(Precision::Poll);
     let mut source = tap("xdp", &pair.right, &options);
     let described = source.describe();
     assert_eq!(described.clock, Clock::Kernel(KernelClock::TaiByPoll));
@@ -252,10 +231,7 @@ pub(crate) fn whole_buffer_is_usable_by_polls() {
 pub(crate) fn losses_are_told_in_place() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        buffer: 1,
-        ..prompt()
-    };
+    let options = prompt().buffer(1);
     let mut source = tap("tcx", &pair.right, &options);
     let mut told = 0;
     let mut stored = 0_u64;
@@ -397,11 +373,7 @@ fn now() -> Timestamp {
 pub(crate) fn polls_have_a_stamp_each() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        precision: Precision::Poll,
-        buffer: 16 << 20,
-        ..prompt()
-    };
+    let options = prompt().precision(Precision::Poll).buffer(16 << 20);
     let mut source = tap("xdp", &pair.right, &options);
     let described = source.describe().clock;
     assert_eq!(described, Clock::Kernel(KernelClock::TaiByPoll));
@@ -440,10 +412,7 @@ pub(crate) fn stamps_follow_the_choice() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
     for precision in [Precision::Fine, Precision::Coarse, Precision::None] {
-        let options = CaptureOptions {
-            precision,
-            ..prompt()
-        };
+        let options = prompt().precision(precision);
         let mut source = tap("tcx", &pair.right, &options);
         let before = now();
         (0..20).for_each(|i| injector.send(&frame(i, 60)).unwrap());
@@ -471,11 +440,9 @@ pub(crate) fn stamps_follow_the_choice() {
 pub(crate) fn samples_each_nth() {
     let pair = VethPair::new();
     let injector = injector(&pair.left);
-    let options = CaptureOptions {
-        sample: NonZeroU32::new(10),
-        sample_mode: SampleMode::Regular,
-        ..prompt()
-    };
+    let options = prompt()
+        .sample(NonZeroU32::new(10))
+        .sample_mode(SampleMode::Regular);
     let mut source = tap("tcx", &pair.right, &options);
     let processors = source.describe().memory.unwrap().blocks;
     (0..1000).for_each(|i| injector.send(&frame(i, 60)).unwrap());

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{CaptureOptions, Error, Host, Next, open, open_on};
+use ringtap_capture::{Error, Host, Next, open, open_on};
 use ringtap_sys::bpf::{Kernel, Link, Program, ProgramKind};
 use ringtap_sys::privileges::{self, Capability};
 use ringtap_sys::tap::WallClock;
@@ -37,10 +37,7 @@ pub(crate) fn run_as_child() -> Option<ExitCode> {
         Ok(device) => (device, TOO_MUCH),
         Err(_) => (std::env::var(CHILD).ok()?, options().buffer),
     };
-    let options = CaptureOptions {
-        buffer,
-        ..options()
-    };
+    let options = options().buffer(buffer);
     let mut host = Host::default();
     if std::env::var_os(STAND_IN).is_some() {
         host.aggregates = &["bridge"];
@@ -240,10 +237,7 @@ pub(crate) fn a_clock_that_is_set_is_followed() {
         wall: wall.clone(),
         ..Host::default()
     };
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(20),
-        ..options()
-    };
+    let options = options().timeout(Duration::from_millis(20));
     let device = format!("xsk:{}", pair.right.device);
     let source = pair.right.run(|| open_on(&host, &device, &options, None));
     let mut source = source.unwrap_or_else(|error| panic!("{error}"));
@@ -268,10 +262,7 @@ pub(crate) fn openings_leak_nothing() {
     const MEMORY: u64 = 2 << 20;
     // Closing waits for the kernel most of the time, which several can do at once.
     let pairs: Vec<_> = (0..10).map(|_| VethPair::new()).collect();
-    let options = CaptureOptions {
-        buffer: MEMORY,
-        ..options()
-    };
+    let options = options().buffer(MEMORY);
     drop(opened(&pairs[0].right, &options, None));
     let held = || {
         let fds = std::fs::read_dir("/proc/self/fd").expect("/proc").count();

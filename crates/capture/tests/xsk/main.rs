@@ -157,20 +157,15 @@ fn programs(namespace: &Namespace, name: &str) -> usize {
 }
 
 fn options() -> CaptureOptions {
-    CaptureOptions {
-        mode: Mode::Steal,
-        timeout: Duration::from_millis(500),
-        buffer: 4 << 20,
-        ..CaptureOptions::default()
-    }
+    CaptureOptions::default()
+        .mode(Mode::Steal)
+        .timeout(Duration::from_millis(500))
+        .buffer(4 << 20)
 }
 
 fn polled() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        busy_poll: Some(Duration::from_millis(5)),
-        ..options()
-    };
+    let options = options().busy_poll(Some(Duration::from_millis(5)));
     let mut source = opened(&pair.right, &options, None);
     let frames = traffic(500);
     inject(&pair.left, &frames);
@@ -267,10 +262,7 @@ fn whole() {
 
 fn filtered() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        snaplen: 60,
-        ..options()
-    };
+    let options = options().snaplen(60);
     let mut source = opened(&pair.right, &options, Some("inbound and udp dst port 7000"));
     let passed = pair
         .right
@@ -335,10 +327,7 @@ fn all_queues() {
 
 fn losses() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        buffer: 64 * 2048,
-        ..options()
-    };
+    let options = options().buffer(64 * 2048);
     let mut source = opened(&pair.right, &options, None);
     let frame = &traffic(1)[0];
     let sender = LiveFrames::new(frame, Target::OutOf(&pair.left)).expect("loaded");
@@ -351,10 +340,7 @@ fn losses() {
 
 fn deleted() {
     let pair = VethPair::new();
-    let options = CaptureOptions {
-        timeout: Duration::from_secs(10),
-        ..options()
-    };
+    let options = options().timeout(Duration::from_secs(10));
     let mut source = opened(&pair.right, &options, None);
     let mut netlink = pair.right.namespace.netlink();
     netlink.delete(&pair.right.device).expect("deleted");
@@ -385,10 +371,7 @@ fn consent() {
         .expect("a route");
     let text = refused(&options());
     assert!(text.contains("it carries the IPv4 default route"), "{text}");
-    let forced = CaptureOptions {
-        force: true,
-        ..options()
-    };
+    let forced = options().force(true);
     let source = opened(&pair.right, &forced, None);
     let notes = source.describe().to_string();
     assert!(notes.contains("stealing with consent"), "{notes}");

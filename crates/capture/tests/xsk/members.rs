@@ -181,11 +181,9 @@ pub(crate) fn all_are_captured_on(master: Master) {
 
 pub(crate) fn losses_are_summed(master: Master) {
     let group = Group::new(master);
-    let options = CaptureOptions {
+    let options = options()
         // 64 frames for each of the two.
-        buffer: 2 * 64 * 2048,
-        ..options()
-    };
+        .buffer(2 * 64 * 2048);
     let mut source = group.try_open(&options).expect("root");
     for member in [0, 1] {
         group.send(member, 0..100);
@@ -254,10 +252,7 @@ pub(crate) fn comings_and_goings_are_told(master: Master) {
 }
 
 fn copying() -> CaptureOptions {
-    CaptureOptions {
-        mode: Mode::Copy,
-        ..options()
-    }
+    options().mode(Mode::Copy)
 }
 
 /// Lets the source check its interfaces until a condition holds.
@@ -332,10 +327,7 @@ pub(crate) fn consent_is_for_the_bond(master: Master) {
     assert!(text.contains("group0"), "{text}");
     assert!(text.contains("it carries the IPv4 default route"), "{text}");
     assert_eq!(group.programs(), [0, 0, 0]);
-    let forced = CaptureOptions {
-        force: true,
-        ..options()
-    };
+    let forced = options().force(true);
     let source = group.try_open(&forced).expect("with consent");
     let text = source.describe().to_string();
     assert_eq!(text.matches("stealing with consent").count(), 1, "{text}");
@@ -348,10 +340,7 @@ pub(crate) fn control_frames_go_on(master: Master) {
     assert!(text.contains("LACP"), "{text}");
     let host = format!("packet:{}", NAMES[0]);
     // A bridge sends queries and reports of groups by itself.
-    let received = CaptureOptions {
-        direction: Direction::In,
-        ..copying()
-    };
+    let received = copying().direction(Direction::In);
     let host = group.right.run(|| open(&host, &received, None));
     let mut host = host.unwrap_or_else(|error| panic!("{error}"));
     let injector = group.injector(0);

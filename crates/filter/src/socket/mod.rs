@@ -19,9 +19,9 @@ mod rewrite;
 use layout::Layout;
 use rewrite::{Copy, Scratch};
 
+use crate::program::Program;
 use crate::program::assemble::Assembler;
 use crate::program::opcode as op;
-use crate::program::{Insn, Program};
 
 /// How the packet that the socket's filter sees differs from the delivered one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,11 +173,4 @@ fn finish(asm: &Assembler) -> Result<Program, NotLowerable> {
     }
     let len = insns.len();
     Program::new(insns).map_err(|_| NotLowerable::TooLong(len))
-}
-
-/// Returns a program of one instruction that rejects every packet, where the kernel needs a
-/// program.
-#[must_use]
-pub fn reject_all() -> [Insn; 1] {
-    [Insn::new(op::RET | op::K, 0)]
 }

@@ -173,11 +173,7 @@ mod tests {
         let address = SocketAddr::from((Ipv4Addr::new(127, high, middle, low | 1), 12_055));
         let collector: CollectorAddress = format!("udp:{address}").parse().unwrap();
         let options = OutputOptions {
-            export: ExportOptions {
-                refresh: None,
-                hold: Duration::ZERO,
-                ..ExportOptions::default()
-            },
+            export: ExportOptions::default().refresh(None).hold(Duration::ZERO),
             wait: true,
             ..OutputOptions::default()
         };

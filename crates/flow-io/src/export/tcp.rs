@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ringtap_flow::FlowRecord;
-use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics};
+use ringtap_flow::export::{Encoder, Message, Statistics};
 
 use super::Teller;
 use super::queue::{Queue, Taken};
@@ -65,11 +65,7 @@ impl TcpExporter {
         options: &OutputOptions,
     ) -> Result<Self, OutputError> {
         let address = collector.0.resolve()?;
-        let encoder = Encoder::new(ExportOptions {
-            max_message: MESSAGE,
-            refresh: None,
-            ..options.export
-        })?;
+        let encoder = Encoder::new(options.export.max_message(MESSAGE).refresh(None))?;
         let shared = Arc::new(Shared {
             queue: Queue::default(),
             report: Mutex::new(ExportReport {

@@ -23,14 +23,14 @@ pub(super) struct Ipfix {
 
 impl Ipfix {
     pub(super) fn new(output: Whole, options: &ExportOptions) -> io::Result<Self> {
-        let encoder = Encoder::new(ExportOptions {
-            version: Version::Ipfix,
-            max_message: MESSAGE,
-            refresh: None,
-            // A file is not read before it is complete.
-            hold: Duration::MAX,
-            ..*options
-        });
+        let encoder = Encoder::new(
+            (*options)
+                .version(Version::Ipfix)
+                .max_message(MESSAGE)
+                .refresh(None)
+                // A file is not read before it is complete.
+                .hold(Duration::MAX),
+        );
         Ok(Self {
             output,
             encoder: encoder.map_err(io::Error::other)?,

@@ -38,25 +38,27 @@ pub enum Version {
     Ipfix,
 }
 
-/// Options of an [`Encoder`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportOptions {
-    /// The protocol.
-    pub version: Version,
-    /// The observation domain of IPFIX, the source id of v9, the engine id of v5 (0 to 255 there).
-    pub domain: u32,
-    /// The longest message, in bytes: the limit of a datagram. At least [`MIN_MESSAGE`].
-    pub max_message: u16,
-    /// When to repeat templates and options. With `None` they are sent once: over TCP and in files, messages
-    /// are lost only with the whole session.
-    pub refresh: Option<Refresh>,
-    /// The sampling that collectors learn. Collectors scale; counters of records are as metered.
-    pub sampling: Sampling,
-    /// Whether to send times in nanoseconds besides milliseconds. IPFIX only.
-    pub nanos: bool,
-    /// How long a record may wait for others to fill its message, by the time given to
-    /// [`Encoder::advance`].
-    pub hold: Duration,
+ringtap_packet::options! {
+    /// Options of an [`Encoder`].
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ExportOptions {
+        /// The protocol.
+        pub version: Version,
+        /// The observation domain of IPFIX, the source id of v9, the engine id of v5 (0 to 255 there).
+        pub domain: u32,
+        /// The longest message, in bytes: the limit of a datagram. At least [`MIN_MESSAGE`].
+        pub max_message: u16,
+        /// When to repeat templates and options. With `None` they are sent once: over TCP and in files, messages
+        /// are lost only with the whole session.
+        pub refresh: Option<Refresh>,
+        /// The sampling that collectors learn. Collectors scale; counters of records are as metered.
+        pub sampling: Sampling,
+        /// Whether to send times in nanoseconds besides milliseconds. IPFIX only.
+        pub nanos: bool,
+        /// How long a record may wait for others to fill its message, by the time given to
+        /// [`Encoder::advance`].
+        pub hold: Duration,
+    }
 }
 
 /// When to repeat templates and options, for a collector that was started later, or that lost them.

@@ -57,13 +57,11 @@ impl FlowSink for Sums {
 #[test]
 fn reports_and_rests_are_the_whole() {
     for both_ways in [false, true] {
-        let options = MeterOptions {
-            flows: 5000,
-            both_ways,
-            measure_tcp: true,
-            interim: true,
-            ..MeterOptions::default()
-        };
+        let options = MeterOptions::default()
+            .flows(5000)
+            .both_ways(both_ways)
+            .measure_tcp(true)
+            .interim(true);
         let mut meter = Meter::new(&options).expect("valid options");
         let mut sums = Sums::default();
         let mut due = 0;

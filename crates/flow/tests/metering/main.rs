@@ -54,10 +54,7 @@ fn meter_link(
 }
 
 fn small() -> MeterOptions {
-    MeterOptions {
-        flows: 64,
-        ..MeterOptions::default()
-    }
+    MeterOptions::default().flows(64)
 }
 
 /// Returns the source's last byte, packets and reason of each record.
@@ -142,10 +139,7 @@ fn fin_and_rst_end_a_flow_after_the_linger_time_or_at_once() {
         let (records, _) = meter(&small(), &close(flags));
         assert_eq!(shape(&records), [(1, 3, EndOfFlow), (3, 1, Forced)]);
         assert_eq!(records[0].forward.tcp_flags, (SYN | ACK | flags).into());
-        let at_once = MeterOptions {
-            linger: Duration::ZERO,
-            ..small()
-        };
+        let at_once = small().linger(Duration::ZERO);
         let (records, _) = meter(&at_once, &close(flags));
         assert_eq!(shape(&records)[0], (1, 2, EndOfFlow));
         assert_eq!(records.len(), 3);
@@ -160,10 +154,7 @@ fn fin_and_rst_end_a_flow_after_the_linger_time_or_at_once() {
 
 #[test]
 fn a_full_cache_ends_the_oldest() {
-    let options = MeterOptions {
-        flows: 4,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default().flows(4);
     let packets: Vec<_> = (1..=6)
         .map(|n| {
             let data = ipv4(n, 200, 17, &udp(1, 2, b""));
@@ -191,12 +182,10 @@ fn fragment_some(data: &mut [u8], number: u64) {
 #[test]
 fn a_flood_of_flows_takes_no_memory_and_loses_no_packet() {
     const PACKETS: u64 = 300_000;
-    let options = MeterOptions {
-        flows: 1000,
-        both_ways: true,
-        measure_tcp: true,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default()
+        .flows(1000)
+        .both_ways(true)
+        .measure_tcp(true);
     let mut meter = Meter::new(&options).expect("valid options");
     let mut data = ipv4(1, 2, 6, &tcp(1, 80, SYN, 1, b""));
     let (mut packets, mut evicted) = (0, 0);
@@ -233,11 +222,7 @@ fn a_flood_of_flows_takes_no_memory_and_loses_no_packet() {
 
 #[test]
 fn both_directions_are_one_record_from_the_one_who_began() {
-    let options = MeterOptions {
-        both_ways: true,
-        measure_tcp: true,
-        ..small()
-    };
+    let options = small().both_ways(true).measure_tcp(true);
     let packets = [
         // The larger address begins; its SYN was not captured.
         (0, ipv4(2, 9, 6, &tcp(80, 7777, SYN | ACK, 50, b""))),
@@ -267,11 +252,7 @@ fn both_directions_are_one_record_from_the_one_who_began() {
 
 #[test]
 fn round_trips_are_told_from_the_handshake() {
-    let options = MeterOptions {
-        both_ways: true,
-        measure_tcp: true,
-        ..small()
-    };
+    let options = small().both_ways(true).measure_tcp(true);
     let packets = [
         (0, ipv4(1, 2, 6, &tcp(7777, 80, SYN, 10, b""))),
         (
@@ -297,10 +278,7 @@ fn round_trips_are_told_from_the_handshake() {
 
 #[test]
 fn an_echo_and_its_answer_are_one_flow() {
-    let options = MeterOptions {
-        both_ways: true,
-        ..small()
-    };
+    let options = small().both_ways(true);
     let packets = [
         (0, ipv4(9, 2, 1, &[8, 0, 0, 0, 0, 1])),
         (1, ipv4(2, 9, 1, &[0, 0, 0, 0, 0, 1])),
@@ -440,10 +418,7 @@ fn flows_inside_tunnels_are_metered_on_request() {
         (TunnelKind::IpInIp, 0, ipv6(1, 2, 4, &inner())),
     ];
     for (kind, id, packet) in cases {
-        let options = MeterOptions {
-            tunnels: Tunnels::ALL,
-            ..small()
-        };
+        let options = small().tunnels(Tunnels::ALL);
         let (records, _) = meter(&options, &[(0, packet.clone())]);
         let tunnel = records[0].key.tunnel.expect("a tunnel");
         assert_eq!((tunnel.kind, tunnel.id), (kind, id));
@@ -503,14 +478,12 @@ fn one_packet_in_so_many_is_metered() {
         .map(|n| (n, ipv4(1, 2, 17, &udp(1, 2, b""))))
         .collect();
     let sampled = |mode| {
-        let options = MeterOptions {
-            sampling: Some(Sampling {
+        let options = small()
+            .sampling(Some(Sampling {
                 one_in: 10.try_into().expect("not 0"),
                 mode,
-            }),
-            seed: 5,
-            ..small()
-        };
+            }))
+            .seed(5);
         let (records, counters) = meter(&options, &packets);
         assert_eq!(counters.packets, 10_000);
         assert_eq!(counters.sampled_out + records[0].packets(), 10_000);
@@ -598,12 +571,10 @@ fn medley() -> Vec<(u64, Vec<u8>)> {
 fn several_meters_give_the_records_of_one() {
     let packets = medley();
     for both_ways in [false, true] {
-        let options = MeterOptions {
-            flows: 4096,
-            both_ways,
-            measure_tcp: both_ways,
-            ..MeterOptions::default()
-        };
+        let options = MeterOptions::default()
+            .flows(4096)
+            .both_ways(both_ways)
+            .measure_tcp(both_ways);
         let (mut expected, counters) = meter(&options, &packets);
         let key = |record: &FlowRecord| {
             let key = &record.key;
@@ -636,10 +607,7 @@ fn several_meters_give_the_records_of_one() {
 #[test]
 fn packets_are_spread_over_meters_without_allocations() {
     const PACKETS: u64 = 50_000;
-    let options = MeterOptions {
-        flows: 500,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default().flows(500);
     let mut spreader = Spreader::new(&options, 3).expect("valid options");
     let new = |_| Meter::new(&options).expect("valid options");
     let mut meters: Vec<Meter> = (0..3).map(new).collect();

@@ -102,12 +102,10 @@ fn chance() -> impl FnMut(usize) -> usize {
 #[test]
 fn several_readers_give_the_records_of_one() {
     let packets = medley();
-    let options = MeterOptions {
-        flows: 4096,
-        both_ways: true,
-        measure_tcp: true,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default()
+        .flows(4096)
+        .both_ways(true)
+        .measure_tcp(true);
     let key = |record: &FlowRecord| {
         let key = &record.key;
         let ports = (key.source_port, key.destination_port, key.protocol);
@@ -146,12 +144,10 @@ fn several_readers_give_the_records_of_one() {
 
 #[test]
 fn an_answer_that_is_read_first_stays_an_answer() {
-    let options = MeterOptions {
-        flows: 64,
-        both_ways: true,
-        measure_tcp: true,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default()
+        .flows(64)
+        .both_ways(true)
+        .measure_tcp(true);
     let mut stage = Stage::new(&options, 2, 1);
     let mut records = Vec::new();
     let mut sink = |record: &FlowRecord| records.push(record.clone());
@@ -197,11 +193,7 @@ fn an_answer_that_is_read_first_stays_an_answer() {
 #[test]
 fn a_reader_that_says_nothing_holds_nothing_up() {
     const PACKETS: u64 = 200_000;
-    let options = MeterOptions {
-        flows: 1024,
-        both_ways: true,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default().flows(1024).both_ways(true);
     let mut stage = Stage::new(&options, 2, 1);
     // The maximum that may wait, and one on its way.
     let most = (0..140).map(|_| Batch::for_readers(2)).collect();

@@ -67,11 +67,9 @@ fn every_way_of_counting_gives_the_same_records() {
     });
     let framed: Vec<_> = framed.collect();
     for linger in [0, 5] {
-        let options = MeterOptions {
-            flows: 4 * MANY,
-            linger: std::time::Duration::from_secs(linger),
-            ..MeterOptions::default()
-        };
+        let options = MeterOptions::default()
+            .flows(4 * MANY)
+            .linger(std::time::Duration::from_secs(linger));
         let (expected, counters) = sorted(spread(&options, 1, &packets));
         assert!(counters.peak > 10_000, "{counters:?}");
         assert!(expected.len() > 2 * MANY as usize && counters.fragments > 1_000);

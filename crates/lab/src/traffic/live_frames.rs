@@ -145,13 +145,6 @@ impl<'a> LiveFrames<'a> {
         })
     }
 
-    /// Makes the kernel send this many frames at once (1 to 256; default 64).
-    #[must_use]
-    pub fn with_batch(mut self, frames: u32) -> Self {
-        self.batch = frames;
-        self
-    }
-
     /// Sends `count` frames from the calling thread's processor, and returns the time that it took.
     /// Frames that a full queue of the other end drops are not reported.
     ///

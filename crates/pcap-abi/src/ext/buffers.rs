@@ -7,7 +7,7 @@ use ringtap_capture::{Change, Delivery};
 
 use crate::boundary::export;
 use crate::handle::{Pcap, lock};
-use crate::live::Live;
+use crate::state::live::Live;
 use crate::types::code;
 
 const NOT_LIVE: &str = "This is for live captures only";
@@ -102,7 +102,7 @@ export! {
     fn pcap_getevent(handle: Option<&Pcap>) -> c_int {
         let Some(handle) = handle else { return code::ERROR };
         match handle.live() {
-            Some(live) => match live.make_selectable(handle) {
+            Some(live) => match crate::live::make_selectable(handle, live) {
                 descriptor @ 0.. => descriptor,
                 _ => handle.fail("This engine has no descriptor for its packets"),
             },

@@ -2,25 +2,15 @@
 
 use std::ffi::{CStr, c_int};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
 use crate::boundary::{export, guard};
 use crate::handle::{Pcap, lock};
+use crate::state::live_dump::LiveDump;
 use crate::stdio::Stream;
 use crate::text::CText;
 use crate::types::{PacketHeader, code};
 use crate::{dump, read};
-
-/// A file that is written in the background.
-#[derive(Default)]
-pub(crate) struct LiveDump {
-    thread: Mutex<Option<JoinHandle<()>>>,
-    stop: AtomicBool,
-    ended: Mutex<bool>,
-    end: Condvar,
-}
 
 /// The handle, for the thread that reads it.
 struct Shared(*const Pcap);
@@ -132,18 +122,6 @@ impl LiveDump {
         }
         // The thread does not panic past its guard.
         let _ = thread.join();
-    }
-
-    /// Returns whether the file is complete; waits for that if `wait` is set.
-    fn has_ended(&self, wait: bool) -> bool {
-        let mut ended = lock(&self.ended);
-        while wait && !*ended {
-            ended = self
-                .end
-                .wait(ended)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-        *ended
     }
 }
 

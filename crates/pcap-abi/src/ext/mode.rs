@@ -7,9 +7,9 @@ use ringtap_filter::{Insn, Program};
 
 use crate::backlog::Backlog;
 use crate::boundary::export;
-use crate::ext::statistics::Counting;
 use crate::handle::Pcap;
-use crate::read::Reading;
+use crate::state::counting::Counting;
+use crate::state::reading::Reading;
 use crate::types::code;
 
 /// `MODE_CAPT`: packets.

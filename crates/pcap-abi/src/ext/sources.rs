@@ -11,7 +11,7 @@ use crate::devices::{self, Device};
 use crate::handle::Pcap;
 use crate::live::open_live;
 use crate::offline::pcap_open_offline;
-use crate::settings::Settings;
+use crate::state::settings::Settings;
 use crate::text::{CText, ErrBuf, say};
 use crate::types::{PcapIf, code};
 

@@ -1,7 +1,6 @@
 //! More counters than `pcap_stats`: `pcap_stats_ex`, and all of them in 64 bits.
 
-use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use ringtap_capture::Stats;
@@ -9,27 +8,8 @@ use ringtap_capture::Stats;
 use crate::boundary::export;
 use crate::counters::{ask, narrow};
 use crate::handle::Pcap;
-use crate::types::{PcapStat, code};
-
-/// The structure of `pcap_stats_ex`; its first part is `struct pcap_stat`.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(crate) struct StatEx {
-    common: PcapStat,
-    /// Packets delivered to the program.
-    captured: c_uint,
-    /// Packets sent by the program.
-    sent: c_uint,
-    /// Packets lost on a network between capture and program: always 0.
-    lost_on_network: c_uint,
-}
-
-/// The place in a handle that `pcap_stats_ex` points to.
-#[derive(Debug, Default)]
-pub(crate) struct StatExCell(UnsafeCell<StatEx>);
-
-// SAFETY: plain numbers, written only by the thread that uses the handle.
-unsafe impl Sync for StatExCell {}
+use crate::state::stat_ex::StatEx;
+use crate::types::code;
 
 /// `struct ringtap_stats`: all counters, `UINT64_MAX` if unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,19 +49,16 @@ export! {
     fn pcap_stats_ex(handle: Option<&Pcap>, size: Option<&mut c_int>) -> *mut StatEx {
         let Some(handle) = handle else { return std::ptr::null_mut() };
         let Ok(stats) = ask(handle) else { return std::ptr::null_mut() };
-        let place = handle.stats_ex.0.get();
         let all = StatEx {
             common: stats.into(),
             captured: narrow(Some(handle.delivered.load(Ordering::Relaxed))),
             sent: narrow(Some(handle.sent.load(Ordering::Relaxed))),
             lost_on_network: 0,
         };
-        // SAFETY: the place is valid for the handle's life, and no reference to it exists.
-        unsafe { place.write(all) };
         if let Some(size) = size {
             *size = c_int::try_from(size_of::<StatEx>()).unwrap_or(0);
         }
-        place
+        handle.stats_ex.put(all)
     } else std::ptr::null_mut();
 
     /// Returns all counters in 64 bits. `size` is the size of the program's structure, which may be

@@ -312,33 +312,31 @@ fn capture_options(
     let capture = &args.capture;
     let (sample, sample_mode) = Sample::of(capture.sample);
     let (timestamp, precision) = timestamp_source(capture.timestamp.as_deref())?;
-    let mut options = CaptureOptions {
-        snaplen: args.snaplen.unwrap_or(MAX_SNAPLEN),
-        timeout: capture.timeout.unwrap_or(TIMEOUT),
-        wait: Some(if args.writing.rotate_seconds.is_some() {
+    let mut options = CaptureOptions::default()
+        .snaplen(args.snaplen.unwrap_or(MAX_SNAPLEN))
+        .timeout(capture.timeout.unwrap_or(TIMEOUT))
+        .wait(Some(if args.writing.rotate_seconds.is_some() {
             WINDOW
         } else {
             IDLE
-        }),
-        immediate: capture.immediate || (capture.timeout.is_none() && output.print && to_terminal),
-        promiscuous: !capture.no_promiscuous,
-        direction: capture.direction.into(),
-        timestamp,
-        precision,
-        sample,
-        sample_mode,
-        mode: capture.mode.into(),
-        force: capture.force,
-        unordered: capture.unordered,
+        }))
+        .immediate(capture.immediate || (capture.timeout.is_none() && output.print && to_terminal))
+        .promiscuous(!capture.no_promiscuous)
+        .direction(capture.direction.into())
+        .timestamp(timestamp)
+        .precision(precision)
+        .sample(sample)
+        .sample_mode(sample_mode)
+        .mode(capture.mode.into())
+        .force(capture.force)
+        .unordered(capture.unordered)
         // A pcapng file can hold several kinds of interfaces; other outputs have one form.
-        cooked: output.print || output.file.is_none() || output.writing.format == Format::Pcap,
-        fanout: (capture.threads > 1).then(Fanout::default),
-        busy_poll: capture.busy_poll.then_some(BUSY_POLL),
-        watch_chain: capture.watch_chain,
-        priority: capture.priority.map(|priority| priority.0),
-        cpus: CpuList::of(capture.cpu.as_ref()),
-        ..CaptureOptions::default()
-    };
+        .cooked(output.print || output.file.is_none() || output.writing.format == Format::Pcap)
+        .fanout((capture.threads > 1).then(Fanout::default))
+        .busy_poll(capture.busy_poll.then_some(BUSY_POLL))
+        .watch_chain(capture.watch_chain)
+        .priority(capture.priority.map(|priority| priority.0))
+        .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = capture.buffer {
         options.buffer = buffer.0;
     }

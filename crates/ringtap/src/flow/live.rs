@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, CaptureOptions, Filter, Source, Stats, Timestamp, Waker, devices};
+use ringtap_capture::{Block, Filter, Source, Stats, Timestamp, Waker, devices};
 
 use super::error::FlowError;
 use super::plan;
@@ -28,10 +28,8 @@ pub(crate) fn run(
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied if the device cannot be captured.
     let threads = usize::from(args.meter.threads);
-    let options = CaptureOptions {
-        wait: (threads > 1).then(|| wait(&options)),
-        ..options
-    };
+    let waits = (threads > 1).then(|| wait(&options));
+    let options = options.wait(waits);
     let is_explained = args.report.explain_capture;
     let mut readers = live::open(device, &options, filter, (threads, is_explained))?;
     let description = readers.first().describe();

@@ -90,28 +90,25 @@ impl FlowSink for Outlets {
 
 fn options(args: &FlowArgs) -> OutputOptions {
     let (records, meter) = (&args.records, &args.meter);
-    let export = ExportOptions {
-        version: records.protocol.into(),
-        domain: records.domain,
-        max_message: records.mtu.saturating_sub(HEADERS),
-        refresh: Some(Refresh {
+    let export = ExportOptions::default()
+        .version(records.protocol.into())
+        .domain(records.domain)
+        .max_message(records.mtu.saturating_sub(HEADERS))
+        .refresh(Some(Refresh {
             interval: records.template_interval,
             messages: records.template_messages,
-        }),
-        sampling: plan::sampling(args).unwrap_or_default(),
-        nanos: records.nano,
-        ..ExportOptions::default()
-    };
+        }))
+        .sampling(plan::sampling(args).unwrap_or_default())
+        .nanos(records.nano);
     // Collected records were cut by the timeouts of their exporters.
     let is_metering = args.collect.is_none();
     let time_out = |time| if is_metering { time } else { Duration::ZERO };
-    OutputOptions {
-        export,
-        active: time_out(meter.active),
-        inactive: time_out(meter.inactive),
-        wait: is_metering && args.source.interface.is_none(),
-        notify: |text| notice(text),
-    }
+    OutputOptions::default()
+        .export(export)
+        .active(time_out(meter.active))
+        .inactive(time_out(meter.inactive))
+        .wait(is_metering && args.source.interface.is_none())
+        .notify(|text| notice(text))
 }
 
 /// Opens the files in order. `has_tables` means that tables are printed too.

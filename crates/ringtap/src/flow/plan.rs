@@ -26,19 +26,17 @@ const BUFFER: u64 = 64 << 20;
 /// Returns the options of the meter. Live packets are sampled earlier.
 pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
     let meter = &args.meter;
-    MeterOptions {
-        flows: meter.flows,
-        active: meter.active,
-        inactive: meter.inactive,
-        linger: meter.linger,
-        both_ways: meter.biflow,
-        measure_tcp: meter.tcp,
-        tunnels: tunnels(&meter.tunnels),
-        sampling: sampling(args).filter(|_| args.source.interface.is_none()),
+    MeterOptions::default()
+        .flows(meter.flows)
+        .active(meter.active)
+        .inactive(meter.inactive)
+        .linger(meter.linger)
+        .both_ways(meter.biflow)
+        .measure_tcp(meter.tcp)
+        .tunnels(tunnels(&meter.tunnels))
+        .sampling(sampling(args).filter(|_| args.source.interface.is_none()))
         // The standard library's hashers start with a random number.
-        seed: RandomState::new().hash_one(0),
-        ..MeterOptions::default()
-    }
+        .seed(RandomState::new().hash_one(0))
 }
 
 /// Returns the sampling that was requested, wherever it is done.
@@ -73,24 +71,22 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         TUNNEL_SNAPLEN
     };
     let (sample, sample_mode) = Sample::of(args.meter.sample);
-    CaptureOptions {
-        snaplen: capture.snaplen.unwrap_or(snaplen),
-        buffer: capture.buffer.map_or(BUFFER, |size| size.0),
-        timeout: TIMEOUT,
-        min_to_copy: MIN_TO_COPY,
-        promiscuous: !capture.no_promiscuous,
-        direction: capture.direction.into(),
-        sample,
-        sample_mode,
-        mode: capture.mode.into(),
-        force: capture.force,
+    CaptureOptions::default()
+        .snaplen(capture.snaplen.unwrap_or(snaplen))
+        .buffer(capture.buffer.map_or(BUFFER, |size| size.0))
+        .timeout(TIMEOUT)
+        .min_to_copy(MIN_TO_COPY)
+        .promiscuous(!capture.no_promiscuous)
+        .direction(capture.direction.into())
+        .sample(sample)
+        .sample_mode(sample_mode)
+        .mode(capture.mode.into())
+        .force(capture.force)
         // Sums do not need the order of packets from several processors.
-        unordered: !needs_order(args),
+        .unordered(!needs_order(args))
         // They also do not need a separate time for each packet of a driver's batch.
-        precision: Precision::Poll,
-        cpus: CpuList::of(capture.cpu.as_ref()),
-        ..CaptureOptions::default()
-    }
+        .precision(Precision::Poll)
+        .cpus(CpuList::of(capture.cpu.as_ref()))
 }
 
 /// Returns whether it matters which packet came first: for the direction of a flow, or the times of a

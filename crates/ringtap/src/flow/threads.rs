@@ -109,12 +109,11 @@ impl Threads {
         readers: usize,
         outlets: Outlets,
     ) -> Result<Self, FlowError> {
-        let share = MeterOptions {
-            flows: options.flows.div_ceil(meters.into()),
+        let share = options
+            .clone()
+            .flows(options.flows.div_ceil(meters.into()))
             // Packets are sampled before they reach a meter.
-            sampling: None,
-            ..options.clone()
-        };
+            .sampling(None);
         let (backs, mut returned): (Vec<_>, Vec<_>) = (0..readers)
             .map(|_| mpsc::sync_channel(SPARE_BATCHES))
             .unzip();

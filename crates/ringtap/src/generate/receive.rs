@@ -27,15 +27,13 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     if let Some(cpus) = &args.common.cpu {
         ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
     }
-    let options = CaptureOptions {
-        snaplen: SNAPLEN,
-        buffer: BUFFER,
-        timeout: TIMEOUT,
-        direction: Direction::In,
-        mode: args.mode.into(),
-        force: args.force,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .snaplen(SNAPLEN)
+        .buffer(BUFFER)
+        .timeout(TIMEOUT)
+        .direction(Direction::In)
+        .mode(args.mode.into())
+        .force(args.force);
     let filter = Filter::new(EXPRESSION);
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;
     let mut readers = open_readers(&args.interface, &options, Some(&filter), 1)?;

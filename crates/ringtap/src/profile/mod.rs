@@ -214,25 +214,23 @@ fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failu
 
 fn options(args: &ProfileArgs, generates: bool) -> CaptureOptions {
     let capture = &args.capture;
-    let mut options = CaptureOptions {
-        snaplen: capture.snaplen,
-        timeout: capture.timeout,
-        promiscuous: !capture.no_promiscuous,
-        direction: if generates {
+    let mut options = CaptureOptions::default()
+        .snaplen(capture.snaplen)
+        .timeout(capture.timeout)
+        .promiscuous(!capture.no_promiscuous)
+        .direction(if generates {
             GENERATED
         } else {
             capture.direction.into()
-        },
-        precision: match capture.timestamp {
+        })
+        .precision(match capture.timestamp {
             Stamp::Host => Precision::Fine,
             Stamp::Coarse => Precision::Coarse,
             Stamp::None => Precision::None,
-        },
-        mode: capture.mode.into(),
-        force: capture.force,
-        cpus: CpuList::of(capture.cpu.as_ref()),
-        ..CaptureOptions::default()
-    };
+        })
+        .mode(capture.mode.into())
+        .force(capture.force)
+        .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = capture.buffer {
         options.buffer = buffer.0;
     }

@@ -80,13 +80,12 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         .iter()
         .map(|text| Filter::new(text).with_extensions(args.extended))
         .collect();
-    let options = StatOptions {
-        mode: args.mode.into(),
-        direction: args.direction.into(),
-        force: args.force,
+    let options = StatOptions::default()
+        .mode(args.mode.into())
+        .direction(args.direction.into())
+        .force(args.force)
         // Threads start after privileges are given up.
-        begins_later: true,
-    };
+        .begins_later(true);
     if args.filters.is_empty() && options.mode == ringtap_capture::Mode::Steal {
         return Err(Failure::StealsNothing);
     }

@@ -59,12 +59,10 @@ impl Receiver {
     }
 
     pub(crate) fn with_buffer(side: &Side, buffer: u64) -> Self {
-        let options = CaptureOptions {
-            timeout: Duration::from_millis(10),
-            direction: Direction::In,
-            buffer,
-            ..CaptureOptions::default()
-        };
+        let options = CaptureOptions::default()
+            .timeout(Duration::from_millis(10))
+            .direction(Direction::In)
+            .buffer(buffer);
         let device = format!("packet:{}", side.device);
         Self {
             source: side.run(|| open(&device, &options, None)).unwrap(),

@@ -13,20 +13,21 @@ use crate::{ByteOrder, Interface, LinkType, Packet, PacketRun, Resolution, Times
 
 const NANOS_PER_MICRO: u32 = 1000;
 
-/// The contents of a pcap file's header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PcapOptions {
-    /// Link type of all packets.
-    pub link_type: LinkType,
-    /// Most bytes of a packet; longer packets are cut. 0 means the link type's maximum.
-    pub snaplen: u32,
-    /// Whether timestamps are written in nanoseconds; otherwise in microseconds (rounded down).
-    pub nanos: bool,
-    /// Byte order of all headers; libpcap writes the machine's.
-    pub byte_order: ByteOrder,
-    /// The upper six bits of the link type field, in place: [`Interface::link_type_bits`].
-    pub link_type_bits: u32,
+ringtap_packet::options! {
+    /// The contents of a pcap file's header.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PcapOptions {
+        /// Link type of all packets.
+        pub link_type: LinkType,
+        /// Most bytes of a packet; longer packets are cut. 0 means the link type's maximum.
+        pub snaplen: u32,
+        /// Whether timestamps are written in nanoseconds; otherwise in microseconds (rounded down).
+        pub nanos: bool,
+        /// Byte order of all headers; libpcap writes the machine's.
+        pub byte_order: ByteOrder,
+        /// The upper six bits of the link type field, in place: [`Interface::link_type_bits`].
+        pub link_type_bits: u32,
+    }
 }
 
 impl PcapOptions {

@@ -13,12 +13,10 @@ use crate::support::{drain, frame, receiver};
 
 /// Takes frames in the driver, which makes redirected ones arrive.
 fn stealing(side: &Side) -> Box<dyn Source> {
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(20),
-        mode: Mode::Steal,
-        buffer: 128 << 20,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .timeout(Duration::from_millis(20))
+        .mode(Mode::Steal)
+        .buffer(128 << 20);
     let device = format!("xdp:{}", side.device);
     side.run(|| open(&device, &options, None)).unwrap()
 }

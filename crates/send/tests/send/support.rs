@@ -10,12 +10,10 @@ pub(crate) use ringtap_testkit::frames::{frame, patience};
 
 /// Returns a receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
-    let options = CaptureOptions {
-        timeout: Duration::from_millis(20),
-        direction: Direction::In,
-        buffer: 64 << 20,
-        ..CaptureOptions::default()
-    };
+    let options = CaptureOptions::default()
+        .timeout(Duration::from_millis(20))
+        .direction(Direction::In)
+        .buffer(64 << 20);
     let device = format!("packet:{}", side.device);
     side.run(|| open(&device, &options, None)).unwrap()
 }

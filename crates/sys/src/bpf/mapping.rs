@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 use super::error::{Error, Result};
 use super::map::{Map, MapKind};
@@ -136,21 +136,6 @@ impl Mapping {
         // SAFETY: in bounds and aligned as just checked, mapped for as long as `self` lives; all
         // sides, including programs in the kernel, access the word whole.
         unsafe { AtomicU64::from_ptr(self.at(offset).as_ptr().cast()) }
-    }
-
-    /// Returns the 32-bit word at an offset.
-    ///
-    /// # Panics
-    /// The same as [`Mapping::word_u64`].
-    #[must_use]
-    pub fn word_u32(&self, offset: usize) -> &AtomicU32 {
-        self.check(offset, 4);
-        assert!(
-            self.is_writable(offset, 4),
-            "offset {offset} is on a read-only page"
-        );
-        // SAFETY: as for `word_u64`.
-        unsafe { AtomicU32::from_ptr(self.at(offset).as_ptr().cast()) }
     }
 
     /// Loads the 64-bit word at an offset, on any page, with acquire ordering: writes made before

@@ -10,7 +10,7 @@ use ringtap_packet::ether_type;
 use super::layout::{
     BLOCK_HEADER_LEN, BlockHeader, FRAME_ALIGNMENT, FRAME_HEADER_LEN, FrameHeader,
     LINK_ADDRESS_OFFSET, LinkAddress, STATUS_CHECKSUM_NOT_READY, STATUS_KERNEL, STATUS_LOSING,
-    STATUS_TIME_HARDWARE, STATUS_USER, STATUS_VLAN_TPID_VALID, STATUS_VLAN_VALID,
+    STATUS_USER, STATUS_VLAN_TPID_VALID, STATUS_VLAN_VALID,
 };
 
 use super::slots::{self, Taken};
@@ -105,12 +105,6 @@ impl Frame<'_> {
     #[must_use]
     pub const fn is_checksum_partial(&self) -> bool {
         self.status & STATUS_CHECKSUM_NOT_READY != 0
-    }
-
-    /// Returns whether the adapter's clock stamped the packet, not the host's.
-    #[must_use]
-    pub const fn has_hardware_time(&self) -> bool {
-        self.status & STATUS_TIME_HARDWARE != 0
     }
 }
 

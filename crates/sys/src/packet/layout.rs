@@ -42,8 +42,6 @@ pub(super) const STATUS_CHECKSUM_NOT_READY: u32 = 1 << 3;
 pub(super) const STATUS_VLAN_VALID: u32 = 1 << 4;
 /// `vlan_tpid` holds that tag's ethertype (Linux 3.14).
 pub(super) const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
-/// The adapter's clock stamped the packet.
-pub(super) const STATUS_TIME_HARDWARE: u32 = 1 << 31;
 
 /// `struct tpacket_block_desc` with `struct tpacket_hdr_v1` as its header.
 #[repr(C)]

@@ -38,7 +38,6 @@ pub struct Ring {
     socket: Arc<Socket>,
     shape: Shape,
     geometry: Geometry,
-    requested: Geometry,
     /// Set if each packet has its own slot.
     slots: Option<Slots>,
     cursor: Cursor,
@@ -100,7 +99,6 @@ impl Ring {
                 snaplen: options.snaplen,
             },
             geometry: obtained,
-            requested: geometry,
             slots,
             cursor: Cursor::default(),
             statistics: Arc::default(),
@@ -280,12 +278,6 @@ impl Ring {
     #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
-    }
-
-    /// Returns the size that was requested.
-    #[must_use]
-    pub const fn requested_geometry(&self) -> Geometry {
-        self.requested
     }
 
     /// Returns the fanout group of the socket.

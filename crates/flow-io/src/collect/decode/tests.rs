@@ -147,7 +147,7 @@ fn to_millis(traffic: &mut Traffic) {
 proptest! {
     #[test]
     fn ipfix_comes_back_as_it_was(records in proptest::collection::vec(record(), 1..40)) {
-        let options = ExportOptions { nanos: true, domain: 5, ..ExportOptions::default() };
+        let options = ExportOptions::default().nanos(true).domain(5);
         let (decoded, counters) = decode(&encode(options, &records));
         let decoded: Vec<_> = decoded.into_iter().map(|(record, domain, sampling)| {
             assert_eq!((domain, sampling), (5, 1));
@@ -160,7 +160,7 @@ proptest! {
 
     #[test]
     fn v9_comes_back_in_one_direction(records in proptest::collection::vec(record(), 1..40)) {
-        let options = ExportOptions { version: Version::V9, ..ExportOptions::default() };
+        let options = ExportOptions::default().version(Version::V9);
         let forward: Vec<_> = records.into_iter().map(|mut record| {
             record.reverse = None;
             record.tcp = None;
@@ -179,7 +179,7 @@ proptest! {
 
     #[test]
     fn v5_comes_back_with_what_it_has(records in proptest::collection::vec(record(), 1..40)) {
-        let options = ExportOptions { version: Version::V5, ..ExportOptions::default() };
+        let options = ExportOptions::default().version(Version::V5);
         let forward: Vec<_> = records.into_iter().map(|mut record| {
             record.reverse = None;
             record
@@ -223,7 +223,7 @@ proptest! {
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..20),
         cut in any::<prop::sample::Index>(),
     ) {
-        let options = ExportOptions { version, ..ExportOptions::default() };
+        let options = ExportOptions::default().version(version);
         let mut messages = encode(options, &records);
         prop_assume!(!messages.is_empty());
         for (message, at, byte) in damage {
@@ -261,14 +261,12 @@ fn flow() -> FlowRecord {
 #[test]
 fn sampling_is_learnt_from_options_and_headers() {
     for version in [Version::V5, Version::V9, Version::Ipfix] {
-        let options = ExportOptions {
-            version,
-            sampling: Sampling {
+        let options = ExportOptions::default()
+            .version(version)
+            .sampling(Sampling {
                 one_in: NonZeroU32::new(1000).unwrap(),
                 mode: SamplingMode::Random,
-            },
-            ..ExportOptions::default()
-        };
+            });
         let (decoded, _) = decode(&encode(options, &[flow()]));
         assert_eq!(decoded[0].2, 1000, "{version:?}");
     }
@@ -278,10 +276,7 @@ fn sampling_is_learnt_from_options_and_headers() {
 fn what_is_missing_is_counted() {
     let records = vec![flow(); 300];
     for version in [Version::V5, Version::V9, Version::Ipfix] {
-        let options = ExportOptions {
-            version,
-            ..ExportOptions::default()
-        };
+        let options = ExportOptions::default().version(version);
         let mut messages = encode(options, &records);
         let whole = decode(&messages).0.len();
         // In IPFIX and v9, templates and options come first.
@@ -307,10 +302,7 @@ fn what_is_missing_is_counted() {
 #[test]
 fn records_without_their_template_are_counted() {
     for version in [Version::V9, Version::Ipfix] {
-        let options = ExportOptions {
-            version,
-            ..ExportOptions::default()
-        };
+        let options = ExportOptions::default().version(version);
         let mut messages = encode(options, &[flow()]);
         messages.remove(0);
         let (decoded, counters) = decode(&messages);

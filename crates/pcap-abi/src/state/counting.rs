@@ -9,9 +9,8 @@ use ringtap_filter::program::opcode as op;
 use ringtap_filter::{Insn, Program as Classic};
 use ringtap_packet::Timestamp;
 
-use crate::handle::lock;
-use crate::inject::plain_name;
-use crate::live::Live;
+use crate::lock::lock;
+use crate::state::live::{Live, plain_name};
 use crate::types::PacketHeader;
 
 /// Bytes of a record: number of packets and number of bytes, 64 bits each.
