@@ -34,6 +34,12 @@ pub fn repository() -> PathBuf {
         .to_path_buf()
 }
 
+/// Returns the folder in which the test command builds the page of `ringtap web`, with its packages.
+#[must_use]
+pub fn page_folder() -> PathBuf {
+    repository().join("target/ui")
+}
+
 /// Returns how many times slower than usual this machine is, from `RINGTAP_TEST_SLOWNESS` (10 for
 /// an emulated machine); 1 if it is not set.
 #[must_use]

@@ -43,6 +43,8 @@ pub enum Need {
     CorpusFile(&'static str),
     /// A program in the search path or in an `sbin` folder.
     Tool(&'static str),
+    /// The npm packages of the page of `ringtap web` ([`crate::page_folder`]), which the test command fetches.
+    PagePackages,
     /// A module of the system's own Python, `/usr/bin/python3`.
     PythonModule(&'static str),
     /// A C compiler and libpcap's headers, for the oracle ([`crate::libpcap`]).
@@ -129,6 +131,9 @@ impl Need {
             Self::Corpus => crate::corpus::folder().is_some(),
             Self::CorpusFile(name) => crate::corpus::file(name).is_some(),
             Self::Tool(name) => find_tool(name).is_some(),
+            Self::PagePackages => crate::page_folder()
+                .join("node_modules/playwright-core")
+                .is_dir(),
             Self::PythonModule(name) => has_python_module(name),
             Self::LibpcapDev => has_libpcap_headers(),
             Self::Kernel(major, minor) => kernel_version() >= (major, minor),
@@ -165,6 +170,7 @@ impl fmt::Display for Need {
             Self::Corpus => f.write_str("the corpus of captures (cargo xtask corpus)"),
             Self::CorpusFile(name) => write!(f, "{name} of another corpus (RINGTAP_CORPUS)"),
             Self::Tool(name) => write!(f, "the program {name}"),
+            Self::PagePackages => f.write_str("the packages of the page of ringtap web (Node.js with npm)"),
             Self::PythonModule(name) => write!(f, "the Python module {name}"),
             Self::LibpcapDev => f.write_str("a C compiler and libpcap's headers (libpcap-dev)"),
             Self::Kernel(major, minor) => write!(f, "Linux {major}.{minor} or later"),

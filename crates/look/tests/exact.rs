@@ -95,10 +95,7 @@ struct Exact {
 
 fn exact(packets: &[Held]) -> Exact {
     let mut exact = Exact::default();
-    let options = MeterOptions {
-        flows: 1 << 16,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default().flows(1 << 16);
     let mut sink = |record: &FlowRecord| {
         let (key, bytes) = (&record.key, record.bytes());
         exact.bytes += bytes;
@@ -117,13 +114,11 @@ fn exact(packets: &[Held]) -> Exact {
 fn look(packets: &[Held]) -> Look {
     let look = Mutex::new(Look::new(LookOptions::default()));
     let (mut feed, inlet) = queue(WhenFull::Wait);
-    let options = MeterOptions {
-        flows: 1 << 16,
-        both_ways: true,
-        measure_tcp: true,
-        interim: true,
-        ..MeterOptions::default()
-    };
+    let options = MeterOptions::default()
+        .flows(1 << 16)
+        .both_ways(true)
+        .measure_tcp(true)
+        .interim(true);
     let tick = |meter: &Meter, now_ns: u64| Tick {
         now_ns,
         counters: meter.counters(),

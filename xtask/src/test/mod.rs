@@ -10,6 +10,7 @@ mod fuzz;
 mod house;
 mod kernels;
 mod libtest;
+mod page;
 mod peers;
 mod report;
 mod silence;
@@ -69,6 +70,7 @@ fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
     if extent == Extent::Whole {
         report.step("peers installed", peers::install);
         report.step("corpus", corpus);
+        page::run(repository, report);
     }
     report.step("format", || {
         cargo_check(repository, &["fmt", "--all", "--check"])

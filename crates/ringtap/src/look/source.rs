@@ -41,34 +41,30 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Returns the options of a view's meter.
 fn meter_options(args: &LookArgs) -> MeterOptions {
-    MeterOptions {
-        flows: args.flows,
-        inactive: args.inactive,
-        both_ways: true,
-        measure_tcp: true,
-        interim: true,
-        tunnels: tunnels(&args.tunnels),
-        seed: RandomState::new().hash_one(0),
-        ..MeterOptions::default()
-    }
+    MeterOptions::default()
+        .flows(args.flows)
+        .inactive(args.inactive)
+        .both_ways(true)
+        .measure_tcp(true)
+        .interim(true)
+        .tunnels(tunnels(&args.tunnels))
+        .seed(RandomState::new().hash_one(0))
 }
 
 /// Returns the options of a live capture.
 pub(super) fn capture_options(args: &LookArgs) -> CaptureOptions {
     let capture = &args.capture;
-    CaptureOptions {
-        snaplen: capture.snaplen.unwrap_or(SNAPLEN),
-        buffer: capture.buffer.map_or(BUFFER, |size| size.0),
-        timeout: TIMEOUT,
-        min_to_copy: MIN_TO_COPY,
-        promiscuous: !capture.no_promiscuous,
-        direction: capture.direction.into(),
-        mode: capture.mode.into(),
-        force: capture.force,
-        precision: Precision::Poll,
-        cpus: CpuList::of(capture.cpu.as_ref()),
-        ..CaptureOptions::default()
-    }
+    CaptureOptions::default()
+        .snaplen(capture.snaplen.unwrap_or(SNAPLEN))
+        .buffer(capture.buffer.map_or(BUFFER, |size| size.0))
+        .timeout(TIMEOUT)
+        .min_to_copy(MIN_TO_COPY)
+        .promiscuous(!capture.no_promiscuous)
+        .direction(capture.direction.into())
+        .mode(capture.mode.into())
+        .force(capture.force)
+        .precision(Precision::Poll)
+        .cpus(CpuList::of(capture.cpu.as_ref()))
 }
 
 /// A device that was opened.
