@@ -22,12 +22,12 @@ fn fields_and_numbers_have_their_names() {
         (
             ETHERNET,
             "ip",
-            "if the EtherType (bytes 12–13) is IPv4 (0x0800), take it; else reject it",
+            "if the EtherType (bytes 12–13) is IPv4 (0x0800), accept it; else reject it",
         ),
         (
             ETHERNET,
             "tcp port 80",
-            "if the TCP source port (bytes 54–55) is 80 (http), take it; else go on at 4",
+            "if the TCP source port (bytes 54–55) is 80 (http), accept it; else go to 4",
         ),
         (
             ETHERNET,
@@ -108,12 +108,12 @@ fn fields_and_numbers_have_their_names() {
         (
             ETHERNET,
             "ip[8] > 64",
-            "the time to live (byte 22) is at most 64, reject it; else take it",
+            "the time to live (byte 22) is at most 64, reject it; else accept it",
         ),
         (
             ETHERNET,
             "len <= 100",
-            "the packet's length is at most 100, take it",
+            "the packet's length is at most 100, accept it",
         ),
         (
             ETHERNET,

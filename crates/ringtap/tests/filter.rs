@@ -222,7 +222,7 @@ fn native_forms() {
 
 fn explains() {
     let alone = filter(&["--explain", "ip"]);
-    let sentence = "if the EtherType (bytes 12–13) is IPv4 (0x0800), take it; else reject it";
+    let sentence = "if the EtherType (bytes 12–13) is IPv4 (0x0800), accept it; else reject it";
     assert!(alone.starts_with(&format!("  1  {sentence}\n")), "{alone}");
     for line in [
         "instructions  4; 3 executed on every path\n",

@@ -111,13 +111,13 @@ impl Writer<'_> {
     fn goal(&self, goal: Goal, packet: &str) -> String {
         match goal {
             Goal::Node(at) => match self.numbers.get(&at) {
-                Some(number) => format!("go on at {number}"),
+                Some(number) => format!("go to {number}"),
                 // No goal names a merged comparison.
-                None => "go on".to_owned(),
+                None => "continue".to_owned(),
             },
             Goal::Return(0) => format!("reject {packet}"),
-            Goal::Return(_) => format!("take {packet}"),
-            Goal::ReturnComputed => format!("take as much of {packet} as was computed"),
+            Goal::Return(_) => format!("accept {packet}"),
+            Goal::ReturnComputed => format!("accept as much of {packet} as was computed"),
         }
     }
 
