@@ -120,7 +120,7 @@ fn fields_and_numbers_have_their_names() {
             "inbound",
             "the packet type (direction) is sent by this host (4), reject it",
         ),
-        (ETHERNET, "", "Take every packet"),
+        (ETHERNET, "", "Accept every packet"),
         (
             LinkType(284),
             "ip and tcp port 80",

@@ -1,7 +1,7 @@
 //! The handle, `pcap_t`, in all its states.
 //!
 //! A handle is reached through a shared reference, because callbacks and `pcap_breakloop` use it while
-//! another call is reading. All fields that change are atomics or after locks. A call that needs the reading
+//! another call is reading. All fields that change are atomics or behind locks. A call that needs the reading
 //! side while it is in use leaves a request in [`Pcap::wishes`].
 
 use std::cell::UnsafeCell;

@@ -56,7 +56,7 @@ pub(super) fn of_protocol(protocol: u16, filter: &Program, link_type: LinkType) 
     Ok(narrowed.map_err(|_| refused())?)
 }
 
-/// Loads the number at `at`, or the one at `after` if there is a tag at `at`.
+/// Loads the number at `at`, or the one at `behind` if there is a tag at `at`.
 fn behind_tag(at: u32, behind: u32) -> Vec<Insn> {
     vec![
         Insn::new(LOAD_HALF, at),

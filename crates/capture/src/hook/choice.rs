@@ -174,7 +174,7 @@ pub enum Reason {
     /// The kernel was built without the qdisc or its filters, or another qdisc is in its place.
     #[error(transparent)]
     NoClsact(netlink::Error),
-    /// A killed process would leave a stealing program after.
+    /// A killed process would leave a stealing program behind.
     #[error("it would go on stealing packets after this process is killed")]
     OutlivesProcess,
 }

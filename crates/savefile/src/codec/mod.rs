@@ -2,7 +2,7 @@
 //!
 //! Reading: a [`Decode`] undoes the compression of a stream ([`Compression`]).
 //!
-//! This part compresses. A [`Compressor`] makes chunks that do not refer to one another, so several threads
+//! Writing: a [`Compressor`] makes chunks that do not refer to one another, so several threads
 //! can make them and a reader can start at any of them. The caller writes [`Codec::begin`], the chunks in
 //! their order, and [`Codec::end`].
 //!

@@ -1,7 +1,7 @@
-//! Reading a capture without the stretches that a search passes over.
+//! Reads a capture without the stretches that a search skips.
 //!
-//! A compressed one is read from where a member or frame begins, or a chunk of a file that is one
-//! frame of such chunks ([`Codec`]): before that, the decoder is given the frame's header.
+//! A compressed capture is read from the start of a member, frame or chunk ([`Codec`]). The decoder first gets
+//! the header of the frame.
 
 use std::fs::File;
 use std::io::{self, Read};

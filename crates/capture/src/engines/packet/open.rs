@@ -232,7 +232,7 @@ impl Opening {
         })
     }
 
-    /// Starts to receive, after a filter that rejects everything.
+    /// Starts to receive, with a filter that rejects everything.
     fn bind(&mut self, fanout: Option<Fanout>) -> Result<()> {
         let name = self.target.name();
         let options = ring_options(&name, &self.target, self.layer, &self.options, fanout);
