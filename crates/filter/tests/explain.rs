@@ -269,7 +269,7 @@ fn a_long_program_does_not_fit_the_kernel() {
     assert!(!Cost::of(&program).fits_kernel());
     let text = Explanation::new(&program, LinkType::ETHERNET).to_string();
     assert!(
-        text.contains("it takes at most 4096 instructions"),
+        text.contains("accepts at most 4096 instructions"),
         "{text}"
     );
 }

@@ -562,14 +562,14 @@ fn cost(cost: &Cost) -> Vec<(&'static str, String)> {
         lines.push(("metadata", cost.ancillary.join(", ")));
     }
     let kernel = if cost.has_loop {
-        "it takes no program with a loop".to_owned()
+        "accepts no program with a loop".to_owned()
     } else if cost.fits_kernel() {
         format!(
-            "it takes the program: at most {} instructions, no loop",
+            "accepts the program: at most {} instructions, no loop",
             op::KERNEL_MAX_INSNS
         )
     } else {
-        format!("it takes at most {} instructions", op::KERNEL_MAX_INSNS)
+        format!("accepts at most {} instructions", op::KERNEL_MAX_INSNS)
     };
     lines.push(("kernel", kernel));
     lines
