@@ -22,7 +22,7 @@ const JUMPS: [u16; 12] = [
 const WORDS: u32 = 4;
 const MAX_BODY: usize = 120;
 
-/// A constant: mostly small, rarely any number or one near the ends.
+/// Returns a constant: mostly small, rarely any number or one near the ends.
 fn number(kind: u8, bytes: [u8; 2]) -> u32 {
     let small = u32::from(bytes[0]);
     match kind % 8 {
@@ -35,7 +35,7 @@ fn number(kind: u8, bytes: [u8; 2]) -> u32 {
     }
 }
 
-/// An instruction from six bytes, with `left` more to come before the two returns at the end.
+/// Returns an instruction from six bytes, with `left` more to come before the two returns at the end.
 fn insn(bytes: [u8; 6], left: usize) -> Insn {
     let [choice, kind, k0, k1, jt, jf] = bytes;
     let mut k = number(kind, [k0, k1]);

@@ -268,8 +268,5 @@ fn a_long_program_does_not_fit_the_kernel() {
     let program = Program::new(long).expect("a valid program");
     assert!(!Cost::of(&program).fits_kernel());
     let text = Explanation::new(&program, LinkType::ETHERNET).to_string();
-    assert!(
-        text.contains("accepts at most 4096 instructions"),
-        "{text}"
-    );
+    assert!(text.contains("accepts at most 4096 instructions"), "{text}");
 }

@@ -382,7 +382,7 @@ impl Advice {
     }
 }
 
-/// Wilson's interval of a share: `count` of `all`, at 95 %.
+/// Returns Wilson's interval of a share: `count` of `all`, at 95 %.
 #[must_use]
 pub fn wilson(count: u64, all: u64) -> (f64, f64) {
     if all == 0 {

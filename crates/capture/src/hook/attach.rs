@@ -365,7 +365,7 @@ impl Hook {
         self.place
     }
 
-    /// The device.
+    /// Returns the device.
     #[must_use]
     pub fn device(&self) -> &HookDevice {
         &self.device

@@ -50,7 +50,7 @@ impl PcapHeader {
         .concat()
     }
 
-    /// A record, with its four fields in the form of the file.
+    /// Returns a record, with its four fields in the form of the file.
     #[must_use]
     pub fn record(&self, fields: [u32; 4], data: &[u8]) -> Vec<u8> {
         let mut bytes = fields.map(|field| self.order.of_u32(field)).concat();
