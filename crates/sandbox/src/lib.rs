@@ -2,10 +2,9 @@
 //! programs.
 //!
 //! The crate uses Landlock and seccomp, through the crates `landlock` and `seccompiler`. Landlock
-//! ([`files`]) allows only the named files, and TCP only on request. A filter of system calls
-//! ([`calls`]) allows only the calls that the run needs. Other calls fail with `ENOSYS`, as on a
-//! kernel without them; calls that only an attacker makes, such as `execve`, end the process
-//! (`SIGSYS`).
+//! allows only the named files, and TCP only on request. A filter of system calls allows only the
+//! calls that the run needs. Other calls fail with `ENOSYS`, as on a kernel without them; calls that
+//! only an attacker makes, such as `execve`, end the process (`SIGSYS`).
 //!
 //! The sandbox does not replace dropping capabilities and root's identity, which must be done first
 //! (`ringtap_sys::privileges`). Both restrictions apply to the calling thread and to threads that
