@@ -6,8 +6,8 @@
 //! own figures. Experiments are no tests: nothing fails for being slow. Traffic stays in network
 //! namespaces of its own.
 //!
-//! The data flow: the body of an [`experiments`] entry has a [`session::Session`] measure cases;
-//! [`contest`] lets contenders take turns; [`results`] stores the values; [`chart`] and [`report`]
+//! The data flow: the body of an `experiments` entry has a `session::Session` measure cases;
+//! [`contest`] lets contenders take turns; [`results`] stores the values; [`chart`] and [`report()`]
 //! show them.
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::protocol::{NameSource, Protocol};
 
-/// Text from the network, printable ([`escape`](crate::escape)).
+/// Text from the network, printable ([`escape`](crate::escape())).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
     pub(crate) text: &'a str,

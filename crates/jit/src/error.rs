@@ -11,7 +11,7 @@ pub enum NativeError {
         /// The code generator's reason.
         reason: String,
     },
-    /// More instructions than [`MAX_INSNS`](crate::MAX_INSNS).
+    /// More instructions than [`MAX_INSNS`].
     #[error("the program has {0} instructions; native code supports at most {MAX_INSNS}")]
     TooLong(usize),
     /// An instruction outside classic BPF.

@@ -47,7 +47,7 @@ pub enum Need {
     PagePackages,
     /// A module of the system's own Python, `/usr/bin/python3`.
     PythonModule(&'static str),
-    /// A C compiler and libpcap's headers, for the oracle ([`crate::libpcap`]).
+    /// A C compiler and libpcap's headers, for the oracle (`ringtap_testkit::libpcap`).
     LibpcapDev,
     /// A kernel of this version (major, minor) or later.
     Kernel(u32, u32),

@@ -10,7 +10,7 @@
 //! # Pointers
 //!
 //! C must pass what libpcap's manual pages require. The argument types state the requirements:
-//! `Option<&T>` is null or points to a `T`, [`text::CText`] is null or a string. A null pointer
+//! `Option<&T>` is null or points to a `T`, `text::CText` is null or a string. A null pointer
 //! returns an error where libpcap would crash. As in libpcap, a closed handle must not be used.
 //!
 //! # Threads

@@ -5,7 +5,7 @@
 //! component from the interrupt to the application, including the unexplained rest. The crate is no
 //! general profiler, prints nothing, and changes no setting of an interface.
 //!
-//! [`run`] takes a [`Plan`] and an engine; [`traffic`] generates packets if there are none;
+//! [`run()`] takes a [`Plan`] and an engine; [`traffic`] generates packets if there are none;
 //! [`sampling`](crate::attribute) maps call chains to [`Component`]s by a table
 //! (`components.toml`). [`differential`] attaches the tap's program cut short after each of its
 //! steps; [`report`] computes values with their confidence, and [`advice`] explains them.

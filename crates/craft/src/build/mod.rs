@@ -1,7 +1,7 @@
 //! Builds packets from a description: `eth/ipv4(dst=10.0.0.2)/udp(dport=53)/"payload"`, or a TOML
 //! file.
 //!
-//! Input: layers with their fields as text ([`spec`], [`file`]). Output: frames; lengths, types and
+//! Input: layers with their fields as text ([`spec`], [`mod@file`]). Output: frames; lengths, types and
 //! checksums that the description omits are filled in ([`frame`]).
 
 mod field;

@@ -1,5 +1,5 @@
 //! Decodes instructions once into the interpreter's form: a step for each, with the most common
-//! sequences fused into one (see [`fuse`](super::fuse)).
+//! sequences fused into one (see [`fuse`]).
 //!
 //! Step `i` stands for instruction `i`. A fused step also does the work of the instructions after
 //! it. Those keep their own steps for jumps that enter there, so fusing needs no analysis of

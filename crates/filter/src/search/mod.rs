@@ -1,7 +1,7 @@
 //! Finding packets by an index of their addresses and ports.
 //!
 //! The module has two halves. [`KeyReader`] extracts the [`Key`]s of a packet, which an index
-//! keeps: every address and port that a primitive of the language can find in it. [`need`] derives
+//! keeps: every address and port that a primitive of the language can find in it. [`need()`] derives
 //! a [`Need`] from an expression: the keys that a packet must have to be accepted. If the keys of a
 //! run of packets do not meet the need, none of them matches, and the run need not be read.
 //!

@@ -440,7 +440,7 @@ fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Output> 
     Ok(Output::new(file, undo))
 }
 
-/// Removes a file that was opened by [`write`].
+/// Removes a file that was opened by [`write()`].
 ///
 /// # Errors
 /// The same as unlink(2).
