@@ -288,7 +288,7 @@ fn judged(seen: &Sample, expected: &Sample) -> &'static str {
     } else if RIGHT.contains(&ratio) && spread(seen) + spread(expected) < expected.median() {
         "the right component by the right amount"
     } else {
-        "no telling, the spread swallows it"
+        "undecided: the spread exceeds the difference"
     }
 }
 
@@ -394,10 +394,10 @@ mod tests {
         );
         assert_eq!(judge(&[10.0, 20.0]), "not the right amount");
         assert_eq!(judge(&[250.0, 260.0]), "not the right amount");
-        assert!(judge(&[-80.0, 120.0]).starts_with("no telling"));
+        assert!(judge(&[-80.0, 120.0]).starts_with("undecided"));
         // Overlapping ranges do not count as wrong, whatever their medians are.
         assert!(
-            judged(&sample(&[4.6, 8.6, 10.0]), &sample(&[4.4, 6.1, 7.8])).starts_with("no telling")
+            judged(&sample(&[4.6, 8.6, 10.0]), &sample(&[4.4, 6.1, 7.8])).starts_with("undecided")
         );
         assert_eq!(judged(&expected, &sample(&[0.0])), "not the right amount");
     }
