@@ -251,7 +251,7 @@ fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
         "-initrd",
         &first,
         "-append",
-        "console=ttyS0 quiet loglevel=5 mitigations=off panic=-1",
+        "console=ttyS0 quiet loglevel=5 mitigations=off panic=-1 no_timer_check",
         "-device",
         "virtio-rng-pci",
     ]

@@ -52,7 +52,7 @@ pub(crate) static SUITES: [Suite; 23] = [
     suite("kinds", "ringtap", "kinds", 60),
     suite("stealing", "ringtap", "stealing", 20),
     suite("privileges", "ringtap", "privileges", 15),
-    suite("machine", "ringtap", "machine", 15),
+    suite("machine", "ringtap", "machine", 40),
     suite("kernel", "sys", "bpf", 3),
     suite("kernel", "sys", "interfaces", 3),
     suite("kernel", "sys", "packet_ring", 3),
