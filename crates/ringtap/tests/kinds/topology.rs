@@ -117,28 +117,6 @@ pub(crate) const KINDS: &[Kind] = &[
         ..PLAIN
     },
     Kind {
-        name: "bond_balance_tlb",
-        asked: Some("bond mode balance-tlb"),
-        commands: &["link add k0 type bond mode balance-tlb miimon 50"],
-        two_wires: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "bond_balance_alb",
-        asked: Some("bond mode balance-alb"),
-        commands: &["link add k0 type bond mode balance-alb miimon 50"],
-        two_wires: true,
-        ..PLAIN
-    },
-    Kind {
-        name: "team_roundrobin",
-        asked: Some("team"),
-        tool: Some("python3"),
-        commands: &["link add k0 type team"],
-        two_wires: true,
-        ..PLAIN
-    },
-    Kind {
         name: "vlan",
         asked: Some("vlan id 5"),
         commands: &["link add link veth0 name k0 type vlan id 5"],
@@ -320,7 +298,6 @@ impl Hosts {
             }
             match kind.name {
                 "tun" | "tap" => carriers.push(carry(side, other, kind.name)),
-                "team_roundrobin" => balance_team(side),
                 _ => {}
             }
             if kind.peer != Peer::Itself {
@@ -410,34 +387,6 @@ while True:
     let addresses = [side.ipv4.to_string(), other.ipv4.to_string()];
     command.args(["-c", PROGRAM, MADE, mode]).args(addresses);
     Running::start_piped(&mut command).expect("python3 starts")
-}
-
-/// Has a team send on its members by turns, which `ip` has no words for.
-fn balance_team(side: &Side) {
-    const PROGRAM: &str = "
-import socket, struct, sys
-kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 16)
-def attribute(kind, data):
-    length = 4 + len(data)
-    return struct.pack('HH', length, kind) + data + bytes(-length % 4)
-def ask(family, command, *attributes):
-    body = struct.pack('BBH', command, 1, 0) + b''.join(attributes)
-    kernel.send(struct.pack('IHHII', 16 + len(body), family, 5, 1, 0) + body)
-    answer = kernel.recv(65536)
-    if struct.unpack_from('H', answer, 4)[0] == 2 and struct.unpack_from('i', answer, 16)[0]:
-        sys.exit('error %d' % struct.unpack_from('i', answer, 16)[0])
-    return answer
-answer, at, family = ask(16, 3, attribute(2, b'team\\0')), 20, None
-while family is None:
-    length, kind = struct.unpack_from('HH', answer, at)
-    if kind == 1:
-        family = struct.unpack_from('H', answer, at + 4)[0]
-    at += length + -length % 4
-option = attribute(1, b'mode\\0') + attribute(3, b'\\5') + attribute(4, b'roundrobin\\0')
-team = attribute(1, struct.pack('I', socket.if_nametoindex(sys.argv[1])))
-ask(family, 1, team, attribute(0x8002, attribute(0x8001, option)))
-";
-    side.namespace.output("python3", &["-c", PROGRAM, MADE]);
 }
 
 fn join_by_keys(left: &Side, right: &Side) {
