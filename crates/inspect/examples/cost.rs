@@ -3,17 +3,17 @@
 //! The first payloads of the flows of capture files are looked at again and again, each as a flow of its
 //! own; the table has nanoseconds for each call by protocol, the median of 9 rounds.
 
+#[expect(dead_code, reason = "only the reading of files is used here")]
+#[path = "../tests/tshark/driver.rs"]
+mod driver;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Instant;
 
-use ringtap_inspect::{Entry, FlowState, InspectOptions, Inspector, Payload, Transport};
-use ringtap_packet::bytes::{be16, be32, byte};
-use ringtap_packet::headers::Headers;
-use ringtap_packet::{LinkType, protocol};
-use ringtap_savefile::{Item, ReadOptions, Reader};
+use ringtap_inspect::{Entry, FlowState, InspectOptions, Inspector, Payload, Protocol, Transport};
 
 const ROUNDS: usize = 9;
 /// Calls of a round, at least.
@@ -32,7 +32,15 @@ fn main() {
             let mut inspector = inspector();
             let (mut entry, mut state) = (Entry::new(), FlowState::default());
             inspector.look(1, &mut entry, &mut state, &kept.payload());
-            let name = entry.protocol().map_or("none", |protocol| protocol.name());
+            let name = match entry.protocol() {
+                Some(Protocol::Tls) if entry.fields().tls_ja4.is_some() => "tls: ClientHello",
+                Some(protocol) => protocol.name(),
+                // On ports of TLS the first one is kept.
+                None if state != FlowState::default() && kept.ports[1] == 443 => {
+                    "none, on port 443"
+                }
+                None => "none",
+            };
             by_protocol.entry(name).or_default().push(kept);
         }
     }
@@ -88,37 +96,13 @@ impl Kept {
 /// The payloads of TCP and UDP in a file.
 fn payloads(file: &Path) -> Vec<Kept> {
     let mut all = Vec::new();
-    let mut reader = Reader::open(file, &ReadOptions::default()).expect("a capture file");
-    loop {
-        let types: Vec<LinkType> = reader.interfaces().iter().map(|it| it.link_type).collect();
-        match reader.next() {
-            Ok(Some(Item::Run(run))) => {
-                let packets = run.packets();
-                all.extend(packets.filter_map(|it| kept(types[it.interface as usize], it.data)));
-            }
-            Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return all,
-        }
-    }
-}
-
-fn kept(link_type: LinkType, data: &[u8]) -> Option<Kept> {
-    let ip = Headers::of(link_type, data, data.len()).ip?;
-    let at = ip.transport?;
-    let (transport, start) = match ip.protocol {
-        protocol::TCP => (
-            Transport::Tcp {
-                sequence: be32(data, at + 4)?,
-            },
-            at + usize::from(byte(data, at + 12)? >> 4) * 4,
-        ),
-        protocol::UDP => (Transport::Udp, at + 8),
-        _ => return None,
-    };
-    let payload = data.get(start..ip.end(data.len()).min(data.len()))?;
-    (!payload.is_empty()).then(|| Kept {
-        transport,
-        ports: [be16(data, at).unwrap_or(0), be16(data, at + 2).unwrap_or(0)],
-        data: payload.to_vec(),
-    })
+    let read = driver::each_packet(file, |segment, _| {
+        all.extend(segment.filter(|it| !it.data.is_empty()).map(|it| Kept {
+            transport: it.transport,
+            ports: [it.source.port(), it.destination.port()],
+            data: it.data.to_vec(),
+        }));
+    });
+    assert!(read.is_some(), "{} is no capture file", file.display());
+    all
 }

@@ -6,6 +6,8 @@
 
 /// Stretches of bytes that a buffer tells apart. Chrome's Initial packets have some twenty pieces.
 const STRETCHES: usize = 32;
+/// Payloads for which a message that is under way is waited for.
+const MORE: u8 = 32;
 /// The list's end, which is also its beginning.
 const NONE: u16 = 0;
 
@@ -23,6 +25,8 @@ struct Head {
     before: u16,
     stretches: [(u32, u32); STRETCHES],
     count: u8,
+    /// Payloads that it was kept for beyond those that are looked at anyway.
+    more: u8,
     connection: Connection,
 }
 
@@ -75,6 +79,7 @@ impl Buffers {
             before: NONE,
             stretches: [(0, 0); STRETCHES],
             count: 0,
+            more: 0,
             connection: Connection::default(),
         };
         let mut heads: Vec<Head> = (0..=count).map(|n| head(n.saturating_add(1))).collect();
@@ -96,6 +101,17 @@ impl Buffers {
             .is_some_and(|head| head.from_initiator == from_initiator)
     }
 
+    /// Whether a flow that was looked at long enough gets another payload, because a message of this
+    /// direction is under way.
+    pub(crate) fn goes_on(&mut self, number: u16, flow: u32, from_initiator: bool) -> bool {
+        if !self.is_held(number, flow, from_initiator) {
+            return false;
+        }
+        let head = self.head_mut(number);
+        head.more += u8::from(head.more < MORE);
+        head.more < MORE
+    }
+
     /// Takes a buffer for a flow, by giving up the oldest one if need be.
     pub(crate) fn take(&mut self, flow: u32, from_initiator: bool, base: u32) -> u16 {
         if self.free == NONE {
@@ -108,7 +124,7 @@ impl Buffers {
         let newest = self.heads[0].before;
         let head = self.head_mut(number);
         (head.flow, head.used, head.from_initiator) = (flow, true, from_initiator);
-        (head.base, head.count) = (base, 0);
+        (head.base, head.count, head.more) = (base, 0, 0);
         (head.before, head.next) = (newest, NONE);
         head.connection = Connection::default();
         self.head_mut(newest).next = number;

@@ -20,6 +20,8 @@ const METHOD: usize = 16;
 /// Room that the target of a request leaves for its user agent, and both for the status.
 const AGENT: usize = 42;
 const STATUS: usize = 4;
+/// The longest target and user agent of a request for a tunnel.
+const TUNNELLED: usize = 32;
 /// The longest name of DNS in an entry, so that the answer has room.
 const DNS_NAME: usize = 160;
 
@@ -40,6 +42,7 @@ impl Inspector {
             P::Dtls => self.dtls(flow, entry, state, payload),
             P::Quic => self.quic(flow, entry, state, payload),
             P::Http | P::WebSocket => self.http(flow, entry, state, payload),
+            P::Stun => self.after_stun(flow, entry, state, payload),
             P::Ssh => banner::ssh(entry, payload),
             P::Smtp
             | P::Imap
@@ -75,6 +78,10 @@ impl Inspector {
                 .is_held(state.buffer, flow, payload.from_initiator)
         {
             return self.tls(flow, entry, state, payload);
+        }
+        let is_http = http::is_request(payload.data) || http::is_response(payload.data);
+        if protocol == Protocol::Socks && is_http {
+            return self.http(flow, entry, state, payload);
         }
         banner::step(protocol, entry, payload);
         Step::More
@@ -315,7 +322,10 @@ fn fill_request(entry: &mut Entry, data: &[u8]) -> bool {
     // The target has what the others leave, so it comes when they are known.
     if has_line && (is_final || !entry.has(Tag::Method)) {
         entry.put_text(Tag::Method, asked.method, METHOD, true);
+        // A tunnel leaves room for what comes through it.
+        let is_tunnel = asked.method == b"CONNECT";
         let agent = match asked.agent {
+            Some(_) if is_tunnel => 0,
             Some(agent) => AGENT.min(agent.len() + 2),
             None if is_final => 0,
             None => AGENT,
@@ -326,10 +336,13 @@ fn fill_request(entry: &mut Entry, data: &[u8]) -> bool {
             HOST + 2
         };
         let most = entry.room().saturating_sub(agent + STATUS + host);
+        let most = if is_tunnel { most.min(TUNNELLED) } else { most };
         entry.put_text(Tag::Path, asked.target, most, true);
     }
     if let Some(agent) = asked.agent {
         let most = entry.room().saturating_sub(STATUS);
+        let is_tunnel = asked.method == b"CONNECT";
+        let most = if is_tunnel { most.min(TUNNELLED) } else { most };
         entry.put_text(Tag::Agent, agent, most, true);
     }
     is_final

@@ -4,8 +4,9 @@ use crate::buffers::Connection;
 use crate::entry::{Entry, Tag};
 use crate::inspector::Inspector;
 use crate::payload::{FlowState, Payload, Step, Transport};
-use crate::protocol::NameSource;
-use crate::quic::{frames, google, header, keys::Keys};
+use crate::protocol::{NameSource, Protocol};
+use crate::quic::{frames, google, header, keys};
+use crate::small;
 use crate::tls::hello::{ClientHello, ServerHello};
 use crate::tls::ja4::{self, Carrier};
 use crate::tls::record::{self, Start};
@@ -15,6 +16,8 @@ use crate::tls::{CLIENT_HELLO, SERVER_HELLO, dtls};
 const ALPN: usize = 16;
 /// Room that a server name leaves: for two protocol names and a cipher suite.
 const BESIDE_SNI: usize = 2 * (ALPN + 2) + 4;
+/// What a server name may have at least.
+const LEAST_SNI: usize = 64;
 /// Bytes in front of a message's body: of TLS, also in QUIC.
 const MESSAGE_HEADER: usize = 4;
 /// Ports on which a first segment that makes no sense may be the second one of a hello.
@@ -69,6 +72,10 @@ impl Inspector {
                 self.buffers
                     .add_segment(state.buffer, sequence, payload.data)
             };
+        if added.is_err() {
+            // What there is of a hello that is too long counts.
+            put_cut_hello(entry, self.buffers.contiguous(state.buffer));
+        }
         if self.unless_overrun(added, flow, state) != Step::More {
             return Step::This;
         }
@@ -83,6 +90,31 @@ impl Inspector {
         };
         self.release(flow, state);
         step
+    }
+
+    /// A datagram of a flow that began with STUN: media and their keys come later.
+    pub(crate) fn after_stun(
+        &mut self,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) -> Step {
+        let data = payload.data;
+        if matches!(payload.transport, Transport::Tcp { .. }) {
+            small::stun(entry, data);
+            return Step::Both;
+        }
+        if dtls::is_record(data) {
+            entry.set_protocol(Protocol::Dtls);
+            return self.dtls(flow, entry, state, payload);
+        }
+        if self.guesses.is_rtp(data, flow, payload.from_initiator) {
+            entry.set_protocol(Protocol::Rtp);
+            return small::step(Protocol::Rtp, entry, payload);
+        }
+        small::stun(entry, data);
+        Step::More
     }
 
     /// A datagram of DTLS.
@@ -147,10 +179,6 @@ impl Inspector {
                 data = rest;
                 continue;
             }
-            if let Some(message) = google::find_hello(long.packet) {
-                put_google(entry, message);
-                return Step::Both;
-            }
             match self.initial(flow, entry, state, &long, payload.from_initiator) {
                 Step::More => data = rest,
                 step => return step,
@@ -180,21 +208,22 @@ impl Inspector {
         let ids = [Some(long.destination), kept.as_ref().map(Connection::bytes)];
         let mut opened = None;
         for id in ids.iter().flatten() {
-            let keys = Keys::new(long.version, id);
-            let frames = keys.and_then(|keys| keys.open(long, &mut self.scratch).map(|f| f.len()));
-            if let Some(len) = frames {
-                opened = Some((*id, len));
+            if let Some(frames) = keys::open(long, id, &mut self.scratch) {
+                opened = Some((*id, frames));
                 break;
             }
             if kept.is_some_and(|kept| kept.bytes() == long.destination) {
                 break;
             }
         }
-        let Some((id, len)) = opened else {
+        let Some((id, frames)) = opened else {
             return Step::More;
         };
-        let start = keys_start(long, &self.scratch);
-        let frames = &self.scratch[start..start + len];
+        let frames = &self.scratch[frames];
+        if let Some(message) = google::find_hello(frames) {
+            put_google(entry, message);
+            return Step::Both;
+        }
         let (buffers, mut added) = (&mut self.buffers, Ok(()));
         let mut is_found = false;
         let _ = frames::crypto(frames, |offset, data| {
@@ -223,11 +252,6 @@ impl Inspector {
         }
         step
     }
-}
-
-/// The offset of the frames in an opened packet: behind its packet number.
-fn keys_start(long: &header::Long<'_>, plain: &[u8]) -> usize {
-    long.number_at + usize::from(plain.first().map_or(0, |first| first & 3)) + 1
 }
 
 /// Notes a ClientHello of QUIC if it is whole.
@@ -263,14 +287,14 @@ fn google_public(entry: &mut Entry, data: &[u8]) -> Step {
     }
 }
 
+/// Bytes that a server name may have: the others have room too, unless little is left.
+fn room_of_sni(entry: &Entry) -> usize {
+    entry.room().saturating_sub(BESIDE_SNI).max(LEAST_SNI)
+}
+
 fn put_google(entry: &mut Entry, message: &[u8]) {
     if let Some(name) = google::server_name(message) {
-        entry.put_text(
-            Tag::Sni,
-            name,
-            entry.room().saturating_sub(BESIDE_SNI),
-            true,
-        );
+        entry.put_text(Tag::Sni, name, room_of_sni(entry), true);
         entry.name_by(NameSource::Quic);
     }
 }
@@ -296,12 +320,7 @@ fn put_hello(entry: &mut Entry, kind: u8, body: &[u8], carrier: Carrier, is_whol
             }
             entry.put(Tag::TlsVersion, &hello.version(is_dtls).to_be_bytes());
             if let Some(name) = hello.sni.filter(|name| !name.is_empty()) {
-                entry.put_text(
-                    Tag::Sni,
-                    name,
-                    entry.room().saturating_sub(BESIDE_SNI),
-                    true,
-                );
+                entry.put_text(Tag::Sni, name, room_of_sni(entry), true);
                 entry.name_by(match carrier {
                     Carrier::Quic => NameSource::Quic,
                     Carrier::Tcp | Carrier::Dtls => NameSource::Sni,

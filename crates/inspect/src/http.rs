@@ -1,6 +1,6 @@
 //! Requests and responses of HTTP/1 (RFC 9112).
 
-use httparse::{EMPTY_HEADER, Header, Request, Response, Status};
+use httparse::{EMPTY_HEADER, Header, Status, parse_headers};
 
 /// Headers that are looked at.
 const HEADERS: usize = 48;
@@ -75,18 +75,21 @@ pub(crate) fn is_response(data: &[u8]) -> bool {
 
 /// Reads a request, as much of it as is there.
 pub(crate) fn request(data: &[u8]) -> Asked<'_> {
-    let mut headers = [EMPTY_HEADER; HEADERS];
-    let mut request = Request::new(&mut headers);
-    let result = request.parse(data);
-    // An error ends the headers, but not before the first line has its end.
-    let is_whole = !matches!(result, Ok(Status::Partial)) && data.contains(&b'\n');
-    let mut asked = Asked {
-        is_whole,
-        ..first_line(data)
+    let Some(end) = data.iter().position(|byte| *byte == b'\n') else {
+        return first_line(data);
     };
-    asked.host = value(request.headers, "host");
-    asked.agent = value(request.headers, "user-agent");
-    asked
+    let mut headers = [EMPTY_HEADER; HEADERS];
+    // A line that is no header leaves those before it.
+    let is_whole = !matches!(
+        parse_headers(&data[end + 1..], &mut headers),
+        Ok(Status::Partial)
+    );
+    Asked {
+        is_whole,
+        host: value(&headers, "host"),
+        agent: value(&headers, "user-agent"),
+        ..first_line(data)
+    }
 }
 
 /// The parts of the first line, which may have bytes that a target must not have.
@@ -95,7 +98,7 @@ fn first_line(data: &[u8]) -> Asked<'_> {
     let line = &data[..end.unwrap_or(data.len())];
     let mut parts = line.splitn(2, |byte| *byte == b' ');
     let method = parts.next().unwrap_or_default();
-    let rest = parts.next().unwrap_or_default();
+    let rest = parts.next().unwrap_or_default().trim_ascii_start();
     let last = rest.iter().rposition(|byte| *byte == b' ');
     let target = match last {
         Some(at) if rest[at..].starts_with(b" HTTP/") => &rest[..at],
@@ -131,10 +134,10 @@ pub(crate) fn response(data: &[u8]) -> Option<(u16, Option<Upgrade>)> {
         return Some((status, None));
     }
     let mut headers = [EMPTY_HEADER; HEADERS];
-    let mut response = Response::new(&mut headers);
+    let end = data.iter().position(|byte| *byte == b'\n')?;
     // An error leaves the headers before it.
-    let _ = response.parse(data);
-    let upgrade = match value(response.headers, "upgrade") {
+    let _ = parse_headers(&data[end + 1..], &mut headers);
+    let upgrade = match value(&headers, "upgrade") {
         Some(value) if value.eq_ignore_ascii_case(b"websocket") => Some(Upgrade::WebSocket),
         Some(value) if value.eq_ignore_ascii_case(b"h2c") => Some(Upgrade::H2c),
         _ => None,

@@ -95,7 +95,11 @@ impl Inspector {
                 None => self.identify(flow, entry, state, payload),
             };
             state.finish(step, from_initiator);
-            if count >= self.most && !state.is_endless() {
+            if count >= self.most
+                && !state.is_endless()
+                && !(entry.protocol().is_some()
+                    && self.buffers.goes_on(state.buffer, flow, from_initiator))
+            {
                 state.finish(Step::This, from_initiator);
             }
             if state.is_done() {

@@ -12,7 +12,8 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectOptions {
-    /// Payloads looked at for each direction of a flow: 1 to 15.
+    /// Payloads looked at for each direction of a flow: 1 to 15. A message that is under way then may have
+    /// 32 more.
     pub payloads: u8,
     /// Handshakes that span packets and are put together at a time, over all flows: 1 to 65535.
     pub buffers: u16,
@@ -29,7 +30,7 @@ impl Default for InspectOptions {
         Self {
             payloads: 8,
             buffers: 256,
-            buffer_bytes: 8192,
+            buffer_bytes: 16_384,
             names: 1 << 16,
             seed: 0,
         }

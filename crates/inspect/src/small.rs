@@ -16,12 +16,6 @@ pub(crate) fn step(protocol: Protocol, entry: &mut Entry, payload: &Payload<'_>)
     let data = payload.data;
     match protocol {
         Protocol::Ntp => ntp(entry, data),
-        Protocol::Stun => {
-            if let Some(kind) = be16(data, 0) {
-                entry.put(Tag::Stun, &stun_method(kind).to_be_bytes());
-            }
-            Step::Both
-        }
         Protocol::Rtp => {
             if let Some((kind, _, source)) = guess::rtp(data) {
                 let [a, b, c, d] = source.to_be_bytes();
@@ -53,6 +47,13 @@ fn ntp(entry: &mut Entry, data: &[u8]) -> Step {
         return Step::Both;
     }
     Step::This
+}
+
+/// Notes the method of a flow's first message of STUN.
+pub(crate) fn stun(entry: &mut Entry, data: &[u8]) {
+    if let Some(kind) = be16(data, 0) {
+        entry.put(Tag::Stun, &stun_method(kind).to_be_bytes());
+    }
 }
 
 /// The method, whose bits have the class between them (RFC 8489, section 5).

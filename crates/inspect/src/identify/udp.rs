@@ -32,7 +32,7 @@ pub(crate) fn protocol(
     }
     let first = *data.first()?;
     let found = match first {
-        0x80..=0xff if header::is_long(data) => Some(P::Quic),
+        0x80..=0xff if header::is_long(data) || google::is_public(data) => Some(P::Quic),
         20..=25 if dtls::is_record(data) => Some(P::Dtls),
         0x80..=0xbf if is_rtcp(data) => Some(P::Rtcp),
         0x80..=0xbf => guesses

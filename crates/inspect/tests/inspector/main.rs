@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             tls::published_fingerprints,
         ),
         test("hellos_survive_segments", &[], tls::segments),
+        test("hellos_may_be_huge", &[], tls::huge),
         test("hellos_survive_records", &[], tls::records),
         test(
             "servers_choose_version_cipher_and_protocol",

@@ -96,6 +96,27 @@ pub(crate) fn segments() {
     say(&[a..b, 0..a, b..len], "the middle comes first");
 }
 
+/// A hello of 11 KB in segments of 512 bytes, which are more than are looked at of other flows.
+pub(crate) fn huge() {
+    let hello = Hello {
+        padding: 11_000,
+        ..Hello::browser("example.org")
+    };
+    let mut inspector = inspector();
+    let mut talk = Talk::tcp(443);
+    for (index, piece) in hello.records(16_384).chunks(512).enumerate() {
+        let sequence = u32::try_from(index * 512).expect("short");
+        talk.say(&mut inspector, true, sequence, piece);
+    }
+    check(&talk, "a hello of 11 KB");
+    // A hello that never ends is given up.
+    let mut talk = Talk::new(2, true, (50_000, 443));
+    for piece in 0..64 {
+        talk.say(&mut inspector, true, piece, &hello.records(16_384)[..1]);
+    }
+    assert!(!talk.state.wants(true));
+}
+
 pub(crate) fn records() {
     for most in [1, 3, 4, 5, 100, 1000] {
         let data = Hello::browser("example.org").records(most);
