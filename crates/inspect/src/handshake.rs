@@ -16,7 +16,7 @@ use crate::tls::{CLIENT_HELLO, SERVER_HELLO, dtls};
 const ALPN: usize = 16;
 /// Room that a server name leaves: for two protocol names and a cipher suite.
 const BESIDE_SNI: usize = 2 * (ALPN + 2) + 4;
-/// What a server name may have at least.
+/// The least room of a server name.
 const LEAST_SNI: usize = 64;
 /// Bytes in front of a message's body: of TLS, also in QUIC.
 const MESSAGE_HEADER: usize = 4;
@@ -73,7 +73,7 @@ impl Inspector {
                     .add_segment(state.buffer, sequence, payload.data)
             };
         if added.is_err() {
-            // What there is of a hello that is too long counts.
+            // The beginning of a hello that is too long counts.
             put_cut_hello(entry, self.buffers.contiguous(state.buffer));
         }
         if self.unless_overrun(added, flow, state) != Step::More {

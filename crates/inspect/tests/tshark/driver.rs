@@ -75,7 +75,7 @@ pub(crate) fn each_packet(
     }
 }
 
-/// What tells flows apart: the transport, and the ends in one order.
+/// The key of a flow: the transport, and the ends in one order.
 type Key = (bool, SocketAddr, SocketAddr);
 
 impl Capture {

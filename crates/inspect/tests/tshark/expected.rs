@@ -161,7 +161,7 @@ pub(crate) const FIELDS: &[Field] = &[
         ours: |fields| text(fields.dns_name.filter(|_| is_nbns(fields))),
         theirs: |frames, _| {
             let name = first(frames, "nbns.name")?;
-            // What follows is the meaning of the last byte.
+            // The rest is the meaning of the last byte.
             Some(name.split(" (").next()?.to_owned())
         },
     },

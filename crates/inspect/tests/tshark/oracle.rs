@@ -1,4 +1,4 @@
-//! What tshark says of the packets of a capture file.
+//! The fields that tshark prints for the packets of a capture file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
