@@ -8,8 +8,7 @@ pub mod devices;
 mod engines;
 mod error;
 mod filter;
-/// Hooks in the kernel and the programs at them, for the other crates of ringtap: it may change at any
-/// time.
+// For ringtap's other crates: it may change at any time.
 #[doc(hidden)]
 pub mod hook;
 pub mod index;

@@ -1,5 +1,8 @@
 //! Generated Ethernet packets, the same in every run.
 
+use ringtap_packet::ether_type::{ARP, IPV4, IPV6};
+use ringtap_packet::protocol::{TCP, UDP};
+
 /// The addresses in the largest filter.
 pub(crate) const ADDRESSES: [[u8; 4]; 10] = [
     [10, 0, 1, 7],
@@ -17,11 +20,6 @@ pub(crate) const ADDRESSES: [[u8; 4]; 10] = [
 pub(crate) const PORTS: [u16; 10] = [80, 443, 8080, 22, 25, 53, 110, 143, 993, 995];
 
 const PACKETS: usize = 2048;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-const ARP: u16 = 0x0806;
 
 /// A generator of pseudo-random numbers (xorshift).
 struct Random(u64);
