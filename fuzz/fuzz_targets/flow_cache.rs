@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ringtap_flow::{EndReason, FlowRecord, LinkType, Meter, MeterOptions, Packet, Tunnels};
+use ringtap_flow::{EndReason, FlowRecord, InspectOptions, LinkType, Meter, MeterOptions, Packet, Tunnels};
 
 const HEADER: usize = 20;
 /// The parts of one packet.
@@ -25,6 +25,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
         .datagrams(8)
         .both_ways(switches & 1 != 0)
         .measure_tcp(switches & 2 != 0)
+        .inspect((switches & 4 != 0).then(InspectOptions::default))
         .tunnels(Tunnels::default())
         .sampling(None)
         .seed(u64::from(switches));

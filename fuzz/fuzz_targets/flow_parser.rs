@@ -3,7 +3,7 @@
 //! Whatever it is, it is counted in exactly one place, and its record adds up.
 #![no_main]
 
-use ringtap_flow::{FlowRecord, LinkType, Meter, MeterOptions, Packet, Tunnels};
+use ringtap_flow::{FlowRecord, InspectOptions, LinkType, Meter, MeterOptions, Packet, Tunnels};
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Some((&[kind, choice], data)) = input.split_first_chunk::<2>() else {
@@ -20,7 +20,8 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             Tunnels::ALL
         })
         .both_ways(choice & 2 != 0)
-        .measure_tcp(choice & 4 != 0);
+        .measure_tcp(choice & 4 != 0)
+        .inspect((choice & 64 != 0).then(InspectOptions::default));
     let mut meter = Meter::new(&options).expect("valid options");
     let (mut packets, mut bytes) = (0, 0);
     let mut sink = |record: &FlowRecord| {

@@ -7,6 +7,7 @@ mod error;
 mod export;
 mod file;
 mod outputs;
+mod places;
 mod report;
 
 pub use address::{CollectorAddress, ListenAddress};
@@ -17,4 +18,5 @@ pub use collect::{
 pub use error::OutputError;
 pub use file::FileFormat;
 pub use outputs::{OutputOptions, Outputs};
+pub use places::{PlaceError, PlaceFiles, Places};
 pub use report::{ExportReport, FileReport, OutputReport};

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringtap_flow::FlowRecord;
@@ -12,6 +13,7 @@ use ringtap_flow::export::{ExportOptions, Statistics};
 
 use crate::export::Exporters;
 use crate::file::RecordFile;
+use crate::places::Places;
 use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
 
 /// In a live run, records go to the files after this time at the latest.
@@ -54,6 +56,7 @@ pub struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
     options: OutputOptions,
+    places: Arc<Places>,
     /// When the waiting records were last written to the files.
     flushed: Instant,
     failed: Option<OutputError>,
@@ -68,12 +71,26 @@ impl Outputs {
         options: OutputOptions,
         collectors: &[CollectorAddress],
     ) -> Result<Self, OutputError> {
+        Self::with_places(options, collectors, Places::default())
+    }
+
+    /// Opens sockets to the collectors; records have what the databases know.
+    ///
+    /// # Errors
+    /// As [`Outputs::new`].
+    pub fn with_places(
+        options: OutputOptions,
+        collectors: &[CollectorAddress],
+        places: Places,
+    ) -> Result<Self, OutputError> {
+        let places = Arc::new(places);
         let is_exporting = !collectors.is_empty();
-        let exporters = is_exporting.then(|| Exporters::open(collectors, &options));
+        let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places));
         Ok(Self {
             exporters: exporters.transpose()?,
             files: Vec::new(),
             options,
+            places,
             flushed: Instant::now(),
             failed: None,
         })
@@ -107,11 +124,26 @@ impl Outputs {
     /// Takes a record, with the exporter that sent it unless it was metered here. An error is returned
     /// by the next [`Outputs::advance`].
     pub fn record(&mut self, record: &FlowRecord, origin: Option<&Origin>) {
-        if let Some(exporters) = &mut self.exporters {
-            exporters.record(record);
+        let Self {
+            exporters,
+            files,
+            options,
+            places,
+            failed,
+            ..
+        } = self;
+        let mut row = places.row(record);
+        row.origin = origin;
+        let own = options.export.sampling.one_in.get();
+        row.sampling = origin.map_or(own, |origin| origin.sampling);
+        if let Some(exporters) = exporters {
+            exporters.record(&row);
         }
-        let sampling = origin.map_or(self.options.export.sampling.one_in.get(), |o| o.sampling);
-        self.each_file(|file| file.record(record, sampling, origin));
+        for file in files {
+            if let Err(error) = file.record(&row) {
+                failed.get_or_insert(error);
+            }
+        }
     }
 
     /// Keeps the first error of a file.

@@ -171,7 +171,7 @@ impl Lane {
             if run > 0 && observation.time_ns > until_ns {
                 break;
             }
-            meter.take_one(observation, sink);
+            meter.take_one(observation, batch.payload(observation), sink);
             run += 1;
         }
         self.taken += run;

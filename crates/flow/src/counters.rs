@@ -36,6 +36,14 @@ pub struct Counters {
     pub active: u64,
     /// The largest number of flows that were in the cache at once.
     pub peak: u64,
+    /// Payloads that were inspected.
+    pub payloads: u64,
+    /// Handshakes over several packets that were given up, because there were too many or one was too long.
+    pub handshakes_dropped: u64,
+    /// Addresses that answers of DNS have named.
+    pub names: u64,
+    /// Names that were dropped before their time to live had passed, because there were too many.
+    pub names_evicted: u64,
 }
 
 impl Counters {
@@ -84,5 +92,9 @@ impl AddAssign for Counters {
         }
         self.active += other.active;
         self.peak += other.peak;
+        self.payloads += other.payloads;
+        self.handshakes_dropped += other.handshakes_dropped;
+        self.names += other.names;
+        self.names_evicted += other.names_evicted;
     }
 }

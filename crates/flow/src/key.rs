@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ringtap_packet::headers::tunnel::{Tunnel, TunnelKind};
-use ringtap_packet::protocol::{ICMP, ICMPV6};
+use ringtap_packet::protocol::{ICMP, ICMPV6, UDP};
 
 use crate::parse::{TAGGED, icmp_request};
 use crate::record::FlowKey;
@@ -111,6 +111,21 @@ impl Key {
         let (source, destination) = (host(a, b), host(c, d));
         let both = source.wrapping_add(destination) ^ seed.0[2];
         (fold(both, (source ^ destination) | 1) >> 32) as u32
+    }
+
+    /// A number that both directions of a flow have in common, of its ports and protocol.
+    #[inline]
+    pub(crate) fn ports_hash(&self) -> u32 {
+        let transport = self.rest[0];
+        let both = low16(transport) ^ low16(transport >> 16);
+        let number = u32::from(both) | u32::from(self.protocol()) << 16;
+        number.wrapping_mul(0x9e37_79b9)
+    }
+
+    /// Whether it is of UDP from that port.
+    #[inline]
+    pub(crate) fn is_from_port(&self, port: u16) -> bool {
+        self.protocol() == UDP && low16(self.rest[0]) == port
     }
 
     /// Returns the same key for both directions: that of the smaller end first, without the fields that

@@ -13,8 +13,10 @@ mod packet;
 mod parse;
 mod record;
 mod sampler;
+pub mod schema;
 mod share;
 mod sink;
+mod wanted;
 
 pub use collate::Collator;
 pub use counters::Counters;
@@ -22,9 +24,10 @@ pub use meter::Meter;
 pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};
 pub use packet::Packet;
 pub use record::{
-    EndReason, FlowKey, FlowRecord, MacAddresses, Reported, Sampling, SamplingMode, TcpMeasures,
-    Traffic,
+    EndReason, FlowKey, FlowRecord, MacAddresses, Reported, Sampling, SamplingMode, TcpCounts,
+    TcpMeasures, Traffic,
 };
+pub use ringtap_inspect::{Entry, InspectOptions};
 pub use ringtap_packet::LinkType;
 pub use ringtap_packet::headers::tunnel::{Tunnel, TunnelKind, Tunnels};
 pub use share::{Batch, METERS_MAX, Spreader};

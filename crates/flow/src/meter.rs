@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ringtap_inspect::{Payload, Transport};
 use ringtap_packet::headers::tunnel::Tunnels;
 
 use crate::cache::{BLOCK, Cache};
@@ -14,6 +15,7 @@ use crate::parse::{Observation, Part, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
 use crate::share::Batch;
 use crate::sink::FlowSink;
+use crate::wanted::Payloads;
 
 /// The interval at which entries of the fragment table are checked, and how many each time. A table of the
 /// default size is checked completely within 3 s.
@@ -57,6 +59,10 @@ pub struct Meter {
     /// Observations that wait to be counted. The vector always has [`BLOCK`] elements.
     block: Box<[Observation; BLOCK]>,
     waiting: usize,
+    /// Payloads of those observations, where they are wanted.
+    payloads: Payloads,
+    /// Whether payloads are looked at.
+    inspects: bool,
     cache: Cache,
     fragments: Fragments,
     /// When the fragment table was last checked.
@@ -87,7 +93,14 @@ impl Meter {
         Ok(Self {
             block: Box::new([Observation::default(); BLOCK]),
             waiting: 0,
-            cache: Cache::new(options.limits(), seed),
+            payloads: if options.inspect.is_some() {
+                Payloads::new()
+            } else {
+                Payloads::default()
+            },
+            inspects: options.inspect.is_some(),
+            cache: Cache::new(options.limits(), seed, options.inspect.as_ref())
+                .map_err(OptionError::Inspect)?,
             fragments: Fragments::new(options.datagrams as usize, nanos(options.fragments), seed),
             swept_ns: 0,
             swept_packets: 0,
@@ -123,6 +136,9 @@ impl Meter {
         };
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
+        if self.inspects {
+            return self.push_inspected(packet, observation, sink);
+        }
         if self.at_once && self.waiting > 0 {
             // They came before this packet.
             self.settle(sink);
@@ -133,11 +149,51 @@ impl Meter {
         let at = self.waiting % BLOCK;
         self.block[at] = observation;
         if self.both_ways {
-            self.known(sink);
+            self.known(Source::Batch(&[]), sink);
             return;
         }
         self.waiting = at + 1;
         if self.waiting == BLOCK {
+            self.settle(sink);
+        }
+    }
+
+    /// Takes a packet that is like most, where payloads are looked at.
+    #[inline(never)]
+    fn push_inspected<S: FlowSink + ?Sized>(
+        &mut self,
+        packet: &Packet<'_>,
+        mut observation: Observation,
+        sink: &mut S,
+    ) {
+        if self.both_ways {
+            turn(&mut observation);
+            observation.hash = observation.key.hash(self.seed);
+        }
+        if self.at_once && self.waiting > 0 {
+            self.settle(sink);
+        }
+        self.keep_payload(packet, &mut observation);
+        if self.at_once && observation.kept == 0 && self.cache.try_count(&observation) {
+            return;
+        }
+        self.block[self.waiting % BLOCK] = observation;
+        self.waiting += 1;
+        self.settle_if_full(sink);
+    }
+
+    /// Keeps the payload of a packet until the packet is counted, if it is wanted.
+    #[inline]
+    fn keep_payload(&mut self, packet: &Packet<'_>, observation: &mut Observation) {
+        if let Some(payload) = observation.captured(packet)
+            && self.cache.wants(observation)
+        {
+            self.payloads.keep(observation, payload);
+        }
+    }
+
+    fn settle_if_full<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+        if self.waiting == BLOCK || self.inspects && !self.payloads.has_room() {
             self.settle(sink);
         }
     }
@@ -152,7 +208,7 @@ impl Meter {
     #[inline(never)]
     fn push_other<S: FlowSink + ?Sized>(&mut self, packet: Packet<'_>, sink: &mut S) {
         match observe_any(&packet, self.tunnels, &mut self.block[self.waiting % BLOCK]) {
-            Ok(()) => self.observed(sink),
+            Ok(()) => self.observed(Source::Packet(&packet), sink),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,
         }
@@ -167,20 +223,41 @@ impl Meter {
         // The wheels of all meters start with the first packet of all.
         self.cache.begin_at(begin_ns);
         for observation in batch.observations() {
-            self.take_one(observation, sink);
+            self.take_one(observation, batch.payload(observation), sink);
         }
         self.advance(now_ns, sink);
     }
 
-    /// Meters one packet of a batch.
+    /// Meters one packet of a batch, with its payload if that was kept.
     #[inline]
     pub(crate) fn take_one<S: FlowSink + ?Sized>(
         &mut self,
         observation: &Observation,
+        payload: &[u8],
         sink: &mut S,
     ) {
+        if observation.is_hint {
+            return self.learn(observation, payload);
+        }
         self.block[self.waiting % BLOCK] = *observation;
-        self.observed(sink);
+        self.observed(Source::Batch(payload), sink);
+    }
+
+    /// Looks at an answer of DNS whose flow another meter has: it may name hosts of flows of this one.
+    #[inline(never)]
+    fn learn(&mut self, observation: &Observation, payload: &[u8]) {
+        let key = observation.key.export(observation.tos);
+        self.cache.learn(&Payload {
+            transport: Transport::Udp,
+            from_initiator: false,
+            initiator: key.destination,
+            responder: key.source,
+            initiator_port: key.destination_port,
+            responder_port: key.source_port,
+            time_ns: observation.time_ns,
+            data: payload,
+            complete: payload.len() == observation.payload() as usize,
+        });
     }
 
     /// Starts the wheel at this time, unless it runs.
@@ -189,27 +266,34 @@ impl Meter {
     }
 
     /// Appends the observation that was just written to those that wait.
-    fn observed<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
+    fn observed<S: FlowSink + ?Sized>(&mut self, source: Source<'_>, sink: &mut S) {
         let observation = &mut self.block[self.waiting % BLOCK];
         self.counters.ip_packets += 1;
         self.counters.ip_bytes += u64::from(observation.bytes);
         if observation.part != Part::Whole && self.fragment(sink) {
             return;
         }
-        self.known(sink);
+        self.known(source, sink);
     }
 
     /// Adds the flow of the observation that was just written to those that wait.
-    fn known<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
-        let observation = &mut self.block[self.waiting % BLOCK];
+    fn known<S: FlowSink + ?Sized>(&mut self, source: Source<'_>, sink: &mut S) {
+        let at = self.waiting % BLOCK;
+        let mut observation = self.block[at];
         if self.both_ways {
-            turn(observation);
+            turn(&mut observation);
         }
         observation.hash = observation.key.hash(self.seed);
-        self.waiting += 1;
-        if self.waiting == BLOCK {
-            self.settle(sink);
+        if self.inspects {
+            match source {
+                Source::Packet(packet) => self.keep_payload(packet, &mut observation),
+                Source::Batch([]) => {}
+                Source::Batch(payload) => self.payloads.keep(&mut observation, payload),
+            }
         }
+        self.block[at] = observation;
+        self.waiting += 1;
+        self.settle_if_full(sink);
     }
 
     /// Finds the flow of a fragment. Returns true if the fragment was stored.
@@ -253,8 +337,10 @@ impl Meter {
 
     fn count_waiting<S: FlowSink + ?Sized>(&mut self, sink: &mut S) {
         let block = &self.block[..self.waiting.min(BLOCK)];
-        self.cache.block(block, &mut self.counters, sink);
+        self.cache
+            .block(block, &self.payloads, &mut self.counters, sink);
         self.waiting = 0;
+        self.payloads.clear();
     }
 
     /// Sets the time, in nanoseconds since 1970, when no packets come. Flows whose timeouts have passed end.
@@ -315,6 +401,12 @@ impl Meter {
         let (active, peak) = self.cache.flows();
         counters.active = active.into();
         counters.peak = peak.into();
+        if let Some(inspected) = self.cache.inspected() {
+            counters.payloads = inspected.payloads;
+            counters.handshakes_dropped = inspected.buffers_evicted + inspected.buffers_overrun;
+            counters.names = inspected.names;
+            counters.names_evicted = inspected.names_evicted;
+        }
         counters
     }
 
@@ -330,6 +422,14 @@ impl Meter {
     pub fn memory(&self) -> usize {
         self.cache.bytes()
     }
+}
+
+/// Where the payload of an observation comes from.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Packet(&'a Packet<'a>),
+    /// The payload that was kept with the batch.
+    Batch(&'a [u8]),
 }
 
 /// Gives an observation the key that both directions share.

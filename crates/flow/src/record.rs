@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 
+use ringtap_inspect::Entry;
 use ringtap_packet::headers::tunnel::Tunnel;
 
 /// The record of a flow that ended, or of a part that the active timeout cut off.
@@ -29,6 +30,12 @@ pub struct FlowRecord {
     pub mpls_label: Option<u32>,
     /// TCP measurements, if they were requested.
     pub tcp: Option<TcpMeasures>,
+    /// From the initiator's first data to the first data of the other direction after it, in nanoseconds;
+    /// of TCP only if the handshake was seen. In records of two directions, if measures of TCP were asked
+    /// for. Above 2.1 s it is exact to the microsecond.
+    pub response_ns: Option<u64>,
+    /// The fields of the application layer, if payloads are inspected and say anything.
+    pub application: Option<Entry>,
 }
 
 /// The fields that all packets of a flow share.
@@ -96,19 +103,44 @@ pub struct MacAddresses {
     pub destination: [u8; 6],
 }
 
-/// The measurements of a TCP connection.
+/// The health of a TCP connection. The rules are in docs/reference/flow.md, "Health of TCP".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpMeasures {
-    /// Packets of the forward direction that repeat data.
-    pub retransmissions: u32,
-    /// Packets of the reverse direction that repeat data. 0 in records of one direction.
-    pub reverse_retransmissions: u32,
-    /// Time from SYN to SYN and ACK, in nanoseconds: the round trip between probe and server. Only in records
-    /// of both directions.
+    /// Counts of the forward direction.
+    pub forward: TcpCounts,
+    /// Counts of the reverse direction; 0 in records of one direction.
+    pub reverse: TcpCounts,
+    /// From the SYN to the SYN and ACK, in nanoseconds: the way from the probe to the server and
+    /// back; in records of two directions. Above 2.1 s it is exact to the microsecond.
     pub server_rtt_ns: Option<u64>,
-    /// Time from SYN and ACK to ACK, in nanoseconds: the round trip between probe and client. Only in records
-    /// of both directions.
+    /// From the SYN and ACK to the ACK, in nanoseconds: the way from the probe to the client and
+    /// back; in records of two directions. Above 2.1 s it is exact to the microsecond.
     pub client_rtt_ns: Option<u64>,
+}
+
+impl TcpMeasures {
+    /// Returns the retransmissions of both directions.
+    #[must_use]
+    pub fn retransmissions(&self) -> u32 {
+        self.forward
+            .retransmissions
+            .saturating_add(self.reverse.retransmissions)
+    }
+}
+
+/// Counts of TCP segments of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Segments with data that was seen before, or that fill a gap late.
+    pub retransmissions: u32,
+    /// Segments that fill a gap within a round trip: they overtook each other. 65,535 at most.
+    pub out_of_order: u32,
+    /// Acknowledgments that repeat the one before, without data. 65,535 at most.
+    pub duplicate_acks: u32,
+    /// Segments with a window of 0. 65,535 at most.
+    pub zero_windows: u32,
+    /// Segments with RST. 255 at most.
+    pub resets: u32,
 }
 
 /// The part of a flow's counters that earlier interim reports had ([`crate::Meter::interim`]).
@@ -210,6 +242,19 @@ impl Default for Sampling {
 }
 
 impl FlowRecord {
+    /// Returns the address of the server: the destination of a record of two directions, else the end with the
+    /// lower port.
+    #[must_use]
+    pub fn responder(&self) -> IpAddr {
+        let key = &self.key;
+        let both_ways = self.reverse.is_some();
+        if !both_ways && key.source_port < key.destination_port {
+            key.source
+        } else {
+            key.destination
+        }
+    }
+
     /// Returns the packets of both directions.
     #[must_use]
     pub fn packets(&self) -> u64 {

@@ -14,6 +14,11 @@ use crate::options::{MeterOptions, OptionError};
 use crate::packet::Packet;
 use crate::parse::{Observation, Unmetered, frequent, observe_any};
 use crate::sampler::Sampler;
+use crate::wanted::{Payloads, Wanted};
+
+/// The port of DNS.
+const DNS: u16 = 53;
+const SYN: u16 = 0x02;
 
 /// The maximum number of meters.
 pub const METERS_MAX: usize = 256;
@@ -27,6 +32,8 @@ const BATCH_MIN: usize = 64;
 #[derive(Debug)]
 pub struct Batch {
     observations: Vec<Observation>,
+    /// Payloads of those observations, where they are wanted.
+    payloads: Payloads,
     /// The time of the first packet of all, and the time up to which packets were chosen.
     times: Option<(u64, u64)>,
 }
@@ -44,6 +51,7 @@ impl Batch {
     pub fn for_readers(readers: usize) -> Self {
         Self {
             observations: Vec::with_capacity(batch_of(readers)),
+            payloads: Payloads::default(),
             times: None,
         }
     }
@@ -63,11 +71,27 @@ impl Batch {
     /// Empties the batch, so that it can be used again.
     pub fn clear(&mut self) {
         self.observations.clear();
+        self.payloads.clear();
         self.times = None;
     }
 
     pub(crate) fn observations(&self) -> &[Observation] {
         &self.observations
+    }
+
+    pub(crate) fn payload(&self, observation: &Observation) -> &[u8] {
+        self.payloads.of(observation)
+    }
+
+    /// Adds an observation with its payload, if that is wanted; whether it is the last one that finds room.
+    fn put(&mut self, mut observation: Observation, payload: Option<&[u8]>, full: usize) -> bool {
+        let mut has_room = true;
+        if let Some(payload) = payload {
+            self.payloads.keep(&mut observation, payload);
+            has_room = self.payloads.has_room();
+        }
+        self.observations.push(observation);
+        self.observations.len() >= full || !has_room
     }
 
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
@@ -120,6 +144,8 @@ pub struct Spreader {
     sampler: Option<Sampler>,
     counters: Counters,
     times: Option<(u64, u64)>,
+    /// Which payloads are wanted, where they are looked at.
+    wanted: Option<Wanted>,
 }
 
 impl Spreader {
@@ -149,7 +175,16 @@ impl Spreader {
             return Err(OptionError::Meters { value: meters });
         }
         Ok(Self {
-            batches: (0..meters).map(|_| Batch::for_readers(readers)).collect(),
+            batches: (0..meters)
+                .map(|_| Batch {
+                    payloads: if options.inspect.is_some() {
+                        Payloads::new()
+                    } else {
+                        Payloads::default()
+                    },
+                    ..Batch::for_readers(readers)
+                })
+                .collect(),
             full: batch_of(readers),
             seed: Seed::new(options.seed),
             tunnels: options.tunnels,
@@ -158,6 +193,10 @@ impl Spreader {
                 .map(|sampling| Sampler::new(sampling, options.seed)),
             counters: Counters::default(),
             times: None,
+            wanted: options.inspect.as_ref().map(|inspect| {
+                let silence_ns = options.limits().inactive_ns;
+                Wanted::new(inspect.payloads, silence_ns, true)
+            }),
         })
     }
 
@@ -176,31 +215,72 @@ impl Spreader {
         if !self.tunnels.any()
             && let Some(observation) = frequent(packet, self.seed)
         {
-            return self.put(&observation, give);
+            return self.put(packet, &observation, give);
         }
         match observe_any(packet, self.tunnels, &mut observation) {
-            Ok(()) => self.put(&observation, give),
+            Ok(()) => self.put(packet, &observation, give),
             Err(Unmetered::NotIp) => self.counters.not_ip += 1,
             Err(Unmetered::Malformed) => self.counters.malformed += 1,
         }
     }
 
     #[inline]
-    fn put(&mut self, observation: &Observation, mut give: impl FnMut(usize, &mut Batch)) {
+    fn put(
+        &mut self,
+        packet: &Packet<'_>,
+        observation: &Observation,
+        mut give: impl FnMut(usize, &mut Batch),
+    ) {
         let time_ns = observation.time_ns;
         let (begin_ns, _) = *self.times.get_or_insert((time_ns, time_ns));
         self.times = Some((begin_ns, time_ns));
         let hash = observation.key.hosts_hash(self.seed);
-        let meter = (u64::from(hash) * self.batches.len() as u64) >> 32;
-        let meter = usize::try_from(meter).unwrap_or(0);
-        if let Some(batch) = self.batches.get_mut(meter) {
-            batch.observations.push(*observation);
-            if batch.observations.len() >= self.full {
-                batch.times = self.times;
+        let payload = self.wanted_payload(packet, observation, hash);
+        let meters = self.batches.len();
+        let own = (u64::from(hash) * meters as u64) >> 32;
+        let own = usize::try_from(own).unwrap_or(0);
+        let Self {
+            batches,
+            full,
+            times,
+            ..
+        } = self;
+        let mut to = |meter: usize, observation: Observation| {
+            if let Some(batch) = batches.get_mut(meter)
+                && batch.put(observation, payload, *full)
+            {
+                batch.times = *times;
                 give(meter, batch);
                 batch.clear();
             }
+        };
+        to(own, *observation);
+        if payload.is_some() && meters > 1 && observation.key.is_from_port(DNS) {
+            // The hosts that it names have flows anywhere.
+            let hint = Observation {
+                is_hint: true,
+                ..*observation
+            };
+            (0..meters)
+                .filter(|&meter| meter != own)
+                .for_each(|meter| to(meter, hint));
         }
+    }
+
+    /// Returns the payload of a packet, if a meter will look at it.
+    #[inline]
+    fn wanted_payload<'p>(
+        &mut self,
+        packet: &Packet<'p>,
+        observation: &Observation,
+        hosts: u32,
+    ) -> Option<&'p [u8]> {
+        let wanted = self.wanted.as_mut()?;
+        let payload = observation.captured(packet)?;
+        let hash = hosts ^ observation.key.ports_hash();
+        let begins = observation.tcp_flags & SYN != 0;
+        let wants = wanted.wants(hash, observation.time_ns, begins);
+        wants.then_some(payload)
     }
 
     /// Gives everything that waits, and the time to each meter. Call it at the end, and now and then before,

@@ -68,6 +68,27 @@ impl Ja4 {
         }
         Self(text)
     }
+
+    /// Returns the fingerprint with this text, or `None` if it is not one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let ja4 = Self(text.as_bytes().try_into().ok()?);
+        let is_same = |packed| Self::unpack(&packed) == ja4;
+        ja4.pack().is_some_and(is_same).then_some(ja4)
+    }
+
+    /// Takes a fingerprint apart, as [`Ja4::unpack`] puts it together.
+    pub(crate) fn pack(&self) -> Option<[u8; Self::PACKED]> {
+        let digit = |at: usize| char::from(self.0[at]).to_digit(16);
+        let mut packed = [0; Self::PACKED];
+        let (first, hashes) = packed.split_at_mut(10);
+        first.copy_from_slice(self.0.first_chunk::<10>()?);
+        for (index, byte) in hashes.iter_mut().enumerate() {
+            let at = if index < 6 { 11 } else { 12 } + 2 * index;
+            *byte = u8::try_from(digit(at)? << 4 | digit(at + 1)?).ok()?;
+        }
+        Some(packed)
+    }
 }
 
 impl fmt::Display for Ja4 {

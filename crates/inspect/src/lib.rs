@@ -20,6 +20,7 @@ mod payload;
 mod ports;
 mod protocol;
 mod quic;
+mod rebuild;
 mod small;
 mod tls;
 

@@ -192,8 +192,11 @@ impl fmt::Display for Need {
 pub fn find_tool(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    // Where `go install` puts programs.
+    let go = std::env::var_os("HOME").map(|home| PathBuf::from(home).join("go/bin"));
     std::env::split_paths(&path)
         .chain(sbin)
+        .chain(go)
         .map(|folder| folder.join(name))
         .find(|file| file.is_file())
 }

@@ -18,10 +18,7 @@ impl Delta {
         let reverse = record.reverse.unwrap_or_default();
         let forward = record.forward;
         let less = |now: u64, before: u64| now.saturating_sub(before);
-        let again = record.tcp.map_or(0, |tcp| {
-            tcp.retransmissions
-                .saturating_add(tcp.reverse_retransmissions)
-        });
+        let again = record.tcp.map_or(0, |tcp| tcp.retransmissions());
         Self {
             forward: (
                 less(forward.packets, reported.packets),

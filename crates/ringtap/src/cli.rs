@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ringtap_flow::schema::Fields;
 use ringtap_flow_io::{CollectorAddress, ListenAddress, Network};
 
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
@@ -482,6 +483,16 @@ pub(crate) struct RecordArgs {
     /// Send times in nanoseconds too, besides milliseconds (IPFIX only)
     #[arg(long)]
     pub(crate) nano: bool,
+    /// Fields of records, by names or groups between commas, such as basic,tcp: basic, tcp, names, dns, tls,
+    /// quic, http, services, as, mac, all. Messages have the basic ones in any case
+    #[arg(long, value_name = "LIST", default_value = "basic", value_parser = Fields::parse)]
+    pub(crate) fields: Fields,
+    /// Database in MaxMind's format for the fields as; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mmdb: Vec<PathBuf>,
+    /// Vendors of MAC addresses for the fields mac: IEEE's oui.txt or oui.csv, or Wireshark's manuf
+    #[arg(long, value_name = "FILE")]
+    pub(crate) oui: Option<PathBuf>,
 }
 
 /// The export protocols.
@@ -520,7 +531,8 @@ pub(crate) enum Tunnel {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
-    /// Capture at most this many bytes of each packet; default 96, or 192 with --tunnels
+    /// Capture at most this many bytes of each packet; default 96, 192 with --tunnels,
+    /// 1600 with --fields that come from payloads
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
     /// Don't put the interface into promiscuous mode

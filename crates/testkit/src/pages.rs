@@ -30,14 +30,32 @@ pub fn check_options(command: &Command) -> Result<(), String> {
 
 fn check_page(path: &Path, command: &Command) -> Result<(), String> {
     let page = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let new = replaced(&page, &tables(command)).ok_or("no block of options")?;
+    let new = replaced(&page, (BEGIN, END), &tables(command)).ok_or("no block of options")?;
+    write_or_compare(path, &page, &new)
+}
+
+fn write_or_compare(path: &Path, old: &str, new: &str) -> Result<(), String> {
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(path, new).map_err(|error| error.to_string())
-    } else if new == page {
+    } else if new == old {
         Ok(())
     } else {
         Err("differs from --help: cargo xtask options writes it".to_owned())
     }
+}
+
+/// Compares the block between the lines `begin` and `end` in a page of `docs/reference/` with `text`. With
+/// `RINGTAP_WRITE_OPTIONS` set, the page is written instead.
+///
+/// # Errors
+/// Returns an error if the page is missing, has no such block, differs, or cannot be written.
+pub fn check_block(page: &str, begin: &str, end: &str, text: &str) -> Result<(), String> {
+    let path = crate::repository().join("docs/reference").join(page);
+    let explain = |reason: String| format!("{}: {reason}", path.display());
+    let old = std::fs::read_to_string(&path).map_err(|error| explain(error.to_string()))?;
+    let new = replaced(&old, (begin, end), text);
+    let new = new.ok_or_else(|| explain(format!("no block {begin}")))?;
+    write_or_compare(&path, &old, &new).map_err(explain)
 }
 
 /// Returns a table for each heading of a command's options.
@@ -140,9 +158,9 @@ fn text(help: Option<&StyledStr>) -> String {
         .replace('\n', " ")
 }
 
-/// Returns a page with its block of options replaced, if it has one.
-fn replaced(page: &str, tables: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{tables}{END}{after}"))
+/// Returns a page with a block replaced, if it has one.
+fn replaced(page: &str, (begin, end): (&str, &str), text: &str) -> Option<String> {
+    let (before, rest) = page.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}{text}{end}{after}"))
 }

@@ -69,6 +69,7 @@ pub(crate) fn run(extent: Extent) -> ExitCode {
 fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
     if extent == Extent::Whole {
         report.step("peers installed", peers::install);
+        report.step("goflow2 installed", peers::install_by_go);
         report.step("corpus", corpus);
         page::run(repository, report);
     }

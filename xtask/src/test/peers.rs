@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use ringtap_testkit::need::find_tool;
 
@@ -60,6 +61,31 @@ const PEERS: [(&str, Sign); 34] = [
     ("wireshark-common", Sign::Program("capinfos")),
     ("zstd", Sign::Program("zstd")),
 ];
+
+/// A collector of flows that Debian does not have: its Go module, in the version that the tests know.
+const GOFLOW: (&str, &str) = (
+    "goflow2",
+    "github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6",
+);
+/// The time limit for building it.
+const GO_LIMIT: Duration = Duration::from_secs(600);
+
+/// Installs the collector with Go, if the machine has Go. Otherwise its tests are skipped.
+pub(super) fn install_by_go() -> Outcome {
+    let (program, module) = GOFLOW;
+    if find_tool(program).is_some() {
+        return Outcome::Passed;
+    }
+    if find_tool("go").is_none() {
+        return Outcome::Skipped(format!("needs go to install {program}"));
+    }
+    let mut install = Command::new("go");
+    install.args(["install", module]);
+    match process::check(&mut process::limited(GO_LIMIT, &install)) {
+        Ok(()) => Outcome::Passed,
+        Err(reason) => Outcome::Skipped(format!("cannot install {program}: {reason}")),
+    }
+}
 
 /// Installs missing programs. If that fails, the tests that need them are skipped one by one.
 pub(super) fn install() -> Outcome {

@@ -1,5 +1,6 @@
 //! The collector's socket: datagrams go in, flow records come out.
 
+mod application;
 mod decode;
 mod exporters;
 mod fields;
@@ -11,6 +12,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use ringtap_flow::FlowRecord;
+pub use ringtap_flow::schema::Origin;
 use ringtap_sys::udp;
 use serde::Serialize;
 
@@ -36,17 +38,6 @@ pub struct Collector {
     not_allowed: u64,
     decoder: Decoder,
     datagram: Vec<u8>,
-}
-
-/// The exporter that sent a record.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin {
-    /// Its address.
-    pub exporter: SocketAddr,
-    /// Observation domain, source id or engine id.
-    pub domain: u32,
-    /// The sampling interval N (one of N packets was metered), if the exporter has sent it.
-    pub sampling: u32,
 }
 
 /// The counters of a [`Collector`]: received and lost.

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ringtap_flow::export::{NTOP_PEN, REVERSE_PEN};
+use ringtap_flow::export::{NTOP_PEN, OWN_PEN, REVERSE_PEN};
 use ringtap_flow::{EndReason, FlowRecord, MacAddresses, TcpMeasures, Traffic, Tunnel, TunnelKind};
 
+use super::application::{Application, by_enterprise};
 use super::fields::{Number, unsigned};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -31,6 +32,7 @@ pub(super) struct Draft {
     reverse_times: Times,
     macs: Option<MacAddresses>,
     tcp: Option<TcpMeasures>,
+    application: Application,
     icmp: Option<u16>,
     has_address: bool,
     /// The time at which uptime was 0, if the record itself contains it (160).
@@ -105,6 +107,7 @@ impl Draft {
             reverse_times: Times::default(),
             macs: None,
             tcp: None,
+            application: Application::default(),
             icmp: None,
             has_address: false,
             boot_ms: None,
@@ -114,14 +117,20 @@ impl Draft {
 
     /// Adds an element. Unknown elements are left out.
     pub(super) fn element(&mut self, number: Number, bytes: &[u8]) {
+        let number = by_enterprise(number);
         let Number { id, enterprise } = number;
         match enterprise {
-            0 => self.forward(id, bytes),
+            0 if !matches!(id, 96 | 457..=468) => self.forward(id, bytes),
             REVERSE_PEN => {
                 let counted = traffic(&mut self.reverse_traffic, id, bytes);
-                let _ = counted || times(&mut self.reverse_times, self.context, id, bytes);
+                let counted = counted || times(&mut self.reverse_times, self.context, id, bytes);
+                if !counted && id == 220 {
+                    self.tcp_count(bytes, |tcp| &mut tcp.reverse.resets);
+                }
             }
+            _ if self.application.element(number, bytes) => {}
             NTOP_PEN => self.measures(id, bytes),
+            OWN_PEN => self.own(id, bytes),
             _ => {}
         }
     }
@@ -153,6 +162,7 @@ impl Draft {
             70 => self.record.mpls_label = Some(word >> 4),
             136 => self.record.end = end_reason(byte),
             160 => self.boot_ms = Some(value),
+            220 => self.tcp_count(bytes, |tcp| &mut tcp.forward.resets),
             176 | 178 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff | u16::from(byte) << 8),
             177 | 179 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff00 | u16::from(byte)),
             245 => key.inner_vlan = Some(short),
@@ -193,13 +203,40 @@ impl Draft {
         let word = u32::try_from(value).unwrap_or(u32::MAX);
         // Half a round trip in milliseconds. 0 means not measured.
         let round_trip = (value > 0).then(|| value.saturating_mul(2 * NANOS_PER_MILLI));
+        if id == 125 {
+            self.record.response_ns = (value > 0).then(|| value.saturating_mul(NANOS_PER_MILLI));
+            return;
+        }
+        if !matches!(id, 109..=112 | 123 | 124) {
+            return;
+        }
         let tcp = self.tcp.get_or_insert_default();
         match id {
-            110 => tcp.retransmissions = word,
-            111 => tcp.reverse_retransmissions = word,
+            109 => tcp.forward.retransmissions = word,
+            110 => tcp.reverse.retransmissions = word,
+            111 => tcp.forward.out_of_order = word,
+            112 => tcp.reverse.out_of_order = word,
             123 => tcp.client_rtt_ns = round_trip,
             124 => tcp.server_rtt_ns = round_trip,
             _ => {}
+        }
+    }
+
+    /// Takes an element of ringtap's own.
+    fn own(&mut self, id: u16, bytes: &[u8]) {
+        match id {
+            1 => self.tcp_count(bytes, |tcp| &mut tcp.forward.duplicate_acks),
+            2 => self.tcp_count(bytes, |tcp| &mut tcp.reverse.duplicate_acks),
+            3 => self.tcp_count(bytes, |tcp| &mut tcp.forward.zero_windows),
+            4 => self.tcp_count(bytes, |tcp| &mut tcp.reverse.zero_windows),
+            _ => {}
+        }
+    }
+
+    fn tcp_count(&mut self, bytes: &[u8], count: fn(&mut TcpMeasures) -> &mut u32) {
+        if let Some(value) = unsigned(bytes) {
+            let value = u32::try_from(value).unwrap_or(u32::MAX);
+            *count(self.tcp.get_or_insert_default()) = value;
         }
     }
 
@@ -226,6 +263,7 @@ impl Draft {
         }
         self.record.macs = self.macs;
         self.record.tcp = self.tcp;
+        self.record.application = self.application.entry();
         Some(self.record)
     }
 }

@@ -6,10 +6,13 @@ mod tcp;
 mod udp;
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
-use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, Message, Statistics, Version};
 
+use ringtap_flow::schema::Row;
+
+use crate::places::Places;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 use tcp::TcpExporter;
 use udp::UdpCollector;
@@ -26,6 +29,7 @@ impl Exporters {
     pub(super) fn open(
         collectors: &[CollectorAddress],
         options: &OutputOptions,
+        places: &Arc<Places>,
     ) -> Result<Self, OutputError> {
         let mut exporters = Self {
             encoder: Encoder::new(options.export)?,
@@ -36,7 +40,9 @@ impl Exporters {
             if !address.0.is_tcp() {
                 exporters.udp.push(UdpCollector::open(address, options)?);
             } else if options.export.version == Version::Ipfix {
-                exporters.tcp.push(TcpExporter::open(address, options)?);
+                exporters
+                    .tcp
+                    .push(TcpExporter::open(address, options, Arc::clone(places))?);
             } else {
                 let address = address.to_string();
                 return Err(OutputError::NotOverTcp { address });
@@ -45,15 +51,15 @@ impl Exporters {
         Ok(exporters)
     }
 
-    pub(super) fn record(&mut self, record: &FlowRecord) {
+    pub(super) fn record(&mut self, row: &Row<'_>) {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
-                .record(record, &mut |message: Message<'_>| send(udp, &message));
+                .row(row, &mut |message: Message<'_>| send(udp, &message));
             self.teach_new();
         }
         for exporter in &mut self.tcp {
-            exporter.record(record);
+            exporter.record(row.record);
         }
     }
 
@@ -161,6 +167,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
     use std::time::Duration;
 
+    use ringtap_flow::FlowRecord;
     use ringtap_flow::export::ExportOptions;
 
     use super::*;
@@ -177,9 +184,10 @@ mod tests {
             wait: true,
             ..OutputOptions::default()
         };
-        let mut exporters = Exporters::open(&[collector], &options).unwrap();
+        let places = Arc::default();
+        let mut exporters = Exporters::open(&[collector], &options, &places).unwrap();
         let mut send = || {
-            exporters.record(&FlowRecord::default());
+            exporters.record(&Row::new(&FlowRecord::default()));
             exporters.advance(1);
             exporters.report()[0].lost_flows
         };

@@ -15,6 +15,7 @@ use ringtap_flow::export::{Encoder, Message, Statistics};
 
 use super::Teller;
 use super::queue::{Queue, Taken};
+use crate::places::Places;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 
 /// Messages need not fit a datagram.
@@ -63,6 +64,7 @@ impl TcpExporter {
     pub(super) fn open(
         collector: &CollectorAddress,
         options: &OutputOptions,
+        places: Arc<Places>,
     ) -> Result<Self, OutputError> {
         let address = collector.0.resolve()?;
         let encoder = Encoder::new(options.export.max_message(MESSAGE).refresh(None))?;
@@ -84,6 +86,7 @@ impl TcpExporter {
         let mut sender = Sender {
             shared: Arc::clone(&shared),
             encoder,
+            places,
             link,
         };
         if options.wait {
@@ -163,6 +166,7 @@ impl TcpExporter {
 struct Sender {
     shared: Arc<Shared>,
     encoder: Encoder,
+    places: Arc<Places>,
     link: Link,
 }
 
@@ -221,6 +225,7 @@ impl Sender {
         let Self {
             shared,
             encoder,
+            places,
             link,
         } = self;
         let mut write = |message: Message<'_>| {
@@ -230,7 +235,7 @@ impl Sender {
         encoder.set_statistics(taken.statistics);
         encoder.advance(taken.now_ns, &mut write);
         for record in &taken.records {
-            encoder.record(record, &mut write);
+            encoder.row(&places.row(record), &mut write);
         }
         // A file's reader has all records at once, and no clock that advances.
         if taken.closed {

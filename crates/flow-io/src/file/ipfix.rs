@@ -4,9 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Statistics, Version};
+use ringtap_flow::schema::Row;
 
 use super::Format;
-use super::columns::Row;
 use super::whole::Whole;
 
 /// The only limit for a message in a file is its length field; readers allocate memory for one.
@@ -50,7 +50,7 @@ impl Format for Ipfix {
         let mut sink = |message: Message<'_>| write(output, result, &message);
         self.time_ns = self.time_ns.max(row.record.forward.last_ns);
         self.encoder.advance(self.time_ns, &mut sink);
-        self.encoder.record(row.record, &mut sink);
+        self.encoder.row(row, &mut sink);
         self.take_result()
     }
 
@@ -99,11 +99,7 @@ mod tests {
         let output = Whole::new(written.try_clone().unwrap(), false);
         let mut file = Ipfix::new(output, &ExportOptions::default()).unwrap();
         let record = FlowRecord::default();
-        let row = Row {
-            record: &record,
-            sampling: 1,
-            origin: None,
-        };
+        let row = Row::new(&record);
         file.record(&row).unwrap();
         file.set_statistics(Statistics {
             active_timeout: 120,

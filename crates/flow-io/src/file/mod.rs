@@ -1,6 +1,5 @@
 //! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending selects the format.
 
-mod columns;
 mod ipfix;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -13,11 +12,10 @@ use std::io;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{ExportOptions, Statistics};
+use ringtap_flow::schema::Row;
 
-use crate::{FileReport, Origin, OutputError};
-use columns::Row;
+use crate::{FileReport, OutputError};
 use whole::Whole;
 
 /// The number of bytes that are written at once.
@@ -93,13 +91,13 @@ impl FileFormat {
         #[cfg(feature = "parquet")]
         if matches!(self, Self::Parquet) {
             let file = BufWriter::with_capacity(BUFFER, file);
-            return Ok(Box::new(parquet::Parquet::new(file)?));
+            return Ok(Box::new(parquet::Parquet::new(file, options.fields)?));
         }
         let output = Whole::new(file, is_standard);
         Ok(match self {
-            Self::Csv => Box::new(text::TextLines::csv(output)?),
+            Self::Csv => Box::new(text::TextLines::csv(output, options.fields)?),
             Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),
-            _ => Box::new(text::TextLines::json(output)),
+            _ => Box::new(text::TextLines::json(output, options.fields)),
         })
     }
 }
@@ -162,18 +160,8 @@ impl RecordFile {
         }
     }
 
-    pub(super) fn record(
-        &mut self,
-        record: &FlowRecord,
-        sampling: u32,
-        origin: Option<&Origin>,
-    ) -> Result<(), OutputError> {
-        let row = Row {
-            record,
-            sampling,
-            origin,
-        };
-        self.with(|format| format.record(&row))
+    pub(super) fn record(&mut self, row: &Row<'_>) -> Result<(), OutputError> {
+        self.with(|format| format.record(row))
     }
 
     pub(super) fn set_statistics(&mut self, statistics: Statistics) {

@@ -12,8 +12,9 @@ use parquet::file::writer::{
 };
 use parquet::schema::types::{Type, TypePtr};
 
+use ringtap_flow::schema::{Field, Fields, Kind, Row, Value};
+
 use super::Format;
-use super::columns::{COLUMNS, Column, Kind, Row, Value};
 
 /// The number of records in a row group: these wait in memory, 10 to 20 MiB.
 const GROUP: usize = 65_536;
@@ -21,6 +22,7 @@ const GROUP: usize = 65_536;
 /// A Parquet file.
 pub(super) struct Parquet<W: Write + Send> {
     writer: SerializedFileWriter<W>,
+    fields: Vec<&'static Field>,
     /// The records that wait for their row group, by column.
     columns: Vec<Waiting>,
     rows: usize,
@@ -42,16 +44,18 @@ enum Values {
 }
 
 impl<W: Write + Send> Parquet<W> {
-    pub(super) fn new(output: W) -> io::Result<Self> {
+    pub(super) fn new(output: W, fields: Fields) -> io::Result<Self> {
+        let fields: Vec<_> = fields.columns().collect();
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(concat!("ringtap ", env!("CARGO_PKG_VERSION")).into())
             .build();
-        let schema = schema().map_err(failed)?;
+        let schema = schema(&fields).map_err(failed)?;
         let writer = SerializedFileWriter::new(output, schema, Arc::new(properties));
         Ok(Self {
             writer: writer.map_err(failed)?,
-            columns: COLUMNS.iter().map(Waiting::new).collect(),
+            columns: fields.iter().map(|field| Waiting::new(field)).collect(),
+            fields,
             rows: 0,
             grouped: 0,
             broken: false,
@@ -80,8 +84,8 @@ impl<W: Write + Send> Parquet<W> {
 
 impl<W: Write + Send> Format for Parquet<W> {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
-        for (column, waiting) in COLUMNS.iter().zip(&mut self.columns) {
-            waiting.push(column.value(row));
+        for (field, waiting) in self.fields.iter().zip(&mut self.columns) {
+            waiting.push(field.value(row));
         }
         self.rows += 1;
         if self.rows == GROUP {
@@ -107,17 +111,17 @@ impl<W: Write + Send> Format for Parquet<W> {
 }
 
 impl Waiting {
-    fn new(column: &Column) -> Self {
+    fn new(column: &Field) -> Self {
         Self {
             present: Vec::new(),
             values: match column.kind {
                 Kind::Number | Kind::Time => Values::Numbers(Vec::new()),
-                Kind::Text => Values::Texts(Vec::new()),
+                _ => Values::Texts(Vec::new()),
             },
         }
     }
 
-    fn push(&mut self, value: Option<Value>) {
+    fn push(&mut self, value: Option<Value<'_>>) {
         self.present.push(i16::from(value.is_some()));
         let Some(value) = value else {
             return;
@@ -169,15 +173,15 @@ impl Waiting {
     }
 }
 
-fn schema() -> Result<TypePtr, ParquetError> {
-    let fields: Result<Vec<_>, _> = COLUMNS.iter().map(field).collect();
+fn schema(fields: &[&Field]) -> Result<TypePtr, ParquetError> {
+    let fields: Result<Vec<_>, _> = fields.iter().map(|field| column(field)).collect();
     let root = Type::group_type_builder("flows")
         .with_fields(fields?)
         .build()?;
     Ok(Arc::new(root))
 }
 
-fn field(column: &Column) -> Result<TypePtr, ParquetError> {
+fn column(column: &Field) -> Result<TypePtr, ParquetError> {
     let (physical, logical) = match column.kind {
         Kind::Number => {
             let logical = LogicalType::integer(64, false);
@@ -187,7 +191,7 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
             Physical::INT64,
             LogicalType::timestamp(true, TimeUnit::NANOS),
         ),
-        Kind::Text => (Physical::BYTE_ARRAY, LogicalType::String),
+        _ => (Physical::BYTE_ARRAY, LogicalType::String),
     };
     let field = Type::primitive_type_builder(column.name, physical)
         .with_repetition(Repetition::OPTIONAL)

@@ -2,36 +2,41 @@
 
 use std::io::{self, Write};
 
+use ringtap_flow::schema::{Field, Fields, Row, Value};
+
 use super::Format;
-use super::columns::{COLUMNS, Row, Value};
 use super::whole::Whole;
 
 /// Writes a line for each record.
 pub(super) struct TextLines {
     output: Whole,
+    columns: Vec<&'static Field>,
     line: Vec<u8>,
     /// Appends a record's line.
-    write: fn(&mut Vec<u8>, &Row<'_>) -> io::Result<()>,
+    write: fn(&mut Vec<u8>, &[&Field], &Row<'_>) -> io::Result<()>,
 }
 
 impl TextLines {
     /// Starts a CSV file: comma-separated values, with the column names first. A missing value is empty.
-    pub(super) fn csv(mut output: Whole) -> io::Result<Self> {
-        let names: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+    pub(super) fn csv(mut output: Whole, fields: Fields) -> io::Result<Self> {
+        let columns: Vec<_> = fields.columns().collect();
+        let names: Vec<_> = columns.iter().map(|column| column.name).collect();
         let mut line = names.join(",").into_bytes();
         line.push(b'\n');
         output.push(&line, 0)?;
         Ok(Self {
             output,
+            columns,
             line,
             write: write_csv,
         })
     }
 
     /// Starts a JSON file: one object per record and line. A missing value is left out.
-    pub(super) fn json(output: Whole) -> Self {
+    pub(super) fn json(output: Whole, fields: Fields) -> Self {
         Self {
             output,
+            columns: fields.columns().collect(),
             line: Vec::new(),
             write: write_json,
         }
@@ -41,7 +46,7 @@ impl TextLines {
 impl Format for TextLines {
     fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.line.clear();
-        (self.write)(&mut self.line, row)?;
+        (self.write)(&mut self.line, &self.columns, row)?;
         self.output.push(&self.line, 1)
     }
 
@@ -54,34 +59,85 @@ impl Format for TextLines {
     }
 }
 
-fn write_csv(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
-    for (index, column) in COLUMNS.iter().enumerate() {
+fn write_csv(line: &mut Vec<u8>, columns: &[&Field], row: &Row<'_>) -> io::Result<()> {
+    for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             line.push(b',');
         }
-        // No value contains a comma, a quote or an end of line.
-        if let Some(value) = column.value(row) {
-            write!(line, "{value}")?;
+        match column.value(row) {
+            Some(Value::Text(text)) => write_quoted(line, text),
+            Some(value) => write_plain(line, value)?,
+            None => {}
         }
     }
     line.push(b'\n');
     Ok(())
 }
 
-fn write_json(line: &mut Vec<u8>, row: &Row<'_>) -> io::Result<()> {
+/// Appends text, within quotes if it has a character that would end the field.
+fn write_quoted(line: &mut Vec<u8>, text: &str) {
+    let is_special = |byte| matches!(byte, b',' | b'"' | b'\n' | b'\r');
+    if !text.bytes().any(is_special) {
+        line.extend_from_slice(text.as_bytes());
+        return;
+    }
+    line.push(b'"');
+    for byte in text.bytes() {
+        if byte == b'"' {
+            line.push(byte);
+        }
+        line.push(byte);
+    }
+    line.push(b'"');
+}
+
+fn write_json(line: &mut Vec<u8>, columns: &[&Field], row: &Row<'_>) -> io::Result<()> {
     let mut before = b'{';
-    for column in &COLUMNS {
+    for column in columns {
         let Some(value) = column.value(row) else {
             continue;
         };
         line.push(before);
         before = b',';
-        // Neither names nor values contain what JSON escapes.
+        // No name contains what JSON escapes.
+        write!(line, "\"{}\":", column.name)?;
         match value {
-            Value::Number(number) => write!(line, "\"{}\":{number}", column.name)?,
-            value => write!(line, "\"{}\":\"{value}\"", column.name)?,
+            Value::Number(number) => write!(line, "{number}")?,
+            Value::Text(text) => serde_json::to_writer(&mut *line, text)?,
+            value => {
+                line.push(b'"');
+                write_plain(line, value)?;
+                line.push(b'"');
+            }
         }
+    }
+    if before == b'{' {
+        line.push(before);
     }
     line.extend_from_slice(b"}\n");
     Ok(())
+}
+
+/// Appends a value that has neither commas nor quotes.
+fn write_plain(line: &mut Vec<u8>, value: Value<'_>) -> io::Result<()> {
+    let Value::Time(nanos) = value else {
+        return write!(line, "{value}");
+    };
+    let time = jiff::Timestamp::from_nanosecond(i128::from(nanos));
+    let time = time.unwrap_or(jiff::Timestamp::MAX);
+    write!(line, "{time:.9}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_strangers_stays_in_its_field() {
+        let mut line = Vec::new();
+        write_quoted(&mut line, "a,b \"c\"\n");
+        line.push(b',');
+        write_quoted(&mut line, "plain");
+        assert_eq!(line, b"\"a,b \"\"c\"\"\n\",plain");
+    }
 }

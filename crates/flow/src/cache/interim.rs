@@ -48,13 +48,12 @@ impl Cache {
     fn counted(&self, id: u32) -> Reported {
         let forward = &self.slots[id as usize].traffic;
         let extra = self.extras.get(id as usize).unwrap_or(&Extra::NEW);
-        let [first, second] = extra.tcp.retransmissions;
         Reported {
             packets: forward.packets,
             bytes: forward.bytes,
             reverse_packets: extra.reverse.packets,
             reverse_bytes: extra.reverse.bytes,
-            retransmissions: first.saturating_add(second),
+            retransmissions: extra.tcp.retransmissions(),
         }
     }
 }

@@ -4,8 +4,10 @@
 //! a block is requested before it is needed. Records come out, to a sink. All memory is reserved at the
 //! beginning. A new flow takes a free slot, or that of the flow whose timeout is nearest.
 
+mod applications;
 mod index;
 mod interim;
+mod short;
 mod slot;
 mod tcp;
 mod wheel;
@@ -13,7 +15,8 @@ mod wheel;
 use std::hint::black_box;
 use std::ops::Range;
 
-use ringtap_packet::protocol::TCP;
+use ringtap_inspect::{InspectOptions, Payload, Verdict};
+use ringtap_packet::protocol::{TCP, UDP};
 
 use crate::counters::Counters;
 use crate::key::Seed;
@@ -21,6 +24,8 @@ use crate::options::Limits;
 use crate::parse::{NO_LABEL, Observation};
 use crate::record::{EndReason, FlowRecord, MacAddresses, Reported, Traffic};
 use crate::sink::FlowSink;
+use crate::wanted::Payloads;
+use applications::Applications;
 use index::Index;
 use slot::count_next;
 use slot::{Extra, NONE, Slot, State};
@@ -39,6 +44,8 @@ pub(crate) struct Cache {
     slots: Vec<Slot>,
     /// One per slot, if anything is kept in them.
     extras: Vec<Extra>,
+    /// The application layer of flows, if payloads are inspected.
+    applications: Option<Box<Applications>>,
     /// The packets and bytes that interim reports counted, one entry per slot, if there are such reports.
     reported: Vec<Reported>,
     index: Index,
@@ -63,12 +70,21 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    pub(crate) fn new(limits: Limits, seed: Seed) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        seed: Seed,
+        inspect: Option<&InspectOptions>,
+    ) -> Result<Self, ringtap_inspect::OptionError> {
         let flows = limits.flows as usize;
+        let applications = inspect.map(|options| {
+            let applications = Applications::new(options, &limits)?;
+            Ok(Box::new(applications))
+        });
         let extras = if limits.has_extra() { flows } else { 0 };
-        Self {
+        Ok(Self {
             slots: Vec::with_capacity(flows),
             extras: Vec::with_capacity(extras),
+            applications: applications.transpose()?,
             reported: Vec::with_capacity(if limits.interim { flows } else { 0 }),
             index: Index::new(flows),
             wheel: Wheel::new(),
@@ -82,7 +98,7 @@ impl Cache {
             begun: false,
             active: 0,
             peak: 0,
-        }
+        })
     }
 
     /// Returns the number of flows, now and at most so far.
@@ -96,6 +112,19 @@ impl Cache {
             + self.extras.capacity() * size_of::<Extra>()
             + self.reported.capacity() * size_of::<Reported>()
             + self.index.bytes()
+            + self.applications.as_ref().map_or(0, |known| known.bytes())
+    }
+
+    /// Returns the counts of inspected payloads, if payloads are inspected.
+    pub(crate) fn inspected(&self) -> Option<ringtap_inspect::Counters> {
+        Some(self.applications.as_ref()?.counters())
+    }
+
+    /// Looks at an answer of DNS that belongs to no flow of this cache.
+    pub(crate) fn learn(&mut self, payload: &Payload<'_>) {
+        if let Some(applications) = &mut self.applications {
+            applications.learn(payload);
+        }
     }
 
     /// Returns the address ranges of the memory of which each packet touches a different part.
@@ -118,6 +147,7 @@ impl Cache {
     pub(crate) fn block<S: FlowSink + ?Sized>(
         &mut self,
         block: &[Observation],
+        payloads: &Payloads,
         counters: &mut Counters,
         sink: &mut S,
     ) {
@@ -131,9 +161,39 @@ impl Cache {
             }
             let guess = self.index.find(observation.hash, |_| true);
             let guess = guess.unwrap_or(NONE);
-            if !(plain && self.goes_on(guess, observation)) {
-                self.packet(observation, guess, counters, sink);
+            if plain && self.goes_on(guess, observation) {
+                if observation.kept > 0 {
+                    self.look(guess, observation, payloads.of(observation));
+                }
+            } else {
+                let payload = payloads.of(observation);
+                self.packet(observation, (guess, payload), counters, sink);
             }
+        }
+    }
+
+    /// Whether the payload of a packet is to be kept until the packet is counted.
+    #[inline]
+    pub(crate) fn wants(&mut self, observation: &Observation) -> bool {
+        let Some(applications) = &mut self.applications else {
+            return false;
+        };
+        applications.wanted.wants_of(observation)
+    }
+
+    /// Looks at a payload of a flow, unless the flow has said all it will.
+    #[inline(never)]
+    fn look(&mut self, id: u32, observation: &Observation, payload: &[u8]) {
+        let Some(applications) = &mut self.applications else {
+            return;
+        };
+        let slot = &mut self.slots[id as usize];
+        if !slot.state.has(State::CURIOUS) {
+            return;
+        }
+        if applications.look(id, slot, observation, payload) == Verdict::Done {
+            slot.state.clear(State::CURIOUS);
+            applications.wanted.done(observation.hash);
         }
     }
 
@@ -190,12 +250,12 @@ impl Cache {
         true
     }
 
-    /// Counts one packet; `guess` may be its slot.
+    /// Counts one packet, and looks at its payload if that was kept. `guess` may be its slot.
     #[inline(never)]
     fn packet<S: FlowSink + ?Sized>(
         &mut self,
         observation: &Observation,
-        guess: u32,
+        (guess, payload): (u32, &[u8]),
         counters: &mut Counters,
         sink: &mut S,
     ) -> u32 {
@@ -221,6 +281,9 @@ impl Cache {
             self.count_extra(id, observation);
         } else {
             count(&mut self.slots[id as usize].traffic, observation);
+        }
+        if !payload.is_empty() {
+            self.look(id, observation, payload);
         }
         if observation.tcp_flags & (FIN | RST) != 0 {
             self.close(id, observation, counters, sink);
@@ -412,6 +475,9 @@ impl Cache {
             if self.limits.has_extra() {
                 self.extras.push(Extra::NEW);
             }
+            if let Some(applications) = &mut self.applications {
+                applications.grow();
+            }
             if self.limits.interim {
                 self.reported.push(Reported::default());
             }
@@ -445,6 +511,10 @@ impl Cache {
     fn begin(&mut self, id: u32, observation: &Observation) {
         let slot = &mut self.slots[id as usize];
         slot.begin(observation);
+        if let Some(applications) = &mut self.applications {
+            slot.state.set(State::CURIOUS);
+            applications.forget(id);
+        }
         if let Some(reported) = self.reported.get_mut(id as usize) {
             *reported = Reported::default();
         }
@@ -466,6 +536,11 @@ impl Cache {
         let extra = &mut self.extras[id as usize];
         let reverse = self.limits.both_ways
             && observation.reversed != slot.state.has(State::FROM_DESTINATION);
+        let before_ns = if reverse {
+            extra.reverse.last_ns
+        } else {
+            extra.forward_last_ns
+        };
         if reverse {
             count(&mut extra.reverse, observation);
             slot.traffic.first_ns = slot.traffic.first_ns.min(observation.time_ns);
@@ -476,7 +551,7 @@ impl Cache {
             extra.forward_last_ns = extra.forward_last_ns.max(observation.time_ns);
         }
         if self.limits.measure_tcp && slot.key.protocol() == TCP {
-            extra.tcp.look(observation, reverse);
+            extra.tcp.look(observation, reverse, before_ns);
         }
     }
 
@@ -492,7 +567,7 @@ impl Cache {
         let mut observation = *observation;
         observation.hash = observation.key.hash(self.seed);
         let observation = &observation;
-        let id = self.packet(observation, NONE, counters, sink);
+        let id = self.packet(observation, (NONE, &[]), counters, sink);
         let mut rest = *traffic;
         rest.packets = rest.packets.saturating_sub(1);
         rest.bytes = rest.bytes.saturating_sub(observation.bytes.into());
@@ -544,6 +619,10 @@ impl Cache {
 
     fn release_hashed(&mut self, id: u32, hash: u32) {
         self.index.remove(hash, id);
+        if let Some(applications) = &mut self.applications {
+            applications.forget(id);
+            applications.wanted.forget(hash);
+        }
         let slot = &mut self.slots[id as usize];
         slot.state = State::default();
         slot.next = self.free;
@@ -578,15 +657,24 @@ impl Cache {
             macs: slot.state.has(State::HAS_MACS).then(|| macs(&slot.macs)),
             mpls_label: (slot.mpls != NO_LABEL).then_some(slot.mpls),
             tcp: None,
+            response_ns: None,
+            application: self
+                .applications
+                .as_ref()
+                .and_then(|known| known.entry(id, slot)),
         };
         let Some(extra) = self.extras.get(id as usize) else {
             return record;
         };
         if self.limits.measure_tcp && slot.key.protocol() == TCP {
             record.tcp = Some(extra.tcp.measures());
+            record.response_ns = extra.tcp.response_ns();
         }
         if self.limits.both_ways {
             both_ways(slot, extra, &mut record);
+        }
+        if self.limits.measure_tcp && slot.key.protocol() == UDP {
+            record.response_ns = answered(&record);
         }
         record
     }
@@ -608,11 +696,17 @@ fn both_ways(slot: &Slot, extra: &Extra, record: &mut FlowRecord) {
             destination: macs.source,
         });
         if let Some(tcp) = &mut record.tcp {
-            std::mem::swap(&mut tcp.retransmissions, &mut tcp.reverse_retransmissions);
+            std::mem::swap(&mut tcp.forward, &mut tcp.reverse);
         }
     } else if extra.reverse.packets > 0 {
         record.reverse = Some(extra.reverse);
     }
+}
+
+/// Returns the time from the first packet to the first of the other direction, if that was the later one.
+fn answered(record: &FlowRecord) -> Option<u64> {
+    let answer = record.reverse?;
+    answer.first_ns.checked_sub(record.forward.first_ns)
 }
 
 fn macs(bytes: &[u8; 12]) -> MacAddresses {

@@ -1,5 +1,6 @@
 //! A flow in the cache: two cache lines, and two more on request.
 
+use super::tcp::Tcp;
 use crate::key::Key;
 use crate::parse::{NO_LABEL, Observation};
 use crate::record::Traffic;
@@ -43,6 +44,8 @@ impl State {
     /// FIN of the initiator and of the other end.
     pub(crate) const FIN: u8 = 16;
     pub(crate) const REVERSE_FIN: u8 = 32;
+    /// The next payload may say more about the flow.
+    pub(crate) const CURIOUS: u8 = 64;
 
     #[inline]
     pub(crate) fn has(self, bit: u8) -> bool {
@@ -57,6 +60,10 @@ impl State {
 
     pub(crate) fn set(&mut self, bit: u8) {
         self.0 |= bit;
+    }
+
+    pub(crate) fn clear(&mut self, bit: u8) {
+        self.0 &= !bit;
     }
 }
 
@@ -104,24 +111,6 @@ pub(crate) struct Extra {
     pub(crate) reverse: Traffic,
     pub(crate) tcp: Tcp,
 }
-
-/// The state of a TCP connection. Index 0 is the initiator.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tcp {
-    /// The sequence number after all data that was seen.
-    pub(crate) expected: [u32; 2],
-    pub(crate) retransmissions: [u32; 2],
-    /// [`UNKNOWN`] if not seen.
-    pub(crate) syn_ns: u64,
-    pub(crate) answer_ns: u64,
-    pub(crate) server_rtt_ns: u64,
-    pub(crate) client_rtt_ns: u64,
-    /// Whether `expected` is known.
-    pub(crate) begun: [bool; 2],
-}
-
-/// Marks a time as unknown.
-pub(crate) const UNKNOWN: u64 = u64::MAX;
 
 /// The counters of no packets, to which packets are added.
 pub(crate) const NO_TRAFFIC: Traffic = Traffic {
@@ -196,14 +185,6 @@ impl Extra {
         forward_first_ns: u64::MAX,
         forward_last_ns: 0,
         reverse: NO_TRAFFIC,
-        tcp: Tcp {
-            expected: [0; 2],
-            retransmissions: [0; 2],
-            syn_ns: UNKNOWN,
-            answer_ns: UNKNOWN,
-            server_rtt_ns: UNKNOWN,
-            client_rtt_ns: UNKNOWN,
-            begun: [false; 2],
-        },
+        tcp: Tcp::NEW,
     };
 }

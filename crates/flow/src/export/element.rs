@@ -2,12 +2,24 @@
 
 use std::net::IpAddr;
 
+use super::template::Dialect;
+use crate::schema::{FIELDS, Row, VARIABLE, Value, Wire};
 use crate::{FlowRecord, Traffic, TunnelKind};
 
 /// Private enterprise number for elements of the reverse direction (RFC 5103).
 pub const REVERSE_PEN: u32 = 29_305;
 /// Private enterprise number of ntop, whose elements are used if IANA's registry has none.
 pub const NTOP_PEN: u32 = 35_632;
+/// Private enterprise number of ringtap's own elements: ringtap has none, so this is the one that is
+/// reserved for examples (RFC 5612), which no vendor's elements have.
+pub const OWN_PEN: u32 = 32_473;
+
+/// The number that ntop adds to its own in NetFlow v9, which has no enterprises.
+const NTOP_V9: u16 = 57_472;
+/// Bytes of a text in NetFlow v9, which has no variable lengths.
+const V9_TEXT: u16 = 64;
+/// The longest text in IPFIX, in bytes: its length has one byte (RFC 7011, section 7).
+const LONGEST_TEXT: usize = 254;
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
@@ -16,9 +28,11 @@ pub(crate) const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Types of `layer2SegmentId` (351): the upper byte, 1 for VXLAN.
 const SEGMENT_VXLAN: u64 = 1 << 56;
 
-/// The content of a column. For the reverse direction see [`Column::reverse`].
+/// How the value of an element is written. Those of the basic fields have a way of their own; other
+/// fields are written by their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Field {
+#[expect(missing_docs, reason = "they are named as the fields")]
+pub enum Form {
     IpVersion,
     Source4,
     Destination4,
@@ -61,13 +75,21 @@ pub(crate) enum Field {
     ReverseRetransmissions,
     ClientLatency,
     ServerLatency,
+    /// The value of the field, cut to the length of the element.
+    Plain,
+    /// Nanoseconds as milliseconds, rounded.
+    Millis,
 }
 
-/// A field of one direction.
+/// A column of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
-    pub(crate) field: Field,
+    pub(crate) form: Form,
+    /// Whether it is about the other direction (RFC 5103).
     pub(crate) reverse: bool,
+    /// The index of the field in the table.
+    field: u8,
+    element: Element,
 }
 
 /// An element in a template.
@@ -81,174 +103,220 @@ pub(crate) struct Element {
     pub(crate) length: u16,
 }
 
-impl Field {
-    const fn iana(id: u16, length: u16) -> Element {
-        Element {
-            id,
-            enterprise: 0,
-            length,
-        }
-    }
-
-    const fn ntop(id: u16) -> Element {
-        Element {
-            id,
-            enterprise: NTOP_PEN,
-            length: 4,
-        }
-    }
-
-    /// Returns the element of the forward direction.
-    const fn element(self) -> Element {
-        match self {
-            Self::Bytes => Self::iana(1, 8),
-            Self::Packets => Self::iana(2, 8),
-            Self::Protocol => Self::iana(4, 1),
-            Self::Tos => Self::iana(5, 1),
-            Self::TcpFlags => Self::iana(6, 2),
-            Self::TcpFlags8 => Self::iana(6, 1),
-            Self::SourcePort => Self::iana(7, 2),
-            Self::Source4 => Self::iana(8, 4),
-            Self::Input => Self::iana(10, 4),
-            Self::DestinationPort => Self::iana(11, 2),
-            Self::Destination4 => Self::iana(12, 4),
-            Self::LastUptime => Self::iana(21, 4),
-            Self::FirstUptime => Self::iana(22, 4),
-            Self::MinLength => Self::iana(25, 2),
-            Self::MaxLength => Self::iana(26, 2),
-            Self::Source6 => Self::iana(27, 16),
-            Self::Destination6 => Self::iana(28, 16),
-            Self::Icmp4 => Self::iana(32, 2),
-            Self::MinTtl => Self::iana(52, 1),
-            Self::MaxTtl => Self::iana(53, 1),
-            Self::SourceMac => Self::iana(56, 6),
-            Self::Vlan => Self::iana(58, 2),
-            Self::IpVersion => Self::iana(60, 1),
-            Self::MplsTop => Self::iana(70, 3),
-            Self::DestinationMac => Self::iana(80, 6),
-            Self::EndReason => Self::iana(136, 1),
-            Self::Icmp6 => Self::iana(139, 2),
-            Self::FirstMillis => Self::iana(152, 8),
-            Self::LastMillis => Self::iana(153, 8),
-            Self::FirstNanos => Self::iana(156, 8),
-            Self::LastNanos => Self::iana(157, 8),
-            Self::BiflowDirection => Self::iana(239, 1),
-            Self::InnerVlan => Self::iana(245, 2),
-            Self::GreKey => Self::iana(296, 4),
-            Self::SegmentId => Self::iana(351, 8),
-            Self::Teid => Self::iana(507, 4),
-            Self::Retransmissions => Self::ntop(110),
-            Self::ReverseRetransmissions => Self::ntop(111),
-            Self::ClientLatency => Self::ntop(123),
-            Self::ServerLatency => Self::ntop(124),
+impl From<Wire> for Element {
+    fn from(wire: Wire) -> Self {
+        Self {
+            id: wire.id,
+            enterprise: wire.enterprise,
+            length: wire.length,
         }
     }
 }
 
 impl Column {
-    pub(crate) const fn element(self) -> Element {
-        let mut element = self.field.element();
-        if self.reverse {
-            element.enterprise = REVERSE_PEN;
+    /// Returns the column of a basic field, in one direction.
+    pub(crate) fn basic(form: Form, reverse: bool) -> Self {
+        let is_it = |wire: &Wire| wire.form == form && (wire.enterprise == REVERSE_PEN) == reverse;
+        for (field, known) in FIELDS.iter().enumerate() {
+            if let Some(wire) = known.elements.iter().copied().find(is_it) {
+                return Self::new(field, wire, wire.into());
+            }
         }
-        element
+        unreachable!("the table of fields has all forms")
     }
 
-    /// Appends the value. `boot_ms` is the start of uptime, in milliseconds since 1970.
-    pub(crate) fn put(self, record: &FlowRecord, boot_ms: u64, out: &mut Vec<u8>) {
-        match self.field {
-            Field::Packets
-            | Field::Bytes
-            | Field::FirstUptime
-            | Field::LastUptime
-            | Field::FirstMillis
-            | Field::LastMillis
-            | Field::FirstNanos
-            | Field::LastNanos
-            | Field::TcpFlags
-            | Field::TcpFlags8
-            | Field::MinTtl
-            | Field::MaxTtl
-            | Field::MinLength
-            | Field::MaxLength => {
+    /// Returns the column of another field, if the dialect has an element for it.
+    pub(crate) fn extra(field: usize, dialect: Dialect) -> Option<Self> {
+        let is_v9 = dialect == Dialect::V9;
+        let wires = FIELDS.get(field)?.elements;
+        let wire = *wires
+            .iter()
+            .find(|wire| if is_v9 { wire.v9 } else { wire.ipfix })?;
+        let mut element = Element::from(wire);
+        if is_v9 && wire.enterprise == NTOP_PEN {
+            element.enterprise = 0;
+            element.id += NTOP_V9;
+        }
+        if is_v9 && wire.length == VARIABLE {
+            element.length = V9_TEXT;
+        }
+        Some(Self::new(field, wire, element))
+    }
+
+    fn new(field: usize, wire: Wire, element: Element) -> Self {
+        Self {
+            form: wire.form,
+            reverse: wire.enterprise == REVERSE_PEN,
+            field: u8::try_from(field).unwrap_or(u8::MAX),
+            element,
+        }
+    }
+
+    pub(crate) const fn element(self) -> Element {
+        self.element
+    }
+
+    /// Whether each value has a length of its own.
+    pub(crate) fn is_variable(self) -> bool {
+        self.element.length == VARIABLE
+    }
+
+    /// Returns the bytes of a value, of an empty text those of its length.
+    pub(crate) fn least(self) -> usize {
+        match self.element.length {
+            VARIABLE => 1,
+            length => length.into(),
+        }
+    }
+
+    /// Appends the value; `boot_ms` is when uptime began, in milliseconds since 1970. Texts with a length of
+    /// their own are cut to `room` bytes.
+    #[inline]
+    pub(crate) fn put(self, row: &Row<'_>, boot_ms: u64, room: usize, out: &mut Vec<u8>) {
+        let record = row.record;
+        match self.form {
+            Form::Packets
+            | Form::Bytes
+            | Form::FirstUptime
+            | Form::LastUptime
+            | Form::FirstMillis
+            | Form::LastMillis
+            | Form::FirstNanos
+            | Form::LastNanos
+            | Form::TcpFlags
+            | Form::TcpFlags8
+            | Form::MinTtl
+            | Form::MaxTtl
+            | Form::MinLength
+            | Form::MaxLength => {
                 let traffic = if self.reverse {
                     &record.reverse.unwrap_or_default()
                 } else {
                     &record.forward
                 };
-                put_traffic(self.field, traffic, boot_ms, out);
+                put_traffic(self.form, traffic, boot_ms, out);
             }
-            Field::Retransmissions
-            | Field::ReverseRetransmissions
-            | Field::ClientLatency
-            | Field::ServerLatency => put_tcp(self.field, record, out),
-            _ => put_key(self.field, record, out),
+            Form::Retransmissions
+            | Form::ReverseRetransmissions
+            | Form::ClientLatency
+            | Form::ServerLatency => put_tcp(self.form, record, out),
+            Form::Plain | Form::Millis => self.put_value(row, room, out),
+            _ => put_key(self.form, record, out),
+        }
+    }
+
+    /// Appends the value of a field that is not basic; zero or empty if the record has none.
+    fn put_value(self, row: &Row<'_>, room: usize, out: &mut Vec<u8>) {
+        let field = FIELDS.get(usize::from(self.field));
+        let value = field.and_then(|field| field.value(row));
+        match value {
+            Some(Value::Number(number) | Value::Time(number)) => self.put_number(number, out),
+            Some(Value::Code(code)) => self.put_number(code.into(), out),
+            Some(Value::Text(text)) => self.put_text(text, room, out),
+            Some(Value::Address(address)) => put_address(address, out),
+            Some(Value::Mac(bytes)) => out.extend_from_slice(&bytes),
+            None if self.is_variable() => out.push(0),
+            None => out.resize(out.len() + usize::from(self.element.length), 0),
+        }
+    }
+
+    /// Appends a number in the element's bytes; the greatest one if it has no room.
+    fn put_number(self, number: u64, out: &mut Vec<u8>) {
+        let number = match self.form {
+            Form::Millis => number.saturating_add(NANOS_PER_MILLI / 2) / NANOS_PER_MILLI,
+            _ => number,
+        };
+        let length = usize::from(self.element.length).min(8);
+        let most = u64::MAX >> (64 - 8 * length.max(1));
+        let bytes = number.min(most).to_be_bytes();
+        out.extend_from_slice(&bytes[8 - length..]);
+    }
+
+    /// Appends text, in IPFIX behind its length, in v9 filled up with zeros.
+    fn put_text(self, text: &str, room: usize, out: &mut Vec<u8>) {
+        let most = match self.element.length {
+            VARIABLE => LONGEST_TEXT.min(room),
+            length => length.into(),
+        };
+        let mut ends = (0..=most.min(text.len())).rev();
+        let cut = ends.find(|&at| text.is_char_boundary(at));
+        let text = &text[..cut.unwrap_or(0)];
+        match (self.element.length, u8::try_from(text.len())) {
+            (VARIABLE, length) => {
+                out.push(length.unwrap_or(0));
+                out.extend_from_slice(text.as_bytes());
+            }
+            (length, _) => {
+                let end = out.len() + usize::from(length);
+                out.extend_from_slice(text.as_bytes());
+                out.resize(end, 0);
+            }
         }
     }
 }
 
-fn put_key(field: Field, record: &FlowRecord, out: &mut Vec<u8>) {
+fn put_key(field: Form, record: &FlowRecord, out: &mut Vec<u8>) {
     let key = &record.key;
     let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
     match field {
-        Field::Source4 | Field::Source6 => put_address(key.source, out),
-        Field::Destination4 | Field::Destination6 => put_address(key.destination, out),
-        Field::IpVersion => put(&[if key.is_ipv6() { 6 } else { 4 }]),
-        Field::Protocol => put(&[key.protocol]),
-        Field::Tos => put(&[key.tos]),
-        Field::SourcePort => put(&key.source_port.to_be_bytes()),
-        Field::DestinationPort | Field::Icmp4 | Field::Icmp6 => {
+        Form::Source4 | Form::Source6 => put_address(key.source, out),
+        Form::Destination4 | Form::Destination6 => put_address(key.destination, out),
+        Form::IpVersion => put(&[if key.is_ipv6() { 6 } else { 4 }]),
+        Form::Protocol => put(&[key.protocol]),
+        Form::Tos => put(&[key.tos]),
+        Form::SourcePort => put(&key.source_port.to_be_bytes()),
+        Form::DestinationPort | Form::Icmp4 | Form::Icmp6 => {
             put(&key.destination_port.to_be_bytes());
         }
-        Field::Input => put(&key.input.to_be_bytes()),
-        Field::EndReason => put(&[record.end.code()]),
+        Form::Input => put(&key.input.to_be_bytes()),
+        Form::EndReason => put(&[record.end.code()]),
         // The initiator's direction is the forward one (RFC 5103, section 5.2).
-        Field::BiflowDirection => put(&[1]),
-        Field::Vlan => put(&key.vlan.unwrap_or_default().to_be_bytes()),
-        Field::InnerVlan => put(&key.inner_vlan.unwrap_or_default().to_be_bytes()),
-        Field::SourceMac => put(&record.macs.unwrap_or_default().source),
-        Field::DestinationMac => put(&record.macs.unwrap_or_default().destination),
-        Field::MplsTop => {
+        Form::BiflowDirection => put(&[1]),
+        Form::Vlan => put(&key.vlan.unwrap_or_default().to_be_bytes()),
+        Form::InnerVlan => put(&key.inner_vlan.unwrap_or_default().to_be_bytes()),
+        Form::SourceMac => put(&record.macs.unwrap_or_default().source),
+        Form::DestinationMac => put(&record.macs.unwrap_or_default().destination),
+        Form::MplsTop => {
             let section = record.mpls_label.unwrap_or_default() << 4;
             put(&section.to_be_bytes()[1..]);
         }
-        Field::SegmentId => {
+        Form::SegmentId => {
             let id = key.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
             put(&(SEGMENT_VXLAN | id).to_be_bytes());
         }
-        Field::GreKey | Field::Teid => put(&key.tunnel.map_or(0, |tunnel| tunnel.id).to_be_bytes()),
+        Form::GreKey | Form::Teid => put(&key.tunnel.map_or(0, |tunnel| tunnel.id).to_be_bytes()),
         _ => {}
     }
 }
 
-fn put_traffic(field: Field, traffic: &Traffic, boot_ms: u64, out: &mut Vec<u8>) {
+fn put_traffic(field: Form, traffic: &Traffic, boot_ms: u64, out: &mut Vec<u8>) {
     let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
     match field {
-        Field::Packets => put(&traffic.packets.to_be_bytes()),
-        Field::Bytes => put(&traffic.bytes.to_be_bytes()),
-        Field::FirstUptime => put(&uptime(traffic.first_ns, boot_ms).to_be_bytes()),
-        Field::LastUptime => put(&uptime(traffic.last_ns, boot_ms).to_be_bytes()),
-        Field::FirstMillis => put(&(traffic.first_ns / NANOS_PER_MILLI).to_be_bytes()),
-        Field::LastMillis => put(&(traffic.last_ns / NANOS_PER_MILLI).to_be_bytes()),
-        Field::FirstNanos => put(&ntp(traffic.first_ns).to_be_bytes()),
-        Field::LastNanos => put(&ntp(traffic.last_ns).to_be_bytes()),
-        Field::TcpFlags => put(&traffic.tcp_flags.to_be_bytes()),
-        Field::TcpFlags8 => put(&traffic.tcp_flags.to_be_bytes()[1..]),
-        Field::MinTtl => put(&[traffic.min_ttl]),
-        Field::MaxTtl => put(&[traffic.max_ttl]),
-        Field::MinLength => put(&traffic.min_length.to_be_bytes()),
-        Field::MaxLength => put(&traffic.max_length.to_be_bytes()),
+        Form::Packets => put(&traffic.packets.to_be_bytes()),
+        Form::Bytes => put(&traffic.bytes.to_be_bytes()),
+        Form::FirstUptime => put(&uptime(traffic.first_ns, boot_ms).to_be_bytes()),
+        Form::LastUptime => put(&uptime(traffic.last_ns, boot_ms).to_be_bytes()),
+        Form::FirstMillis => put(&(traffic.first_ns / NANOS_PER_MILLI).to_be_bytes()),
+        Form::LastMillis => put(&(traffic.last_ns / NANOS_PER_MILLI).to_be_bytes()),
+        Form::FirstNanos => put(&ntp(traffic.first_ns).to_be_bytes()),
+        Form::LastNanos => put(&ntp(traffic.last_ns).to_be_bytes()),
+        Form::TcpFlags => put(&traffic.tcp_flags.to_be_bytes()),
+        Form::TcpFlags8 => put(&traffic.tcp_flags.to_be_bytes()[1..]),
+        Form::MinTtl => put(&[traffic.min_ttl]),
+        Form::MaxTtl => put(&[traffic.max_ttl]),
+        Form::MinLength => put(&traffic.min_length.to_be_bytes()),
+        Form::MaxLength => put(&traffic.max_length.to_be_bytes()),
         _ => {}
     }
 }
 
-fn put_tcp(field: Field, record: &FlowRecord, out: &mut Vec<u8>) {
+fn put_tcp(field: Form, record: &FlowRecord, out: &mut Vec<u8>) {
     let tcp = record.tcp.unwrap_or_default();
     let value = match field {
-        Field::Retransmissions => tcp.retransmissions,
-        Field::ReverseRetransmissions => tcp.reverse_retransmissions,
-        Field::ClientLatency => half_in_millis(tcp.client_rtt_ns),
-        Field::ServerLatency => half_in_millis(tcp.server_rtt_ns),
+        Form::Retransmissions => tcp.forward.retransmissions,
+        Form::ReverseRetransmissions => tcp.reverse.retransmissions,
+        Form::ClientLatency => half_in_millis(tcp.client_rtt_ns),
+        Form::ServerLatency => half_in_millis(tcp.server_rtt_ns),
         _ => 0,
     };
     out.extend_from_slice(&value.to_be_bytes());
@@ -262,11 +330,11 @@ fn put_address(address: IpAddr, out: &mut Vec<u8>) {
 }
 
 /// Returns the element for the identifier of a tunnel, if there is one.
-pub(crate) fn tunnel_field(kind: TunnelKind) -> Option<Field> {
+pub(crate) fn tunnel_field(kind: TunnelKind) -> Option<Form> {
     match kind {
-        TunnelKind::Vxlan => Some(Field::SegmentId),
-        TunnelKind::GtpU => Some(Field::Teid),
-        TunnelKind::Gre => Some(Field::GreKey),
+        TunnelKind::Vxlan => Some(Form::SegmentId),
+        TunnelKind::GtpU => Some(Form::Teid),
+        TunnelKind::Gre => Some(Form::GreKey),
         TunnelKind::IpInIp => None,
     }
 }

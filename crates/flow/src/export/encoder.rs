@@ -5,10 +5,11 @@ use super::session::Session;
 use super::v5::V5;
 use super::v9::V9;
 use super::{
-    ExportCounters, ExportError, ExportOptions, MIN_MESSAGE, MessageSink, Statistics,
-    V5_MAX_SAMPLING, Version,
+    ExportCounters, ExportError, ExportOptions, MIN_MESSAGE, MIN_MESSAGE_WITH_FIELDS, MessageSink,
+    Statistics, V5_MAX_SAMPLING, Version,
 };
 use crate::FlowRecord;
+use crate::schema::{Fields, Row};
 
 /// Encodes records as messages of one session.
 #[derive(Debug)]
@@ -27,9 +28,15 @@ impl Encoder {
     /// # Errors
     /// The version does not support an option, or messages are too short.
     pub fn new(options: ExportOptions) -> Result<Self, ExportError> {
-        if options.max_message < MIN_MESSAGE {
+        let least = if options.fields == Fields::BASIC {
+            MIN_MESSAGE
+        } else {
+            MIN_MESSAGE_WITH_FIELDS
+        };
+        if options.max_message < least {
             return Err(ExportError::MessageTooShort {
                 limit: options.max_message,
+                least,
             });
         }
         let kind = match options.version {
@@ -55,10 +62,15 @@ impl Encoder {
     ///
     /// A record of both directions becomes two records if the version has only one direction.
     pub fn record(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
+        self.row(&Row::new(record), sink);
+    }
+
+    /// Takes the record of a flow with what databases know about it, as [`Encoder::record`].
+    pub fn row(&mut self, row: &Row<'_>, sink: &mut impl MessageSink) {
         match &mut self.0 {
-            Kind::V5(v5) => each_direction(record, |record| v5.record(record, sink)),
-            Kind::V9(session) => each_direction(record, |record| session.record(record, sink)),
-            Kind::Ipfix(session) => session.record(record, sink),
+            Kind::V5(v5) => each_direction(row, |row| v5.record(row.record, sink)),
+            Kind::V9(session) => each_direction(row, |row| session.record(row, sink)),
+            Kind::Ipfix(session) => session.record(row, sink),
         }
     }
 
@@ -121,14 +133,15 @@ impl Encoder {
 }
 
 /// Passes on the record of each direction as a separate record.
-fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
+fn each_direction(row: &Row<'_>, mut take: impl FnMut(&Row<'_>)) {
+    let record = row.record;
     let Some(reverse) = record.reverse else {
-        take(record);
+        take(row);
         return;
     };
     let mut one = record.clone();
     one.reverse = None;
-    take(&one);
+    take(&row.with_record(&one));
     let key = &mut one.key;
     std::mem::swap(&mut key.source, &mut key.destination);
     match key.icmp() {
@@ -141,7 +154,10 @@ fn each_direction(record: &FlowRecord, mut take: impl FnMut(&FlowRecord)) {
         std::mem::swap(&mut macs.source, &mut macs.destination);
     }
     one.forward = reverse;
-    take(&one);
+    if let Some(tcp) = &mut one.tcp {
+        std::mem::swap(&mut tcp.forward, &mut tcp.reverse);
+    }
+    take(&row.with_record(&one).exchanged());
 }
 
 /// Returns the type of the messages that answer this type (RFC 792, RFC 4443). If none does, returns the type

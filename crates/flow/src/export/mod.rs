@@ -20,11 +20,12 @@ mod v9;
 
 use std::time::Duration;
 
-pub use element::{NTOP_PEN, REVERSE_PEN};
+pub use element::{Form, NTOP_PEN, OWN_PEN, REVERSE_PEN};
 pub use encoder::Encoder;
 pub use options::Statistics;
 
 use crate::Sampling;
+use crate::schema::Fields;
 
 /// A version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ ringtap_packet::options! {
         pub sampling: Sampling,
         /// Whether to send times in nanoseconds besides milliseconds. IPFIX only.
         pub nanos: bool,
+        /// The fields beside the basic ones, which messages have in any case; v5 has no others.
+        pub fields: Fields,
         /// How long a record may wait for others to fill its message, by the time given to
         /// [`Encoder::advance`].
         pub hold: Duration,
@@ -72,6 +75,9 @@ pub struct Refresh {
 
 /// The smallest limit for messages, in bytes. The IPv6 minimum of 1280 is well above it.
 pub const MIN_MESSAGE: u16 = 512;
+/// The same with fields beside the basic ones: templates are long. It is what IPv6 carries everywhere,
+/// without its header and that of UDP.
+pub const MIN_MESSAGE_WITH_FIELDS: u16 = 1232;
 /// The limit of an Ethernet frame without fragmentation, over IPv6: 1500 bytes less the headers of IPv6 and
 /// UDP.
 pub const ETHERNET_MESSAGE: u16 = 1452;
@@ -89,6 +95,7 @@ impl Default for ExportOptions {
             refresh: Some(Refresh::default()),
             sampling: Sampling::default(),
             nanos: false,
+            fields: Fields::BASIC,
             hold: Duration::from_secs(1),
         }
     }
@@ -107,10 +114,12 @@ impl Default for Refresh {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
     /// The limit for messages is too small for a template.
-    #[error("option max message: {limit} bytes is less than the minimum of {MIN_MESSAGE}")]
+    #[error("option max message: {limit} bytes is less than the minimum of {least}")]
     MessageTooShort {
         /// The requested limit.
         limit: u16,
+        /// The least that the fields need.
+        least: u16,
     },
     /// v5 has 14 bits for the sampling interval.
     #[error("NetFlow v5 does not support sampling 1:{one_in}: the maximum is 1:{V5_MAX_SAMPLING}")]

@@ -2,9 +2,11 @@
 //! sets, sets into messages.
 
 use super::options::{OptionsRecord, Sent, Statistics};
-use super::template::{Dialect, SHAPES, Shape, Template};
+use super::steps::Step;
+use super::template::{Dialect, Shape, Template, Templates};
 use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink};
 use crate::FlowRecord;
+use crate::schema::Row;
 
 /// The differences between v9 and IPFIX on the wire.
 pub(crate) trait Protocol {
@@ -73,14 +75,13 @@ struct Draft {
 pub(crate) struct Session<P> {
     protocol: P,
     options: ExportOptions,
-    /// The templates by shape, made when the first record of a shape comes.
-    templates: Vec<Option<Template>>,
-    /// Whether a template has not been sent: there are many shapes, and a new one is rare.
-    unannounced: bool,
+    templates: Templates,
     flows: Draft,
     /// When the first record went into `flows`.
     waiting_since: Option<u64>,
     other: Draft,
+    /// A record with texts, until it is known how long it is.
+    scratch: Vec<u8>,
     now_ns: u64,
     refreshed_ns: Option<u64>,
     messages_since_refresh: u32,
@@ -91,11 +92,14 @@ pub(crate) struct Session<P> {
 impl<P: Protocol> Session<P> {
     pub(crate) fn new(options: ExportOptions) -> Self {
         let limit = usize::from(options.max_message);
+        let protocol = P::new(&options);
+        let longest = limit - P::HEADER - SET_HEADER - 2 * (P::ALIGNMENT - 1);
+        let templates = Templates::new(protocol.dialect(), options.fields, longest);
         Self {
-            protocol: P::new(&options),
+            protocol,
             options,
-            templates: vec![None; SHAPES],
-            unannounced: false,
+            templates,
+            scratch: Vec::with_capacity(limit),
             flows: Draft::new::<P>(limit),
             waiting_since: None,
             other: Draft::new::<P>(limit),
@@ -107,34 +111,57 @@ impl<P: Protocol> Session<P> {
         }
     }
 
-    pub(crate) fn record(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
-        let dialect = self.protocol.dialect();
-        let shape = Shape::of(record, dialect);
-        let slot = &mut self.templates[shape.index()];
-        let template = slot.get_or_insert_with(|| {
-            self.unannounced = true;
-            shape.template(dialect)
-        });
-        let (id, length) = (template.id, template.record_length);
+    pub(crate) fn record(&mut self, row: &Row<'_>, sink: &mut impl MessageSink) {
+        let shape = self.templates.learn(row);
+        let Some(template) = self.templates.get(shape) else {
+            return;
+        };
+        let (id, is_variable) = (template.id, template.is_variable);
+        let mut length = template.record_length;
+        if is_variable {
+            length = self.write_scratch(shape, row);
+        }
         if !self
             .flows
             .has_room::<P>(id, length, self.options.max_message)
         {
             self.send_flows(sink);
         }
-        self.keep_clock(record, sink);
+        self.keep_clock(row.record, sink);
         self.waiting_since.get_or_insert(self.now_ns);
         self.flows.open::<P>(id);
-        let Some(template) = &self.templates[shape.index()] else {
-            return;
-        };
-        let boot_ms = self.protocol.boot_ms();
-        for step in &template.steps {
-            step.put(record, boot_ms, &mut self.flows.bytes);
+        if is_variable {
+            self.flows.bytes.extend_from_slice(&self.scratch);
+        } else if let Some(template) = self.templates.get(shape) {
+            let boot_ms = self.protocol.boot_ms();
+            for step in &template.steps {
+                step.put(row, boot_ms, 0, &mut self.flows.bytes);
+            }
         }
         self.flows.records += 1;
-        let time_ns = P::time_of_message(record, self.now_ns);
+        let time_ns = P::time_of_message(row.record, self.now_ns);
         self.flows.time_ns = self.flows.time_ns.max(time_ns);
+    }
+
+    /// Writes a record with texts aside; returns its length. Texts have the room that is left in the
+    /// longest message.
+    fn write_scratch(&mut self, shape: Shape, row: &Row<'_>) -> usize {
+        self.scratch.clear();
+        let Some(template) = self.templates.get(shape) else {
+            return 0;
+        };
+        let spent = template.record_length + P::HEADER + SET_HEADER + 2 * (P::ALIGNMENT - 1);
+        let mut room = usize::from(self.options.max_message).saturating_sub(spent);
+        for step in &template.steps {
+            let before = self.scratch.len();
+            // Only NetFlow's clock begins with the first record, and its texts have fixed lengths.
+            step.put(row, self.protocol.boot_ms(), room, &mut self.scratch);
+            if let Step::One(column) = step {
+                let more = self.scratch.len() - before - column.least();
+                room = room.saturating_sub(more);
+            }
+        }
+        self.scratch.len()
     }
 
     fn keep_clock(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
@@ -183,10 +210,10 @@ impl<P: Protocol> Session<P> {
         self.protocol.restart();
         self.refreshed_ns = None;
         self.messages_since_refresh = 0;
-        for template in self.templates.iter_mut().flatten() {
+        for template in self.templates.iter_mut() {
             template.announced = false;
-            self.unannounced = true;
         }
+        self.templates.unannounced = true;
     }
 
     fn refresh_is_due(&self) -> bool {
@@ -207,7 +234,7 @@ impl<P: Protocol> Session<P> {
         }
         if self.refresh_is_due() {
             self.announce_all(sink);
-        } else if self.unannounced {
+        } else if self.templates.unannounced {
             self.announce(|template| !template.announced, sink);
         }
         self.waiting_since = None;
@@ -238,23 +265,30 @@ impl<P: Protocol> Session<P> {
 
     /// Sends the templates that `select` chooses, in as few messages as possible.
     fn announce(&mut self, select: impl Fn(&Template) -> bool, sink: &mut impl MessageSink) {
-        let mut templates = std::mem::take(&mut self.templates);
-        for template in templates.iter_mut().flatten().filter(|t| select(t)) {
+        self.templates.unannounced = false;
+        let limit = self.options.max_message;
+        for template in self.templates.iter_mut().filter(|t| select(t)) {
             // Enterprise elements take 8 bytes, IANA's 4.
             let most = SET_HEADER + 8 * template.columns.len();
-            if !self
-                .other
-                .has_room::<P>(P::TEMPLATE_SET, most, self.options.max_message)
-            {
-                self.send_other(MessageKind::Templates, 0, sink);
+            if !self.other.has_room::<P>(P::TEMPLATE_SET, most, limit) {
+                let now_ns = self.now_ns.max(self.flows.time_ns);
+                let draft = Outgoing {
+                    kind: MessageKind::Templates,
+                    data_records: 0,
+                    now_ns,
+                };
+                draft.send(
+                    &mut self.other,
+                    &mut self.protocol,
+                    &mut self.counters,
+                    sink,
+                );
             }
             self.other.open::<P>(P::TEMPLATE_SET);
             P::put_template(template, &mut self.other.bytes);
             self.other.records += 1;
             template.announced = true;
         }
-        self.templates = templates;
-        self.unannounced = false;
         self.send_other(MessageKind::Templates, 0, sink);
     }
 
@@ -292,22 +326,49 @@ impl<P: Protocol> Session<P> {
     }
 
     fn send_other(&mut self, kind: MessageKind, data_records: u16, sink: &mut impl MessageSink) {
-        if self.other.records == 0 {
+        let message = Outgoing {
+            kind,
+            data_records,
+            now_ns: self.now_ns.max(self.flows.time_ns),
+        };
+        message.send(
+            &mut self.other,
+            &mut self.protocol,
+            &mut self.counters,
+            sink,
+        );
+    }
+}
+
+/// A message without flows that is complete.
+struct Outgoing {
+    kind: MessageKind,
+    data_records: u16,
+    now_ns: u64,
+}
+
+impl Outgoing {
+    fn send<P: Protocol>(
+        &self,
+        draft: &mut Draft,
+        protocol: &mut P,
+        counters: &mut ExportCounters,
+        sink: &mut impl MessageSink,
+    ) {
+        if draft.records == 0 {
             return;
         }
-        self.other.close::<P>();
-        let now_ns = self.now_ns.max(self.flows.time_ns);
-        let records = self.other.records;
-        self.protocol
-            .seal(&mut self.other.bytes, records, data_records, now_ns);
-        self.counters.messages += 1;
-        self.counters.bytes += self.other.bytes.len() as u64;
+        draft.close::<P>();
+        let records = draft.records;
+        protocol.seal(&mut draft.bytes, records, self.data_records, self.now_ns);
+        counters.messages += 1;
+        counters.bytes += draft.bytes.len() as u64;
         sink.message(Message {
-            bytes: &self.other.bytes,
-            kind,
+            bytes: &draft.bytes,
+            kind: self.kind,
             flows: 0,
         });
-        self.other.clear::<P>();
+        draft.clear::<P>();
     }
 }
 

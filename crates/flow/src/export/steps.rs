@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use super::element::{Column, Field, NANOS_PER_MILLI, uptime};
-use crate::{FlowRecord, Traffic};
+use super::element::{Column, Form, NANOS_PER_MILLI, uptime};
+use crate::{FlowRecord, Traffic, schema};
 
 /// Columns that are written at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,49 +26,49 @@ pub(crate) enum Step {
     One(Column),
 }
 
-const ENDS_4: [Field; 8] = [
-    Field::IpVersion,
-    Field::Source4,
-    Field::Destination4,
-    Field::SourcePort,
-    Field::DestinationPort,
-    Field::Protocol,
-    Field::Tos,
-    Field::Input,
+const ENDS_4: [Form; 8] = [
+    Form::IpVersion,
+    Form::Source4,
+    Form::Destination4,
+    Form::SourcePort,
+    Form::DestinationPort,
+    Form::Protocol,
+    Form::Tos,
+    Form::Input,
 ];
-const ENDS_6: [Field; 8] = [
-    Field::IpVersion,
-    Field::Source6,
-    Field::Destination6,
-    Field::SourcePort,
-    Field::DestinationPort,
-    Field::Protocol,
-    Field::Tos,
-    Field::Input,
+const ENDS_6: [Form; 8] = [
+    Form::IpVersion,
+    Form::Source6,
+    Form::Destination6,
+    Form::SourcePort,
+    Form::DestinationPort,
+    Form::Protocol,
+    Form::Tos,
+    Form::Input,
 ];
-const UPTIMES: [Field; 9] = [
-    Field::Bytes,
-    Field::Packets,
-    Field::FirstUptime,
-    Field::LastUptime,
-    Field::TcpFlags8,
-    Field::MinTtl,
-    Field::MaxTtl,
-    Field::MinLength,
-    Field::MaxLength,
+const UPTIMES: [Form; 9] = [
+    Form::Bytes,
+    Form::Packets,
+    Form::FirstUptime,
+    Form::LastUptime,
+    Form::TcpFlags8,
+    Form::MinTtl,
+    Form::MaxTtl,
+    Form::MinLength,
+    Form::MaxLength,
 ];
-const MILLIS: [Field; 9] = [
-    Field::Bytes,
-    Field::Packets,
-    Field::FirstMillis,
-    Field::LastMillis,
-    Field::TcpFlags8,
-    Field::MinTtl,
-    Field::MaxTtl,
-    Field::MinLength,
-    Field::MaxLength,
+const MILLIS: [Form; 9] = [
+    Form::Bytes,
+    Form::Packets,
+    Form::FirstMillis,
+    Form::LastMillis,
+    Form::TcpFlags8,
+    Form::MinTtl,
+    Form::MaxTtl,
+    Form::MinLength,
+    Form::MaxLength,
 ];
-const END_AND_MACS: [Field; 3] = [Field::EndReason, Field::SourceMac, Field::DestinationMac];
+const END_AND_MACS: [Form; 3] = [Form::EndReason, Form::SourceMac, Form::DestinationMac];
 
 /// Returns the steps that write these columns, in their order.
 pub(crate) fn steps(columns: &[Column]) -> Vec<Step> {
@@ -85,16 +85,16 @@ pub(crate) fn steps(columns: &[Column]) -> Vec<Step> {
 /// Returns the step that writes several of the first columns, and how many.
 fn longer_step(columns: &[Column]) -> Option<(Step, usize)> {
     let reverse = columns.first()?.reverse;
-    let begins_with = |fields: &[Field]| {
-        let column = |field| Column { field, reverse };
-        let wanted = fields.iter().copied().map(column);
-        columns.len() >= fields.len() && wanted.zip(columns).all(|(wanted, is)| wanted == *is)
+    let begins_with = |fields: &[Form]| {
+        let is_it =
+            |(form, column): (&Form, &Column)| column.form == *form && column.reverse == reverse;
+        columns.len() >= fields.len() && fields.iter().zip(columns).all(is_it)
     };
-    let either_way: [(Step, &[Field]); 2] = [
+    let either_way: [(Step, &[Form]); 2] = [
         (Step::Uptimes { reverse }, &UPTIMES),
         (Step::Millis { reverse }, &MILLIS),
     ];
-    let forward: [(Step, &[Field]); 3] = [
+    let forward: [(Step, &[Form]); 3] = [
         (Step::Ends4, &ENDS_4),
         (Step::Ends6, &ENDS_6),
         (Step::EndAndMacs, &END_AND_MACS),
@@ -106,9 +106,10 @@ fn longer_step(columns: &[Column]) -> Option<(Step, usize)> {
 }
 
 impl Step {
-    /// Appends the values; `boot_ms` is when uptime began, in milliseconds since 1970.
+    /// Appends the values, as [`Column::put`] does.
     #[inline]
-    pub(crate) fn put(self, record: &FlowRecord, boot_ms: u64, out: &mut Vec<u8>) {
+    pub(crate) fn put(self, row: &schema::Row<'_>, boot_ms: u64, room: usize, out: &mut Vec<u8>) {
+        let record = row.record;
         match self {
             Self::Ends4 => out.extend_from_slice(&ends_4(record)),
             Self::Ends6 => out.extend_from_slice(&ends_6(record)),
@@ -130,7 +131,7 @@ impl Step {
                 row.put(macs.destination);
                 out.extend_from_slice(&row.bytes);
             }
-            Self::One(column) => column.put(record, boot_ms, out),
+            Self::One(column) => column.put(row, boot_ms, room, out),
         }
     }
 }
@@ -229,8 +230,9 @@ fn counters<const N: usize, const T: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::{Dialect, Shape};
+    use super::super::template::{Dialect, Template, Templates};
     use super::*;
+    use crate::schema::Fields;
     use crate::{EndReason, FlowKey, MacAddresses, TcpMeasures};
 
     fn traffic(step: u64) -> Traffic {
@@ -291,6 +293,12 @@ mod tests {
         records
     }
 
+    fn template(record: &FlowRecord, dialect: Dialect) -> Template {
+        let mut templates = Templates::new(dialect, Fields::BASIC, usize::MAX);
+        let shape = templates.learn(&schema::Row::new(record));
+        templates.get(shape).expect("learnt").clone()
+    }
+
     #[test]
     fn steps_write_what_the_columns_are() {
         let dialects = [
@@ -300,13 +308,14 @@ mod tests {
         ];
         for dialect in dialects {
             for record in records() {
-                let template = Shape::of(&record, dialect).template(dialect);
+                let template = template(&record, dialect);
+                let row = schema::Row::new(&record);
                 let (mut quick, mut plain) = (Vec::new(), Vec::new());
                 for step in &template.steps {
-                    step.put(&record, 1_699_999_999_000, &mut quick);
+                    step.put(&row, 1_699_999_999_000, 0, &mut quick);
                 }
                 for column in &template.columns {
-                    column.put(&record, 1_699_999_999_000, &mut plain);
+                    column.put(&row, 1_699_999_999_000, 0, &mut plain);
                 }
                 assert_eq!(quick, plain, "{dialect:?} {record:?}");
                 assert_eq!(plain.len(), template.record_length);
@@ -323,7 +332,7 @@ mod tests {
             (&records[2], Dialect::V9),
             (&records[1], Dialect::Ipfix { nanos: false }),
         ] {
-            let template = Shape::of(record, dialect).template(dialect);
+            let template = template(record, dialect);
             assert_eq!(template.steps.len(), 3, "{:?}", template.steps);
         }
     }

@@ -1,18 +1,27 @@
 //! Templates: the columns of a record. Flows without VLAN tag, MAC addresses or ports have templates without
 //! such columns, instead of columns full of zeros.
 
-use super::element::{Column, Field, tunnel_field};
+use std::collections::BTreeMap;
+
+use super::element::{Column, Form, tunnel_field};
 use super::steps::{Step, steps};
-use crate::FlowRecord;
+use crate::schema::{FIELD_COUNT, Field, Fields, Row, Value};
 
-/// The columns of a record: a set of the bits below, and the number of its template above [`FIRST_ID`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape(u16);
+/// The columns of a record: a set of the bits below, and the fields beside the basic ones that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Shape {
+    bits: u16,
+    extra: Fields,
+}
 
-/// The template of a plain record. Others follow it.
+/// The template of a plain record. Those of other basic fields follow it, by their bits.
 pub(crate) const FIRST_ID: u16 = 4096;
-/// The number of shapes.
-pub(crate) const SHAPES: usize = 1 << 12;
+/// The number of shapes of basic fields.
+const SHAPES: u16 = 1 << 12;
+/// The first template with other fields; these are numbered as they come.
+const FIRST_EXTENDED_ID: u16 = FIRST_ID + SHAPES;
+/// The most templates of that kind. Records of further shapes have a column for each chosen field.
+const EXTENDED_MAX: u16 = 2048;
 
 const IPV6: u16 = 1;
 const ICMP: u16 = 1 << 1;
@@ -48,15 +57,18 @@ pub(crate) struct Template {
     pub(crate) columns: Vec<Column>,
     /// The same as they are written.
     pub(crate) steps: Vec<Step>,
-    /// Bytes of a record.
+    /// Bytes of a record, with empty texts.
     pub(crate) record_length: usize,
+    /// Whether texts have lengths of their own.
+    pub(crate) is_variable: bool,
     /// Whether a message of this session has announced it to the collectors.
     pub(crate) announced: bool,
 }
 
 impl Shape {
-    /// Returns the columns of a record that the dialect supports.
-    pub(crate) fn of(record: &FlowRecord, dialect: Dialect) -> Self {
+    /// Returns the columns of a record that were chosen and that the dialect supports.
+    pub(crate) fn of(row: &Row<'_>, dialect: Dialect, fields: Fields) -> Self {
+        let record = row.record;
         let key = &record.key;
         let mut bits = 0;
         let mut set = |bit, present| bits |= if present { bit } else { 0 };
@@ -67,41 +79,52 @@ impl Shape {
         set(INNER_VLAN, key.inner_vlan.is_some());
         set(MPLS, record.mpls_label.is_some());
         let tunnel = key.tunnel.and_then(|tunnel| tunnel_field(tunnel.kind));
-        set(SEGMENT, tunnel == Some(Field::SegmentId));
-        set(GRE_KEY, tunnel == Some(Field::GreKey));
-        set(TEID, tunnel == Some(Field::Teid));
+        set(SEGMENT, tunnel == Some(Form::SegmentId));
+        set(GRE_KEY, tunnel == Some(Form::GreKey));
+        set(TEID, tunnel == Some(Form::Teid));
         if matches!(dialect, Dialect::Ipfix { .. }) {
             set(BIFLOW, record.reverse.is_some());
             set(TCP, record.tcp.is_some());
             let reverse = record.reverse.map_or(0, |reverse| reverse.tcp_flags);
             set(WIDE_FLAGS, (record.forward.tcp_flags | reverse) > 0xff);
         }
-        Self(bits)
-    }
-
-    pub(crate) fn index(self) -> usize {
-        self.0.into()
+        let extra = if fields == Fields::BASIC {
+            Fields::NONE
+        } else {
+            present(row, fields.without(Fields::BASIC))
+        };
+        Self { bits, extra }
     }
 
     fn has(self, bit: u16) -> bool {
-        self.0 & bit != 0
+        self.bits & bit != 0
     }
 
-    pub(crate) fn template(self, dialect: Dialect) -> Template {
+    /// Makes the template with this number. Where records would be longer than `longest`, columns at the
+    /// end are left out.
+    fn template(self, id: u16, dialect: Dialect, longest: usize) -> Template {
         let mut columns = Vec::new();
         self.key_columns(dialect, &mut columns);
         if self.has(BIFLOW) {
             // First, since nfdump uses the last times as those of the flow.
-            columns.push(forward(Field::BiflowDirection));
+            columns.push(forward(Form::BiflowDirection));
             self.traffic_columns(dialect, true, &mut columns);
         }
         self.traffic_columns(dialect, false, &mut columns);
-        columns.push(forward(Field::EndReason));
+        columns.push(forward(Form::EndReason));
         self.optional_columns(&mut columns);
-        let length = |column: &Column| usize::from(column.element().length);
+        let extra = (0..FIELD_COUNT).filter(|&at| self.extra.has(at));
+        columns.extend(extra.filter_map(|at| Column::extra(at, dialect)));
+        let mut record_length = 0;
+        columns.retain(|column| {
+            let fits = record_length + column.least() <= longest;
+            record_length += if fits { column.least() } else { 0 };
+            fits
+        });
         Template {
-            id: FIRST_ID + self.0,
-            record_length: columns.iter().map(length).sum(),
+            id,
+            record_length,
+            is_variable: columns.iter().any(|column| column.is_variable()),
             steps: steps(&columns),
             columns,
             announced: false,
@@ -110,83 +133,149 @@ impl Shape {
 
     fn key_columns(self, dialect: Dialect, columns: &mut Vec<Column>) {
         let mut add = |field| columns.push(forward(field));
-        add(Field::IpVersion);
+        add(Form::IpVersion);
         if self.has(IPV6) {
-            add(Field::Source6);
-            add(Field::Destination6);
+            add(Form::Source6);
+            add(Form::Destination6);
         } else {
-            add(Field::Source4);
-            add(Field::Destination4);
+            add(Form::Source4);
+            add(Form::Destination4);
         }
         // Type and code of ICMP are also in the destination port, as in NetFlow v5, where most collectors
         // look. v9 has one element for ICMP of both versions.
-        add(Field::SourcePort);
-        add(Field::DestinationPort);
+        add(Form::SourcePort);
+        add(Form::DestinationPort);
         match (self.has(ICMP), self.has(IPV6) && dialect != Dialect::V9) {
-            (true, true) => add(Field::Icmp6),
-            (true, false) => add(Field::Icmp4),
+            (true, true) => add(Form::Icmp6),
+            (true, false) => add(Form::Icmp4),
             (false, _) => {}
         }
-        add(Field::Protocol);
-        add(Field::Tos);
-        add(Field::Input);
+        add(Form::Protocol);
+        add(Form::Tos);
+        add(Form::Input);
     }
 
     fn traffic_columns(self, dialect: Dialect, reverse: bool, columns: &mut Vec<Column>) {
-        let mut add = |field| columns.push(Column { field, reverse });
-        add(Field::Bytes);
-        add(Field::Packets);
+        let mut add = |field| columns.push(Column::basic(field, reverse));
+        add(Form::Bytes);
+        add(Form::Packets);
         match dialect {
             Dialect::V9 => {
-                add(Field::FirstUptime);
-                add(Field::LastUptime);
+                add(Form::FirstUptime);
+                add(Form::LastUptime);
             }
             Dialect::Ipfix { nanos } => {
-                add(Field::FirstMillis);
-                add(Field::LastMillis);
+                add(Form::FirstMillis);
+                add(Form::LastMillis);
                 if nanos {
-                    add(Field::FirstNanos);
-                    add(Field::LastNanos);
+                    add(Form::FirstNanos);
+                    add(Form::LastNanos);
                 }
             }
         }
         add(if self.has(WIDE_FLAGS) {
-            Field::TcpFlags
+            Form::TcpFlags
         } else {
-            Field::TcpFlags8
+            Form::TcpFlags8
         });
-        add(Field::MinTtl);
-        add(Field::MaxTtl);
-        add(Field::MinLength);
-        add(Field::MaxLength);
+        add(Form::MinTtl);
+        add(Form::MaxTtl);
+        add(Form::MinLength);
+        add(Form::MaxLength);
     }
 
     fn optional_columns(self, columns: &mut Vec<Column>) {
-        let mut add = |bit, fields: &[Field]| {
+        let mut add = |bit, fields: &[Form]| {
             if self.has(bit) {
                 columns.extend(fields.iter().map(|&field| forward(field)));
             }
         };
-        add(MAC, &[Field::SourceMac, Field::DestinationMac]);
-        add(VLAN, &[Field::Vlan]);
-        add(INNER_VLAN, &[Field::InnerVlan]);
-        add(MPLS, &[Field::MplsTop]);
-        add(SEGMENT, &[Field::SegmentId]);
-        add(GRE_KEY, &[Field::GreKey]);
-        add(TEID, &[Field::Teid]);
+        add(MAC, &[Form::SourceMac, Form::DestinationMac]);
+        add(VLAN, &[Form::Vlan]);
+        add(INNER_VLAN, &[Form::InnerVlan]);
+        add(MPLS, &[Form::MplsTop]);
+        add(SEGMENT, &[Form::SegmentId]);
+        add(GRE_KEY, &[Form::GreKey]);
+        add(TEID, &[Form::Teid]);
         let tcp = [
-            Field::Retransmissions,
-            Field::ReverseRetransmissions,
-            Field::ClientLatency,
-            Field::ServerLatency,
+            Form::Retransmissions,
+            Form::ReverseRetransmissions,
+            Form::ClientLatency,
+            Form::ServerLatency,
         ];
         add(TCP, &tcp);
     }
 }
 
-const fn forward(field: Field) -> Column {
-    Column {
-        field,
-        reverse: false,
+fn forward(form: Form) -> Column {
+    Column::basic(form, false)
+}
+
+/// Returns the fields of a set that a row has. Empty texts do not count: some collectors reject them.
+fn present(row: &Row<'_>, fields: Fields) -> Fields {
+    let has = |field: &Field| !matches!(field.value(row), None | Some(Value::Text("")));
+    fields.filter(has)
+}
+
+/// The templates of a session, made when the first record of their shape comes.
+#[derive(Debug)]
+pub(crate) struct Templates {
+    dialect: Dialect,
+    fields: Fields,
+    /// The longest record, in bytes.
+    longest: usize,
+    basic: Vec<Option<Template>>,
+    extended: BTreeMap<Shape, Template>,
+    /// Whether a template has not been sent: there are many shapes, and a new one is rare.
+    pub(crate) unannounced: bool,
+}
+
+impl Templates {
+    pub(crate) fn new(dialect: Dialect, fields: Fields, longest: usize) -> Self {
+        Self {
+            dialect,
+            fields,
+            longest,
+            basic: vec![None; SHAPES.into()],
+            extended: BTreeMap::new(),
+            unannounced: false,
+        }
+    }
+
+    /// Returns the shape of a row, whose template is then known.
+    pub(crate) fn learn(&mut self, row: &Row<'_>) -> Shape {
+        let mut shape = Shape::of(row, self.dialect, self.fields);
+        let (dialect, longest) = (self.dialect, self.longest);
+        if shape.extra == Fields::NONE {
+            if let Some(slot @ None) = self.basic.get_mut(usize::from(shape.bits)) {
+                *slot = Some(shape.template(FIRST_ID + shape.bits, dialect, longest));
+                self.unannounced = true;
+            }
+            return shape;
+        }
+        let known = u16::try_from(self.extended.len()).unwrap_or(u16::MAX);
+        if known >= EXTENDED_MAX && !self.extended.contains_key(&shape) {
+            shape.extra = self.fields.without(Fields::BASIC);
+        }
+        self.extended.entry(shape).or_insert_with(|| {
+            self.unannounced = true;
+            shape.template(FIRST_EXTENDED_ID + known, dialect, longest)
+        });
+        shape
+    }
+
+    /// Returns the template of a shape that was learnt.
+    pub(crate) fn get(&self, shape: Shape) -> Option<&Template> {
+        if shape.extra == Fields::NONE {
+            self.basic.get(usize::from(shape.bits))?.as_ref()
+        } else {
+            self.extended.get(&shape)
+        }
+    }
+
+    /// Returns all templates that are known.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Template> {
+        let basic = self.basic.iter_mut().flatten();
+        basic.chain(self.extended.values_mut())
     }
 }

@@ -505,7 +505,8 @@ fn v5_says_its_sampling_and_refuses_what_it_cannot_say() {
     assert_eq!(
         Encoder::new(short).err(),
         Some(ExportError::MessageTooShort {
-            limit: MIN_MESSAGE - 1
+            limit: MIN_MESSAGE - 1,
+            least: MIN_MESSAGE
         })
     );
 }

@@ -30,6 +30,8 @@ pub(crate) struct Observation {
     pub(crate) bytes: u32,
     pub(crate) mpls: u32,
     pub(crate) sequence: u32,
+    pub(crate) acknowledgment: u32,
+    pub(crate) window: u16,
     /// Bytes of the IP header and, for TCP, of the transport header.
     pub(crate) headers: u32,
     pub(crate) tcp_flags: u16,
@@ -40,12 +42,33 @@ pub(crate) struct Observation {
     pub(crate) part: Part,
     /// Whether the key's ends were exchanged, so that both directions have the same key.
     pub(crate) reversed: bool,
+    /// Where the payload of TCP or UDP begins in the captured bytes; 0: there is none, or in fragments.
+    pub(crate) payload_at: u16,
+    /// Where the payload is among those that wait with the packet, and how much of it; 0 bytes: it is not.
+    pub(crate) kept_at: u32,
+    pub(crate) kept: u16,
+    /// An answer of DNS that is only to be learnt from: another meter counts it.
+    pub(crate) is_hint: bool,
 }
 
+/// The cache copies them by the hundred.
+const _: () = assert!(size_of::<Observation>() <= 128);
+
 impl Observation {
-    /// Returns the bytes of payload, for TCP.
+    /// Bytes of the payload of TCP or UDP, on the wire.
     pub(crate) fn payload(&self) -> u32 {
         self.bytes.saturating_sub(self.headers)
+    }
+
+    /// Returns the captured bytes of the payload, if there are any.
+    #[inline]
+    pub(crate) fn captured<'p>(&self, packet: &Packet<'p>) -> Option<&'p [u8]> {
+        if self.payload_at == 0 {
+            return None;
+        }
+        let captured = packet.data.get(usize::from(self.payload_at)..)?;
+        let length = captured.len().min(self.payload() as usize);
+        captured.get(..length).filter(|payload| !payload.is_empty())
     }
 }
 
@@ -59,6 +82,19 @@ pub(crate) enum Unmetered {
     NotIp,
     /// An IP header is cut off, or contradicts itself.
     Malformed,
+}
+
+/// Bytes of UDP's header.
+pub(crate) const UDP_HEADER: u32 = 8;
+
+/// A payload's place, behind a header of the transport at `at`; 0 if it is too far behind, or the header
+/// has an impossible length.
+#[inline(always)]
+fn payload_at(at: u32, header: u32) -> u16 {
+    if header < UDP_HEADER {
+        return 0;
+    }
+    u16::try_from(at.saturating_add(header)).unwrap_or(0)
 }
 
 /// Reads the common frames with a single length check: Ethernet without tags, IP without options or
@@ -81,8 +117,16 @@ pub(crate) fn frequent(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
     }
 }
 
-/// The fields of the TCP header beside the ports: sequence number, flags, and header length.
-type OfTcp = (u32, u16, u32);
+/// The fields of the TCP header beside the ports.
+#[derive(Clone, Copy, Default)]
+struct OfTcp {
+    sequence: u32,
+    acknowledgment: u32,
+    window: u16,
+    flags: u16,
+    /// Bytes of the header.
+    header: u32,
+}
 
 /// Reads the same for one protocol of common frames.
 #[inline(always)]
@@ -96,12 +140,23 @@ fn frequent_transport<const N: usize>(
     let ports = [be16(at), be16(at + 2)];
     match protocol {
         TCP => {
-            let sequence = [frame[at + 4], frame[at + 5], frame[at + 6], frame[at + 7]];
-            let header = u32::from(frame[at + 12] >> 4) * 4;
-            let flags = be16(at + 12) & FLAGS;
-            Some((ports, (u32::from_be_bytes(sequence), flags, header)))
+            let be32 = |at: usize| u32::from(be16(at)) << 16 | u32::from(be16(at + 2));
+            let tcp = OfTcp {
+                sequence: be32(at + 4),
+                acknowledgment: be32(at + 8),
+                window: be16(at + 14),
+                flags: be16(at + 12) & FLAGS,
+                header: u32::from(frame[at + 12] >> 4) * 4,
+            };
+            Some((ports, tcp))
         }
-        UDP => Some((ports, (0, 0, 0))),
+        UDP => Some((
+            ports,
+            OfTcp {
+                header: UDP_HEADER,
+                ..OfTcp::default()
+            },
+        )),
         _ => None,
     }
 }
@@ -117,7 +172,7 @@ fn frequent4(packet: &Packet<'_>, frame: &[u8; 54], seed: Seed) -> Option<Observ
     if frame[14] != HEADER_OF_20_BYTES || be16(20) & FRAGMENT != 0 || bytes < 20 {
         return None;
     }
-    let (ports, (sequence, tcp_flags, header)) = frequent_transport(frame, 34, protocol)?;
+    let (ports, tcp) = frequent_transport(frame, 34, protocol)?;
     let addresses = [be32(26), be32(30)];
     let key = Key::of_ipv4(addresses, ports, protocol, tos, packet.input);
     Some(Observation {
@@ -126,26 +181,32 @@ fn frequent4(packet: &Packet<'_>, frame: &[u8; 54], seed: Seed) -> Option<Observ
         time_ns: packet.time_ns,
         bytes: bytes.into(),
         mpls: NO_LABEL,
-        sequence,
-        headers: 20 + header,
-        tcp_flags,
+        sequence: tcp.sequence,
+        acknowledgment: tcp.acknowledgment,
+        window: tcp.window,
+        headers: 20 + tcp.header,
+        tcp_flags: tcp.flags,
         ttl: frame[22],
         tos,
         macs: *frame.first_chunk()?,
         has_macs: true,
         part: Part::Whole,
         reversed: false,
+        payload_at: payload_at(34, tcp.header),
+        kept_at: 0,
+        kept: 0,
+        is_hint: false,
     })
 }
 
 #[inline(always)]
 fn frequent6(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
-    let frame: &[u8; 68] = packet.data.first_chunk()?;
+    let frame: &[u8; 70] = packet.data.first_chunk()?;
     let (bytes, protocol) = (u16::from_be_bytes([frame[18], frame[19]]), frame[20]);
     if frame[14] >> 4 != 6 || bytes == 0 {
         return None;
     }
-    let (ports, (sequence, tcp_flags, header)) = frequent_transport(frame, 54, protocol)?;
+    let (ports, tcp) = frequent_transport(frame, 54, protocol)?;
     let half = |at: usize| {
         frame[at..]
             .first_chunk()
@@ -160,15 +221,21 @@ fn frequent6(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
         time_ns: packet.time_ns,
         bytes: 40 + u32::from(bytes),
         mpls: NO_LABEL,
-        sequence,
-        headers: 40 + header,
-        tcp_flags,
+        sequence: tcp.sequence,
+        acknowledgment: tcp.acknowledgment,
+        window: tcp.window,
+        headers: 40 + tcp.header,
+        tcp_flags: tcp.flags,
         ttl: frame[21],
         tos,
         macs: *frame.first_chunk()?,
         has_macs: true,
         part: Part::Whole,
         reversed: false,
+        payload_at: payload_at(54, tcp.header),
+        kept_at: 0,
+        kept: 0,
+        is_hint: false,
     })
 }
 
@@ -217,6 +284,8 @@ pub(crate) fn observe_any(
     let label = link.mpls.and_then(|at| be32(data, at));
     observation.mpls = label.map_or(NO_LABEL, |label| label >> 12);
     observation.sequence = transport.sequence;
+    observation.acknowledgment = transport.acknowledgment;
+    observation.window = transport.window;
     observation.headers = headers;
     observation.tcp_flags = transport.tcp_flags;
     observation.ttl = network.ttl;
@@ -226,6 +295,15 @@ pub(crate) fn observe_any(
     observation.has_macs = macs.is_some();
     observation.part = network.part;
     observation.reversed = false;
+    observation.payload_at = match (network.part, network.transport) {
+        (Part::Whole, Some(at)) => {
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            payload_at(at, transport.header)
+        }
+        _ => 0,
+    };
+    observation.kept = 0;
+    observation.is_hint = false;
     Ok(())
 }
 

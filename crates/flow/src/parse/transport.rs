@@ -11,7 +11,9 @@ pub(crate) struct Transport {
     pub(crate) destination_port: u16,
     pub(crate) tcp_flags: u16,
     pub(crate) sequence: u32,
-    /// Length of the TCP header, in bytes.
+    pub(crate) acknowledgment: u32,
+    pub(crate) window: u16,
+    /// Length of the TCP or UDP header, in bytes.
     pub(crate) header: u32,
 }
 
@@ -19,7 +21,11 @@ pub(crate) struct Transport {
 pub(crate) fn parse(data: &[u8], at: usize, protocol: u8, six: bool) -> Transport {
     let found = match (protocol, six) {
         (TCP, _) => tcp(data, at),
-        (UDP | DCCP | SCTP | UDP_LITE, _) => ports(data, at),
+        (UDP, _) => ports(data, at).map(|transport| Transport {
+            header: super::UDP_HEADER,
+            ..transport
+        }),
+        (DCCP | SCTP | UDP_LITE, _) => ports(data, at),
         (ICMP, false) | (ICMPV6, true) => chunk(data, at).map(|kind| Transport {
             destination_port: u16::from_be_bytes(kind),
             ..Transport::default()
@@ -43,11 +49,13 @@ fn ports(data: &[u8], at: usize) -> Option<Transport> {
 fn tcp(data: &[u8], at: usize) -> Option<Transport> {
     const FLAGS: u16 = 0x0fff;
     let mut transport = ports(data, at)?;
-    let Some(header) = chunk::<14>(data, at) else {
+    let Some(header) = chunk::<16>(data, at) else {
         // Snapshots of 64 bytes and quoted packets end before this.
         return Some(transport);
     };
     transport.sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    transport.acknowledgment = u32::from_be_bytes([header[8], header[9], header[10], header[11]]);
+    transport.window = u16::from_be_bytes([header[14], header[15]]);
     transport.header = u32::from(header[12] >> 4) * 4;
     transport.tcp_flags = u16::from_be_bytes([header[12], header[13]]) & FLAGS;
     Some(transport)

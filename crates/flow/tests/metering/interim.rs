@@ -32,7 +32,7 @@ impl Sums {
 
 fn retransmissions(record: &FlowRecord) -> u64 {
     record.tcp.map_or(0, |tcp| {
-        u64::from(tcp.retransmissions) + u64::from(tcp.reverse_retransmissions)
+        u64::from(tcp.forward.retransmissions) + u64::from(tcp.reverse.retransmissions)
     })
 }
 

@@ -1,7 +1,9 @@
 //! Tests of the meter on packets that were built for one property each.
 
 mod build;
+mod health;
 mod interim;
+mod payloads;
 mod readers;
 mod ways;
 
@@ -244,7 +246,10 @@ fn both_directions_are_one_record_from_the_one_who_began() {
     assert_eq!((reverse.packets, reverse.last_ns), (1, START));
     let measures = record.tcp.expect("asked for");
     assert_eq!(
-        (measures.retransmissions, measures.reverse_retransmissions),
+        (
+            measures.forward.retransmissions,
+            measures.reverse.retransmissions
+        ),
         (1, 0)
     );
     assert_eq!(measures.server_rtt_ns, None);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ringtap_capture::Error;
 use ringtap_flow::OptionError;
-use ringtap_flow_io::OutputError;
+use ringtap_flow_io::{OutputError, PlaceError};
 
 use crate::input::InputError;
 use crate::rights::RightsError;
@@ -38,6 +38,9 @@ pub(crate) enum FlowError {
     /// Records cannot be sent, written or collected.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// A database cannot be used.
+    #[error(transparent)]
+    Places(#[from] PlaceError),
     /// Printing failed.
     #[error("standard output: {0}")]
     Print(io::Error),

@@ -8,6 +8,7 @@ mod error;
 mod feeder;
 mod files;
 mod heavy;
+mod labels;
 mod live;
 mod outlets;
 pub(crate) mod plan;
@@ -61,8 +62,11 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
 
 /// Returns the files of the command line.
 fn named_files(args: &FlowArgs) -> NamedFiles {
+    let records = &args.records;
+    let databases = records.mmdb.iter().chain(&records.oui);
+    let inputs: Vec<_> = args.source.read.iter().chain(databases).cloned().collect();
     NamedFiles {
-        inputs: rights::named(&args.source.read),
+        inputs: rights::named(&inputs),
         outputs: rights::named(&args.records.write),
         series: None,
     }

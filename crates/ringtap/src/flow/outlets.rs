@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use ringtap_flow::export::{ExportOptions, Refresh};
 use ringtap_flow::{FlowRecord, FlowSink};
-use ringtap_flow_io::{FileFormat, Origin, OutputError, OutputOptions, Outputs};
+use ringtap_flow_io::{
+    FileFormat, Origin, OutputError, OutputOptions, Outputs, PlaceError, PlaceFiles, Places,
+};
 
 use super::error::FlowError;
 use super::plan;
@@ -14,6 +16,7 @@ use super::talkers::Talkers;
 use crate::cli::{FlowArgs, Protocol, RecordArgs};
 use crate::notice::notice;
 use crate::output::{self, Output};
+use crate::rights;
 
 /// The length of the IPv6 and UDP headers, which share a datagram with a message, in bytes.
 const HEADERS: u16 = 48;
@@ -45,7 +48,8 @@ impl Outlets {
         // Records replace the tables on standard output.
         let is_taken = records.write.iter().any(|path| path == Path::new("-"));
         let has_tables = args.report.top > 0 && !is_taken;
-        let mut outputs = Outputs::new(options(args), &records.export)?;
+        let places = Places::new(place_files(records)?)?;
+        let mut outputs = Outputs::with_places(options(args), &records.export, places)?;
         let formats = records.write.iter().map(|path| FileFormat::of(path));
         let formats: Vec<_> = formats.collect::<Result<_, _>>()?;
         let files = open_files(records, has_tables)?;
@@ -99,7 +103,8 @@ fn options(args: &FlowArgs) -> OutputOptions {
             messages: records.template_messages,
         }))
         .sampling(plan::sampling(args).unwrap_or_default())
-        .nanos(records.nano);
+        .nanos(records.nano)
+        .fields(records.fields);
     // Collected records were cut by the timeouts of their exporters.
     let is_metering = args.collect.is_none();
     let time_out = |time| if is_metering { time } else { Duration::ZERO };
@@ -109,6 +114,18 @@ fn options(args: &FlowArgs) -> OutputOptions {
         .inactive(time_out(meter.inactive))
         .wait(is_metering && args.source.interface.is_none())
         .notify(|text| notice(text))
+}
+
+/// Reads the databases that the command line names.
+fn place_files(records: &RecordArgs) -> Result<PlaceFiles, PlaceError> {
+    let mut files = PlaceFiles::default();
+    for path in &records.mmdb {
+        files.add_mmdb(path, rights::read(path))?;
+    }
+    if let Some(path) = &records.oui {
+        files.set_oui(path, rights::read(path))?;
+    }
+    Ok(files)
 }
 
 /// Opens the files in order. `has_tables` means that tables are printed too.

@@ -6,7 +6,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Precision};
-use ringtap_flow::{MeterOptions, Sampling, SamplingMode, Tunnels};
+use ringtap_flow::schema::{Fields, Group};
+use ringtap_flow::{InspectOptions, MeterOptions, Sampling, SamplingMode, Tunnels};
 
 use super::error::FlowError;
 use crate::cli::{Direction, FlowArgs, Mode, Tunnel};
@@ -16,6 +17,9 @@ use crate::values::{CpuList, Sample};
 const SNAPLEN: u32 = 96;
 /// The same inside a tunnel.
 const TUNNEL_SNAPLEN: u32 = 192;
+/// A whole Ethernet frame, with tags or in a tunnel: which of a flow's packets come first is not known in
+/// the kernel.
+const PAYLOAD_SNAPLEN: u32 = 1600;
 /// How long packets wait at most.
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// The number of bytes at which packets are delivered.
@@ -32,7 +36,8 @@ pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
         .inactive(meter.inactive)
         .linger(meter.linger)
         .both_ways(meter.biflow)
-        .measure_tcp(meter.tcp)
+        .measure_tcp(measures_tcp(args))
+        .inspect(inspect(args.records.fields))
         .tunnels(tunnels(&meter.tunnels))
         .sampling(sampling(args).filter(|_| args.source.interface.is_none()))
         // The standard library's hashers start with a random number.
@@ -65,7 +70,9 @@ pub(crate) fn tunnels(list: &[Tunnel]) -> Tunnels {
 /// Returns the options of a live capture.
 pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
     let capture = &args.capture;
-    let snaplen = if args.meter.tunnels.is_empty() {
+    let snaplen = if args.records.fields.needs_payload() {
+        PAYLOAD_SNAPLEN
+    } else if args.meter.tunnels.is_empty() {
         SNAPLEN
     } else {
         TUNNEL_SNAPLEN
@@ -92,7 +99,24 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
 /// Returns whether it matters which packet came first: for the direction of a flow, or the times of a
 /// handshake.
 pub(crate) fn needs_order(args: &FlowArgs) -> bool {
-    args.meter.biflow || args.meter.tcp
+    args.meter.biflow || measures_tcp(args) || args.records.fields.needs_payload()
+}
+
+/// Returns how to inspect payloads, if any field comes from them.
+fn inspect(fields: Fields) -> Option<InspectOptions> {
+    let names = if fields.has_any_of(Group::Names) {
+        InspectOptions::default().names
+    } else {
+        0
+    };
+    fields.needs_payload().then(|| InspectOptions {
+        names,
+        ..InspectOptions::default()
+    })
+}
+
+fn measures_tcp(args: &FlowArgs) -> bool {
+    args.meter.tcp || args.records.fields.has_any_of(Group::Tcp)
 }
 
 /// Rejects options that have no effect with files.

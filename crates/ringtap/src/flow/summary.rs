@@ -37,6 +37,7 @@ struct Json {
     fragments: Fragments,
     records: Records,
     flows: Flows,
+    inspected: Inspected,
     dropped: JsonDropped,
     #[serde(flatten)]
     outputs: OutputReport,
@@ -57,6 +58,14 @@ struct Records {
     end: u64,
     forced: u64,
     evicted: u64,
+}
+
+#[derive(Serialize)]
+struct Inspected {
+    payloads: u64,
+    handshakes_dropped: u64,
+    names: u64,
+    names_evicted: u64,
 }
 
 #[derive(Serialize)]
@@ -112,6 +121,12 @@ impl Summary {
                 peak: counters.peak,
                 memory,
             },
+            inspected: Inspected {
+                payloads: counters.payloads,
+                handshakes_dropped: counters.handshakes_dropped,
+                names: counters.names,
+                names_evicted: counters.names_evicted,
+            },
             dropped: JsonDropped::new(&self.stats.dropped, self.sampling(counters)),
             outputs: outputs.clone(),
         }
@@ -145,6 +160,14 @@ impl Summary {
             (
                 counters.fragments_evicted,
                 "fragmented datagrams dropped because the table was full",
+            ),
+            (
+                counters.handshakes_dropped,
+                "handshakes over several packets not read: too many, or too long",
+            ),
+            (
+                counters.names_evicted,
+                "names of addresses dropped because the table was full",
             ),
             (counters.evicted(), "flows ended because the cache was full"),
             (dropped.hook.unwrap_or(0), "packets dropped at the hook"),

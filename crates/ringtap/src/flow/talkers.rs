@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ringtap_flow::FlowRecord;
+use ringtap_flow::{Entry, FlowRecord};
 
 use super::heavy::{Heavy, Sum};
+use super::labels::{Labels, name};
 
 /// Sums over records, by host and by flow.
 #[derive(Debug)]
@@ -14,11 +15,13 @@ pub(crate) struct Talkers {
     hosts: Heavy<3>,
     /// By the words of [`Conversation::of`].
     flows: Heavy<5>,
+    host_names: Labels<IpAddr>,
+    flow_names: Labels<Conversation>,
     rows: usize,
 }
 
 /// The key of a row of flows: records with the same ends are one row, whatever timeout cut them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Conversation {
     source: IpAddr,
     destination: IpAddr,
@@ -33,6 +36,8 @@ impl Talkers {
         Self {
             hosts: Heavy::new(),
             flows: Heavy::new(),
+            host_names: Labels::new(),
+            flow_names: Labels::new(),
             rows: rows.into(),
         }
     }
@@ -58,6 +63,20 @@ impl Talkers {
         let rest = ports | u64::from(key.protocol) << 8 | source_six << 1 | destination_six;
         let ([a, b], [c, d]) = (source, destination);
         self.flows.add([a, b, c, d, rest], sum(forward));
+        if let Some(application) = &record.application {
+            self.add_names(record, application, [a, b, c, d, rest]);
+        }
+    }
+
+    /// Remembers the names of a record's host and flow.
+    fn add_names(&mut self, record: &FlowRecord, application: &Entry, flow: [u64; 5]) {
+        let fields = application.fields();
+        if let Some((host, name)) = name(record, &fields) {
+            self.host_names.add(host, name);
+        }
+        if let Some(name) = fields.name {
+            self.flow_names.add(Conversation::of(flow), name.as_str());
+        }
     }
 
     /// Returns the tables as text, and resets all sums.
@@ -80,6 +99,8 @@ impl Talkers {
         }
         self.hosts.clear();
         self.flows.clear();
+        self.host_names.clear();
+        self.flow_names.clear();
         text
     }
 
@@ -100,12 +121,13 @@ impl Talkers {
         for ([high, low, six], sum) in top {
             let _ = writeln!(
                 text,
-                "{:<39} {:>15} {:>15} {:>12} {:>9}",
+                "{:<39} {:>15} {:>15} {:>12} {:>9}{}",
                 address([high, low], six).to_string(),
                 sum.sent,
                 sum.bytes - sum.sent,
                 sum.packets,
-                sum.flows
+                sum.flows,
+                self.host_names.behind(&address([high, low], six))
             );
         }
         text.push('\n');
@@ -119,8 +141,13 @@ impl Talkers {
         let heading = format!("flows by {what}");
         let _ = writeln!(text, "{heading:<55} {:>15} {:>12}", "bytes", "packets");
         for (flow, sum) in top {
-            let name = Conversation::of(flow).to_string();
-            let _ = writeln!(text, "{name:<55} {:>15} {:>12}", sum.bytes, sum.packets);
+            let flow = Conversation::of(flow);
+            let (name, label) = (flow.to_string(), self.flow_names.behind(&flow));
+            let _ = writeln!(
+                text,
+                "{name:<55} {:>15} {:>12}{label}",
+                sum.bytes, sum.packets
+            );
         }
         text.push('\n');
     }

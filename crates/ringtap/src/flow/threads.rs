@@ -117,7 +117,8 @@ impl Threads {
         let (backs, mut returned): (Vec<_>, Vec<_>) = (0..readers)
             .map(|_| mpsc::sync_channel(SPARE_BATCHES))
             .unzip();
-        let in_order = readers > 1 && (options.both_ways || options.measure_tcp);
+        let in_order =
+            readers > 1 && (options.both_ways || options.measure_tcp || options.inspect.is_some());
         let (mut memory, mut to_meters) = (0, Vec::new());
         let lane = |_| {
             let meter = Meter::new(&share)?;

@@ -21,6 +21,9 @@ const CLIENT4: [u8; 4] = [192, 0, 2, 1];
 const SERVER4: [u8; 4] = [198, 51, 100, 2];
 const CLIENT6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const SERVER6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+/// A request whose text has what formats must escape.
+const REQUEST: &[u8] =
+    b"GET /a?b=\"c,d\" HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: x\x1b[31m\\\r\n\r\n";
 /// Enough for several messages.
 const UDP_FLOWS: u16 = 300;
 
@@ -63,13 +66,17 @@ fn connection(frames: &mut Vec<Vec<u8>>) {
             .ipv4(SERVER4, CLIENT4, 60)
             .tcp(443, 40_000, 900, 1000)
     };
-    let mut push = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>, length| {
-        frames.push(built(|bytes| builder.write(bytes, &vec![0; length])));
+    let mut send = |builder: etherparse::PacketBuilderStep<etherparse::TcpHeader>, data: &[u8]| {
+        frames.push(built(|bytes| builder.write(bytes, data)));
     };
+    let mut request = REQUEST.to_vec();
+    request.resize(300, 0);
+    let mut push = |builder, length| send(builder, &vec![0; length]);
     push(client().syn(), 0);
     push(server().syn().ack(101), 0);
     push(client().ack(901), 0);
-    push(client().ack(901).psh(), 300);
+    send(client().ack(901).psh(), &request);
+    let mut push = |builder, length| send(builder, &vec![0; length]);
     push(server().ack(401).psh(), 1400);
     push(server().ack(401).fin(), 0);
     push(client().ack(2302).fin(), 0);

@@ -31,7 +31,7 @@ const PLAIN: Case = Case {
     ipv6: true,
 };
 
-pub(crate) const CASES: [Case; 6] = [
+pub(crate) const CASES: [Case; 8] = [
     PLAIN,
     Case {
         name: "in_v5",
@@ -60,6 +60,16 @@ pub(crate) const CASES: [Case; 6] = [
     Case {
         name: "in_ipfix_both_ways",
         arguments: &["--biflow", "--tcp"],
+        ..PLAIN
+    },
+    Case {
+        name: "in_v9_with_all_fields",
+        arguments: &["--version", "9", "--fields", "all"],
+        ..PLAIN
+    },
+    Case {
+        name: "in_ipfix_with_all_fields",
+        arguments: &["--biflow", "--fields", "all"],
         ..PLAIN
     },
 ];

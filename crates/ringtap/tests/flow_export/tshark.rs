@@ -46,6 +46,9 @@ pub(crate) fn datagrams(case: &Case) {
     let file = capture.folder.path().join("export.pcap");
     pcap::write(&file, &frames).expect("a file");
     without_complaint(&file);
+    if case.arguments.contains(&"--fields") {
+        names(&file);
+    }
     let records = probed.records.iter();
     let expressible = records.filter(|record| case.ipv6 || !text(record, "src").contains(':'));
     assert_eq!(counters(&file), told(expressible));
@@ -101,6 +104,24 @@ pub(crate) fn file() {
     let of = |record: &Value| number(record, "packets") + number(record, "reverse_packets");
     assert_eq!(packets, probed.records.iter().map(of).sum::<u64>());
     assert_eq!(probed.stats["files"][1]["file"], name);
+}
+
+/// Texts are decoded, each in the element that is registered for it.
+fn names(file: &Path) {
+    let expected = [
+        ("cflow.http_request_host", "www.example.org"),
+        ("cflow.http_request_method", "GET"),
+        ("cflow.http_request_target", "/a?b=\"c,d\""),
+        ("cflow.http_user_agent", "x\\u{1b}[31m\\\\"),
+        ("cflow.pie.ntop.flow_server_name", "www.example.org"),
+        ("cflow.appl_name", "http"),
+    ];
+    for (field, text) in expected {
+        let found = tshark(file, &["-T", "fields", "-E", "aggregator=/s", "-e", field]);
+        // tshark escapes backslashes once more.
+        let found = found.replace("\\\\", "\\");
+        assert!(found.contains(text), "{field}: {text} is not in {found}");
+    }
 }
 
 fn tshark(file: &Path, arguments: &[&str]) -> String {

@@ -1,6 +1,7 @@
 //! Compares the flows of `ringtap flow` with those of tshark and nfpcapd, and with the sent packets.
 
 mod files;
+mod health;
 mod live;
 mod nfpcapd;
 mod readers;
@@ -24,6 +25,11 @@ fn main() -> ExitCode {
             "sums_are_those_of_tshark_on_the_corpus",
             tshark,
             tshark::sums,
+        ),
+        test(
+            "connections_have_the_health_that_tshark_finds",
+            tshark,
+            health::agrees,
         ),
         test("flows_have_the_totals_of_nfpcapd", nfdump, nfpcapd::totals),
         test("a_live_capture_meters_what_was_sent", root, live::meters),

@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use ringtap_flow::export::{Encoder, ExportOptions, Message, Version};
+use ringtap_flow::schema::Fields;
 use ringtap_flow::{
-    EndReason, MacAddresses, Sampling, SamplingMode, TcpMeasures, Tunnel, TunnelKind,
+    EndReason, MacAddresses, Sampling, SamplingMode, TcpCounts, TcpMeasures, Tunnel, TunnelKind,
 };
 
 use super::*;
@@ -129,13 +130,22 @@ prop_compose! {
             macs: macs.map(|(source, destination)| MacAddresses { source, destination }),
             mpls_label,
             tcp: tcp.map(|((forward, backward), rtt)| TcpMeasures {
-                retransmissions: forward,
-                reverse_retransmissions: backward,
+                forward: counts(forward),
+                reverse: counts(backward),
                 // Half of it is exported, in milliseconds.
                 server_rtt_ns: rtt.map(|rtt| rtt * 2 * NANOS_PER_MILLI),
                 client_rtt_ns: None,
             }),
+            response_ns: None,
+            application: None,
         }
+    }
+}
+
+fn counts(retransmissions: u32) -> TcpCounts {
+    TcpCounts {
+        retransmissions,
+        ..TcpCounts::default()
     }
 }
 
@@ -446,4 +456,94 @@ fn templates_that_somebody_makes_up_are_bounded() {
     let records = vec![0; 4 * (FIELDS + 1)];
     let (_, counters) = decode(&[ipfix(0, &[(2, &long)]), ipfix(0, &[(256, &records)])]);
     assert_eq!(counters.without_template, 1);
+}
+
+/// A record with fields of all groups.
+fn talkative() -> FlowRecord {
+    let mut fields = ringtap_inspect::Fields::default();
+    let raw = |text| Some(ringtap_inspect::Text::raw(text));
+    fields.protocol = Some(ringtap_inspect::Protocol::Tls);
+    fields.name_source = Some(ringtap_inspect::NameSource::Sni);
+    fields.tls_sni = raw("www.example.org");
+    fields.tls_alpn = raw("h2");
+    fields.tls_version = Some(0x0304);
+    fields.tls_cipher = Some(0x1301);
+    fields.tls_ja4 = ringtap_inspect::Ja4::parse("t13d1516h2_8daaf6152771_e5627efa2ab1");
+    fields.dns_name = raw("example.org");
+    fields.dns_type = Some(1);
+    fields.dns_rcode = Some(3);
+    fields.dns_latency_ns = Some(5);
+    fields.http_host = raw("a \u{1b}\"b\"");
+    fields.http_status = Some(404);
+    let counts = TcpCounts {
+        retransmissions: 1,
+        out_of_order: 2,
+        duplicate_acks: 3,
+        zero_windows: 4,
+        resets: 5,
+    };
+    let forward = Traffic {
+        packets: 9,
+        bytes: 999,
+        first_ns: EPOCH - SECOND,
+        last_ns: EPOCH - SECOND,
+        min_length: 40,
+        max_length: 1500,
+        min_ttl: 1,
+        max_ttl: 64,
+        ..Traffic::default()
+    };
+    FlowRecord {
+        key: FlowKey {
+            protocol: 6,
+            source_port: 5000,
+            destination_port: 443,
+            ..FlowKey::default()
+        },
+        forward,
+        reverse: Some(forward),
+        tcp: Some(TcpMeasures {
+            forward: counts,
+            reverse: TcpCounts {
+                resets: 0,
+                ..counts
+            },
+            ..TcpMeasures::default()
+        }),
+        response_ns: Some(7 * NANOS_PER_MILLI),
+        application: Some(ringtap_flow::Entry::of(&fields)),
+        ..FlowRecord::default()
+    }
+}
+
+#[test]
+fn all_fields_come_back() {
+    let options = ExportOptions::default().nanos(true).fields(Fields::all());
+    let record = talkative();
+    let (decoded, counters) = decode(&encode(options, &[record.clone(), FlowRecord::default()]));
+    assert_eq!(counters.malformed + counters.without_template, 0);
+    assert_eq!(decoded[0].0, record);
+    assert_eq!(decoded[1].0.application, None);
+}
+
+/// NetFlow v9 has what has a number there, in records of one direction.
+#[test]
+fn names_come_back_in_v9() {
+    let options = ExportOptions::default()
+        .version(Version::V9)
+        .fields(Fields::all());
+    let (decoded, counters) = decode(&encode(options, &[talkative()]));
+    assert_eq!((decoded.len(), counters.malformed), (2, 0));
+    for (record, _, _) in &decoded {
+        let fields = record.application.as_ref().expect("it has some").fields();
+        let text = |text: Option<ringtap_inspect::Text<'_>>| text.map(|t| t.as_str().to_owned());
+        assert_eq!(text(fields.tls_sni).as_deref(), Some("www.example.org"));
+        assert_eq!(text(fields.dns_name).as_deref(), Some("example.org"));
+        assert_eq!(fields.http_status, Some(404));
+        assert_eq!(record.response_ns, Some(7 * NANOS_PER_MILLI));
+    }
+    let resets = decoded
+        .iter()
+        .map(|(record, ..)| record.tcp.map(|tcp| tcp.forward.resets));
+    assert_eq!(resets.collect::<Vec<_>>(), [Some(5), Some(0)]);
 }

@@ -1,0 +1,217 @@
+//! The application layer of the flows in the cache.
+//!
+//! Data in: payloads of flows that are not done. Data out: an entry for the record of a flow that has
+//! anything to say. Each slot has 8 bytes here; entries are in a pool, and are taken by those flows only.
+
+use std::net::IpAddr;
+
+use ringtap_inspect::{
+    Counters, Entry, FlowState, InspectOptions, Inspector, Payload, Transport, Verdict,
+};
+use ringtap_packet::protocol::TCP;
+
+use super::slot::{NONE, Slot, State};
+use crate::options::Limits;
+use crate::parse::Observation;
+use crate::record::FlowKey;
+use crate::wanted::Wanted;
+
+#[derive(Debug)]
+pub(crate) struct Applications {
+    inspector: Inspector,
+    /// One per slot.
+    flows: Vec<Flow>,
+    entries: Vec<Entry>,
+    /// Entries that are free again.
+    free: Vec<u32>,
+    pub(crate) wanted: Wanted,
+    both_ways: bool,
+    /// The entry of a payload of a flow that has none, until it is known whether there is anything to keep.
+    fresh: Entry,
+}
+
+/// The state of a slot's flow.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    state: FlowState,
+    /// Its entry, or [`NONE`].
+    entry: u32,
+}
+
+/// The ends of a flow, as payloads are looked at.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    initiator: (IpAddr, u16),
+    responder: (IpAddr, u16),
+}
+
+impl Applications {
+    pub(crate) fn new(
+        options: &InspectOptions,
+        limits: &Limits,
+    ) -> Result<Self, ringtap_inspect::OptionError> {
+        let flows = limits.flows as usize;
+        Ok(Self {
+            inspector: Inspector::new(options)?,
+            wanted: Wanted::new(options.payloads, limits.inactive_ns, limits.both_ways),
+            flows: Vec::with_capacity(flows),
+            entries: Vec::with_capacity(flows),
+            free: Vec::with_capacity(flows),
+            both_ways: limits.both_ways,
+            fresh: Entry::new(),
+        })
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.inspector.counters()
+    }
+
+    /// Bytes that all flows together may take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.flows.capacity() * size_of::<Flow>()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.free.capacity() * size_of::<u32>()
+            + self.wanted.bytes()
+    }
+
+    /// A slot is added.
+    pub(crate) fn grow(&mut self) {
+        self.flows.push(Flow {
+            state: FlowState::default(),
+            entry: NONE,
+        });
+    }
+
+    /// A flow ends, or begins anew in its slot.
+    pub(crate) fn forget(&mut self, id: u32) {
+        let Some(flow) = self.flows.get_mut(id as usize) else {
+            return;
+        };
+        self.inspector.forget(id, &mut flow.state);
+        flow.state = FlowState::default();
+        let entry = std::mem::replace(&mut flow.entry, NONE);
+        if entry != NONE {
+            self.free.push(entry);
+        }
+    }
+
+    /// Looks at a payload of a slot's flow; returns whether the flow has said all it will.
+    pub(crate) fn look(
+        &mut self,
+        id: u32,
+        slot: &Slot,
+        packet: &Observation,
+        data: &[u8],
+    ) -> Verdict {
+        let key = slot.key.export(slot.tos);
+        let (ends, from_initiator) = if self.both_ways {
+            let from_destination = slot.state.has(State::FROM_DESTINATION);
+            let reverse = packet.reversed != from_destination;
+            (Ends::of(&key, from_destination), !reverse)
+        } else {
+            let is_answer = answers(&key);
+            (Ends::of(&key, is_answer), !is_answer)
+        };
+        let transport = match key.protocol {
+            TCP => Transport::Tcp {
+                sequence: packet.sequence,
+            },
+            _ => Transport::Udp,
+        };
+        let payload = Payload {
+            transport,
+            from_initiator,
+            initiator: ends.initiator.0,
+            responder: ends.responder.0,
+            initiator_port: ends.initiator.1,
+            responder_port: ends.responder.1,
+            time_ns: packet.time_ns,
+            data,
+            complete: data.len() == packet.payload() as usize,
+        };
+        let Self {
+            inspector,
+            flows,
+            entries,
+            free,
+            fresh,
+            ..
+        } = self;
+        let Some(flow) = flows.get_mut(id as usize) else {
+            return Verdict::Done;
+        };
+        if let Some(entry) = entries.get_mut(flow.entry as usize) {
+            return inspector.look(id, entry, &mut flow.state, &payload);
+        }
+        let verdict = inspector.look(id, fresh, &mut flow.state, &payload);
+        if fresh.is_empty() {
+            return verdict;
+        }
+        let entry = std::mem::take(fresh);
+        flow.entry = match free.pop() {
+            Some(at) => {
+                entries[at as usize] = entry;
+                at
+            }
+            // There is room for as many as there are slots.
+            None => {
+                entries.push(entry);
+                u32::try_from(entries.len() - 1).unwrap_or(NONE)
+            }
+        };
+        verdict
+    }
+
+    /// Looks at an answer of DNS of which another meter has the flow: it may name hosts of this one's.
+    pub(crate) fn learn(&mut self, payload: &Payload<'_>) {
+        let mut state = FlowState::default();
+        self.inspector
+            .look(NONE, &mut self.fresh, &mut state, payload);
+        self.inspector.forget(NONE, &mut state);
+        self.fresh = Entry::new();
+    }
+
+    /// Returns what the record of a slot's flow has to say.
+    pub(crate) fn entry(&self, id: u32, slot: &Slot) -> Option<Entry> {
+        let flow = self.flows.get(id as usize)?;
+        let known = self.entries.get(flow.entry as usize);
+        if known.is_some_and(|entry| entry.fields().name.is_some()) {
+            return known.copied();
+        }
+        let key = slot.key.export(slot.tos);
+        let turned = if self.both_ways {
+            slot.state.has(State::FROM_DESTINATION)
+        } else {
+            answers(&key)
+        };
+        let responder = Ends::of(&key, turned).responder.0;
+        let Some(name) = self.inspector.name_of(responder, slot.traffic.first_ns) else {
+            return known.copied();
+        };
+        let mut entry = known.copied().unwrap_or_default();
+        entry.set_dns_name(name);
+        Some(entry)
+    }
+}
+
+impl Ends {
+    /// The ends of a key, the destination first if it is the initiator.
+    fn of(key: &FlowKey, is_turned: bool) -> Self {
+        let source = (key.source, key.source_port);
+        let destination = (key.destination, key.destination_port);
+        let (initiator, responder) = if is_turned {
+            (destination, source)
+        } else {
+            (source, destination)
+        };
+        Self {
+            initiator,
+            responder,
+        }
+    }
+}
+
+/// Whether a flow of one direction looks like that of a server's answers: servers have the lower ports.
+fn answers(key: &FlowKey) -> bool {
+    key.source_port < key.destination_port
+}
