@@ -17,6 +17,7 @@ mod flow;
 mod idle;
 mod libpcap;
 mod live;
+mod look;
 mod monitor;
 mod pace;
 mod packzip;
@@ -210,6 +211,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         seconds: (130, 35),
         rounds: 5,
         body: flow::run,
+    },
+    Experiment {
+        name: "look",
+        purpose: "live traffic metered by ringtap web with three browsers, against ringtap flow",
+        caption: "No experiment of the documents. Frames made in the kernel at top speed, metered by ringtap \
+                  web, which feeds its model and three browsers, and by ringtap flow.",
+        seconds: (60, 20),
+        rounds: 5,
+        body: look::run,
     },
     Experiment {
         name: "read",

@@ -137,7 +137,9 @@ pub(crate) fn keys() {
     terminal.keys(&["-l", "rt 443"]);
     terminal.keys(&["Enter"]);
     terminal.wait("filter: tcp port 443");
-    let screen = terminal.wait_for("https alone", |screen| !screen.contains("udp"));
+    let screen = terminal.wait_for("https alone", |screen| {
+        !screen.lines().any(|line| line.starts_with("udp"))
+    });
     assert!(screen.contains(":443"), "{screen}");
     terminal.keys(&["s"]);
     terminal.wait("by packets");

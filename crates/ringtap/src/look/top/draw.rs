@@ -274,6 +274,7 @@ fn end(address: &str, port: Option<u16>) -> String {
 fn draw_flows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let mut state = scroll(app, area);
     let now_ms = app.picture.status.now_ms;
+    let is_wide = area.width >= 120;
     let row = |flow: &Flow| {
         let age = now_ms.saturating_sub(flow.last_ms);
         let seen = if flow.ended {
@@ -286,7 +287,7 @@ fn draw_flows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             Some(name) => format!("{application} {}", plain(name)),
             None => plain(application),
         };
-        Row::new(vec![
+        let mut cells = vec![
             Line::raw(flow.protocol.clone()),
             Line::raw(format!(
                 "{} > {}",
@@ -296,9 +297,12 @@ fn draw_flows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             right(what),
             right(format!("{}B", whole(flow.bytes))),
             right(format!("{}B", whole(flow.reverse_bytes))),
-            right(time(flow.rtt_ns)),
             right(seen),
-        ])
+        ];
+        if is_wide {
+            cells.push(right(time(flow.rtt_ns)));
+        }
+        Row::new(cells)
     };
     let heading = [
         "",
@@ -306,21 +310,24 @@ fn draw_flows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
         "application",
         "forward",
         "reverse",
-        "rtt",
         "last",
+        "round trip",
     ];
-    let is_wide = area.width >= 120;
-    let widths = [
+    let mut widths = vec![
         Constraint::Length(5),
         Constraint::Min(30),
-        Constraint::Length(if is_wide { 40 } else { 11 }),
+        Constraint::Length(if is_wide { 40 } else { 9 }),
         Constraint::Length(7),
         Constraint::Length(7),
-        Constraint::Length(if is_wide { 8 } else { 7 }),
         Constraint::Length(5),
     ];
+    // The ends of a flow need the room of a narrow terminal.
+    if is_wide {
+        widths.push(Constraint::Length(10));
+    }
+    let heading = &heading[..widths.len()];
     let rows = app.picture.flows.iter().map(row);
-    draw_table(frame, area, &heading, Table::new(rows, widths), &mut state);
+    draw_table(frame, area, heading, Table::new(rows, widths), &mut state);
 }
 
 fn draw_losses(frame: &mut Frame<'_>, app: &App, area: Rect) {
