@@ -132,10 +132,9 @@ fn watch(address: &str, over: &AtomicBool) {
         .and_then(|()| stream.write_all(request.as_bytes()));
     let mut buffer = [0; 16 << 10];
     while prepared.is_ok() && !over.load(Ordering::Relaxed) {
-        match stream.read(&mut buffer) {
-            Ok(0) => return,
-            // Without an event for a while, too.
-            _ => {}
+        // Without an event for a while it goes on.
+        if let Ok(0) = stream.read(&mut buffer) {
+            return;
         }
     }
 }
