@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         test("top_fits_a_large_terminal", tmux, terminal::large),
         test("top_writes_the_packets_of_a_host", tmux, terminal::write),
         test("top_puts_the_terminal_back", tmux, terminal::put_back),
+        test("top_ends_with_its_terminal", tmux, terminal::lost),
         test("top_needs_a_terminal", root, terminal::none),
     ])
 }

@@ -271,6 +271,25 @@ pub(crate) fn put_back() {
     }
 }
 
+/// The run ends with its terminal.
+pub(crate) fn lost() {
+    let pair = VethPair::new();
+    let terminal = Terminal::open(&pair.right, (80, 24), "lost");
+    terminal.top(&pair.right, "");
+    let child = terminal.child();
+    terminal.tmux(&["kill-server"]);
+    let deadline = Instant::now() + LIMIT;
+    while fs::metadata(format!("/proc/{child}")).is_ok() {
+        let state = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        // A process that has ended may wait for its new parent.
+        if state.contains(") Z ") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it still runs: {state}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 pub(crate) fn none() {
     let output = Command::new(RINGTAP)
         .args(["top", "-i", "lo"])

@@ -12,7 +12,7 @@ mod units;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, Event, KeyEventKind};
@@ -35,6 +35,8 @@ use terminal::Screen;
 
 /// How long the view sleeps when nothing happens.
 const SLEEP: Duration = Duration::from_millis(250);
+/// How long the view is waited for at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often it draws at least.
 const REDRAW: Duration = Duration::from_secs(1);
 
@@ -119,8 +121,13 @@ impl<'a> View<'a> {
         let watched = self.requests.watch(wakers);
         watched.map_err(|source| setup("watch for signals", source))?;
         let count = Arc::clone(&ticks);
+        let watching = self.requests.clone();
         let thread = self.model.start(inlet, move |_| {
             count.fetch_add(1, Ordering::Relaxed);
+            // The library that reads keys goes on for ever where the terminal has gone.
+            if terminal::is_gone() {
+                watching.ask_stop();
+            }
         })?;
         let screen = Screen::enter().map_err(|source| setup("set up the terminal", source))?;
         let taps = Arc::clone(&self.taps);
@@ -137,8 +144,12 @@ impl<'a> View<'a> {
         let view = view.map_err(|source| setup("start a thread", source))?;
         let result = read(feed, taps);
         requests.ask_stop();
-        let shown = view.join();
         let _ = thread.join();
+        if !has_ended(&view) {
+            // It reads a terminal that has gone, and ends with the process.
+            return result.map(drop);
+        }
+        let shown = view.join();
         let notes = match shown {
             Ok(Ok(notes)) => notes,
             Ok(Err(source)) => return Err(setup("use the terminal", source).into()),
@@ -156,6 +167,15 @@ impl<'a> View<'a> {
             ));
         })
     }
+}
+
+/// Waits for the view, which sees the end within [`SLEEP`]; returns whether it has ended.
+fn has_ended<T>(view: &JoinHandle<T>) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while !view.is_finished() && Instant::now() < deadline {
+        thread::sleep(SLEEP / 25);
+    }
+    view.is_finished()
 }
 
 /// The life of the view's thread; returns what is left to be said.

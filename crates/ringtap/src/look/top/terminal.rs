@@ -1,8 +1,10 @@
 //! The terminal: taken over at the start, put back at the end, whichever that is.
 
 use std::io::{self, Stdout};
+use std::os::fd::AsFd as _;
 use std::panic;
 use std::sync::Once;
+use std::time::Duration;
 
 use crossterm::cursor;
 use crossterm::execute;
@@ -11,6 +13,7 @@ use crossterm::terminal::{
 };
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
+use ringtap_sys::poll::{self, Interest};
 
 /// The screen while it is ours.
 pub(super) struct Screen(Terminal<CrosstermBackend<Stdout>>);
@@ -48,6 +51,13 @@ impl Drop for Screen {
     fn drop(&mut self) {
         leave();
     }
+}
+
+/// Whether the terminal has gone, as with a lost connection.
+pub(super) fn is_gone() -> bool {
+    let stdin = io::stdin();
+    let polled = poll::wait([Interest::read(stdin.as_fd())], Some(Duration::ZERO));
+    polled.is_ok_and(|[input]| input.failed)
 }
 
 /// Puts the terminal back, as far as that is possible.
