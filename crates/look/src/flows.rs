@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use ringtap_flow::{EndReason, FlowKey, FlowRecord, Traffic, Tunnel};
+use ringtap_flow::{EndReason, FlowKey, FlowRecord, TcpCounts, TcpMeasures, Traffic, Tunnel};
+use ringtap_packet::protocol::TCP;
 
 use crate::delta::Delta;
-use crate::label::has_ports;
+use crate::label::{self, has_ports};
 
 /// Slots that are looked at to find the flow that makes room.
 const LOOKS: usize = 24;
+const SYN: u16 = 2;
 
 /// What the parts of a flow have in common, whichever end began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +59,8 @@ pub(crate) struct ListedFlow {
     /// Retransmissions of all parts.
     pub(crate) retransmissions: u64,
     pub(crate) ended: Option<EndReason>,
+    /// Whether the newest record is of the flow's first part.
+    in_first_part: bool,
     ends: Ends,
 }
 
@@ -66,6 +70,21 @@ pub(crate) struct Before {
     pub(crate) tcp_flags: u16,
     pub(crate) has_client_rtt: bool,
     pub(crate) has_server_rtt: bool,
+    /// TCP segments of the present part.
+    pub(crate) out_of_order: u64,
+    pub(crate) zero_windows: u64,
+    pub(crate) dns: (bool, bool),
+}
+
+/// Returns the TCP flags of both directions.
+pub(crate) fn flags(record: &FlowRecord) -> u16 {
+    let reverse = record.reverse.map_or(0, |reverse| reverse.tcp_flags);
+    record.forward.tcp_flags | reverse
+}
+
+/// Returns the sum of a count of both directions.
+pub(crate) fn both(tcp: TcpMeasures, count: impl Fn(&TcpCounts) -> u32) -> u64 {
+    u64::from(count(&tcp.forward)) + u64::from(count(&tcp.reverse))
 }
 
 impl Before {
@@ -75,6 +94,9 @@ impl Before {
             tcp_flags: flow.flags(),
             has_client_rtt: tcp.client_rtt_ns.is_some(),
             has_server_rtt: tcp.server_rtt_ns.is_some(),
+            out_of_order: both(tcp, |counts| counts.out_of_order),
+            zero_windows: both(tcp, |counts| counts.zero_windows),
+            dns: label::dns(&flow.record),
         }
     }
 }
@@ -82,8 +104,7 @@ impl Before {
 impl ListedFlow {
     /// TCP flags of both directions.
     pub(crate) fn flags(&self) -> u16 {
-        let reverse = self.record.reverse.map_or(0, |reverse| reverse.tcp_flags);
-        self.record.forward.tcp_flags | reverse
+        flags(&self.record)
     }
 
     pub(crate) fn first_ns(&self) -> u64 {
@@ -131,6 +152,12 @@ impl ListedFlow {
             }
             (now, before) => *now = now.or(before),
         }
+        // What the first part of a flow has said stands.
+        let (now, known) = (self.record.application, before.application);
+        self.record.application = match self.in_first_part {
+            true => now.or(known),
+            false => known.or(now),
+        };
         self.retransmissions += u64::from(delta.retransmissions);
     }
 }
@@ -184,18 +211,20 @@ impl FlowTable {
     /// Takes a record with what is new in it; returns what was known of the flow before.
     pub(crate) fn take(&mut self, record: &FlowRecord, delta: &Delta, ended: bool) -> Before {
         let ends = Ends::of(&record.key);
-        let mut before = Before::default();
+        let mut before = None;
         let at = match self.index.get(&ends) {
             Some(&at) => {
                 let at = at as usize;
-                // A flow between the same ends, later: another one.
+                // A later flow between the same ends is another one. Segments of TCP that begin none are late
+                // ones of the flow that has ended.
                 let over = |flow: &ListedFlow| {
                     let is_cut = flow.ended == Some(EndReason::Active);
-                    delta.is_first && flow.ended.is_some() && !is_cut
+                    let is_late = record.key.protocol == TCP && flags(record) & SYN == 0;
+                    delta.is_first && flow.ended.is_some() && !is_cut && !is_late
                 };
                 match self.slots.get(at) {
                     Some(flow) if over(flow) => self.renew(at, ends, record, delta),
-                    Some(flow) => before = Before::of(flow),
+                    Some(flow) => before = Some(Before::of(flow)),
                     None => {}
                 }
                 at
@@ -203,10 +232,11 @@ impl FlowTable {
             None => self.insert(ends, record, delta),
         };
         if let Some(flow) = self.slots.get_mut(at) {
+            flow.in_first_part &= !delta.is_first || before.is_none();
             flow.update(record, delta);
             flow.ended = ended.then_some(record.end);
         }
-        before
+        before.unwrap_or_default()
     }
 
     /// Makes room for a flow.
@@ -238,6 +268,7 @@ impl FlowTable {
             retransmissions: 0,
             record,
             ended: None,
+            in_first_part: true,
             ends,
         };
         match self.slots.get_mut(at) {

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 /// Hosts that are looked at to find the one that makes room.
 const LOOKS: usize = 16;
+/// Names that are kept of a host.
+const NAMES: usize = 8;
 
 /// A name and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +78,17 @@ impl ListedHost {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.sent.1.saturating_add(self.received.1)
+    }
+
+    /// Keeps a name of the host; the newest is first.
+    pub(crate) fn name(&mut self, name: &str, source: &'static str) {
+        if self.names.first().is_some_and(|first| first.name == name) {
+            return;
+        }
+        self.names.retain(|known| known.name != name);
+        self.names.truncate(NAMES - 1);
+        let name = name.to_owned();
+        self.names.insert(0, HostName { name, source });
     }
 }
 
@@ -154,5 +167,11 @@ mod tests {
         }
         assert_eq!(table.len(), 64);
         assert_eq!(table.get(address(1)).map(ListedHost::bytes), Some(9000));
+        let host = table.entry(address(1), 3).0;
+        for number in 0..20 {
+            host.name(&format!("n{number}"), "dns");
+        }
+        host.name("n19", "dns");
+        assert_eq!((host.names.len(), &*host.names[0].name), (NAMES, "n19"));
     }
 }

@@ -1,8 +1,10 @@
 //! Names of protocols and applications, and what a record says of its application.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use ringtap_flow::{EndReason, FlowRecord};
+use ringtap_inspect::{NameSource, Protocol, Transport, protocol_of};
 use ringtap_packet::protocol;
 
 /// What is known of a flow's application.
@@ -13,52 +15,55 @@ pub(crate) struct Application<'a> {
     pub(crate) basis: &'static str,
 }
 
-/// Ports that applications are known by, where nothing else is known of a flow.
-const PORTS: [(u16, &str); 30] = [
-    (20, "ftp"),
-    (21, "ftp"),
-    (22, "ssh"),
-    (25, "smtp"),
-    (53, "dns"),
-    (67, "dhcp"),
-    (68, "dhcp"),
-    (80, "http"),
-    (110, "pop3"),
-    (123, "ntp"),
-    (137, "nbns"),
-    (143, "imap"),
-    (161, "snmp"),
-    (179, "bgp"),
-    (389, "ldap"),
-    (443, "tls"),
-    (445, "smb"),
-    (465, "smtp"),
-    (514, "syslog"),
-    (546, "dhcpv6"),
-    (547, "dhcpv6"),
-    (587, "smtp"),
-    (853, "dns"),
-    (993, "imap"),
-    (1883, "mqtt"),
-    (3306, "mysql"),
-    (3389, "rdp"),
-    (5353, "mdns"),
-    (5432, "postgresql"),
-    (6379, "redis"),
-];
-
-/// Returns the application of a record.
-pub(crate) fn application(record: &FlowRecord) -> Option<Application<'_>> {
+/// Returns the application of a record: by its payloads, or else by its ports.
+pub(crate) fn application(record: &FlowRecord) -> Option<Application<'static>> {
     let key = &record.key;
-    if !has_ports(key.protocol) {
-        return None;
-    }
-    let of_port = |port| PORTS.binary_search_by_key(&port, |(port, _)| *port).ok();
-    let at = of_port(key.destination_port).or_else(|| of_port(key.source_port))?;
+    let transport = match key.protocol {
+        protocol::TCP => Transport::Tcp { sequence: 0 },
+        protocol::UDP => Transport::Udp,
+        _ => return None,
+    };
+    let entry = record.application.as_ref();
+    let ports = (key.source_port, key.destination_port);
+    let (application, basis) = protocol_of(entry, transport, ports.0, ports.1)?;
     Some(Application {
-        name: PORTS[at].1,
-        basis: "port",
+        name: application.name(),
+        basis: basis.name(),
     })
+}
+
+/// Returns the name of a record and where it comes from: text that is printable.
+pub(crate) fn name(record: &FlowRecord) -> Option<(&str, &'static str)> {
+    let fields = record.application.as_ref()?.fields();
+    Some((fields.name?.as_str(), fields.name_source?.name()))
+}
+
+/// Returns the host that the name of a record is about, with the name.
+pub(crate) fn host_name(record: &FlowRecord) -> Option<(IpAddr, &str, &'static str)> {
+    let source = record.application.as_ref()?.fields().name_source?;
+    let (name, word) = name(record)?;
+    let host = match source {
+        NameSource::Sni | NameSource::Dns | NameSource::Http | NameSource::Quic => {
+            record.responder()
+        }
+        NameSource::Dhcp => record.key.source,
+        // These are asked for by all hosts.
+        _ => return None,
+    };
+    // An address says nothing about an address.
+    name.parse::<IpAddr>()
+        .is_err()
+        .then_some((host, name, word))
+}
+
+/// What is known of DNS in a record: whether there is a question, and whether its answer is an error.
+pub(crate) fn dns(record: &FlowRecord) -> (bool, bool) {
+    let Some(entry) = record.application.as_ref() else {
+        return (false, false);
+    };
+    let fields = entry.fields();
+    let is_error = fields.dns_rcode.is_some_and(|code| code != 0);
+    (fields.protocol == Some(Protocol::Dns), is_error)
 }
 
 /// Whether packets of a protocol have ports.
@@ -115,8 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_in_order() {
-        assert!(PORTS.is_sorted_by_key(|(port, _)| *port));
+    fn numbers_have_words() {
         assert_eq!(flags(0x12), "S.");
         assert_eq!(ProtocolName(200).to_string(), "200");
     }

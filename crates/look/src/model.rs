@@ -10,7 +10,7 @@ use crate::alerts::{AlertBook, AlertOptions};
 use crate::api;
 use crate::delta::Delta;
 use crate::feed::{Lost, News, Tick};
-use crate::flows::{Before, FlowTable};
+use crate::flows::{Before, FlowTable, both, flags};
 use crate::heavy::Sum;
 use crate::history::{Count, History, OTHERS};
 use crate::hosts::{HostTable, Mean};
@@ -46,6 +46,8 @@ pub struct LookOptions {
     pub version: &'static str,
     /// Whether the source is a file or several.
     pub is_file: bool,
+    /// Whether the meter looks at payloads: names of flows and hosts, DNS.
+    pub has_names: bool,
 }
 
 impl Default for LookOptions {
@@ -58,6 +60,7 @@ impl Default for LookOptions {
             hostname: String::new(),
             version: "",
             is_file: false,
+            has_names: false,
         }
     }
 }
@@ -128,10 +131,12 @@ pub(crate) struct Sums {
     pub(crate) all: Sum,
     pub(crate) retransmissions: u64,
     pub(crate) resets: u64,
+    pub(crate) out_of_order: u64,
+    pub(crate) zero_windows: u64,
     /// Whether the records say anything of TCP.
     pub(crate) has_tcp: bool,
-    pub(crate) dns: Option<(u64, u64)>,
-    pub(crate) has_names: bool,
+    /// Flows with a question, and with an answer that is an error.
+    pub(crate) dns: (u64, u64),
     /// Handshakes by second: the client's side and the server's.
     handshakes: VecDeque<(u64, Mean, Mean)>,
 }
@@ -265,6 +270,7 @@ impl Look {
         self.count(record, &delta, is_new, time_ns);
         self.count_hosts(record, &delta, is_new, time_ns);
         self.count_tcp(record, &delta, before, time_ns);
+        self.count_names(record, before, time_ns);
         if delta.is_first {
             self.watch(record, time_ns);
         }
@@ -378,14 +384,33 @@ impl Look {
         };
         self.sums.has_tcp = true;
         self.sums.retransmissions += u64::from(delta.retransmissions);
+        // Counters of a part of a flow begin anew.
+        let seen = if delta.is_first {
+            Before::default()
+        } else {
+            before
+        };
+        let new = |now: u64, before: u64| now.saturating_sub(before);
+        let out_of_order = both(tcp, |counts| counts.out_of_order);
+        self.sums.out_of_order += new(out_of_order, seen.out_of_order);
+        let zero_windows = both(tcp, |counts| counts.zero_windows);
+        self.sums.zero_windows += new(zero_windows, seen.zero_windows);
         let client = tcp.client_rtt_ns.filter(|_| !before.has_client_rtt);
         let server = tcp.server_rtt_ns.filter(|_| !before.has_server_rtt);
         self.sums.handshake(time_ns, client, server);
-        let reverse = record.reverse.map_or(0, |reverse| reverse.tcp_flags);
-        let flags = record.forward.tcp_flags | reverse;
-        if flags & RST != 0 && before.tcp_flags & RST == 0 {
+        if flags(record) & RST != 0 && before.tcp_flags & RST == 0 {
             self.sums.resets += 1;
             self.host_table.entry(record.key.source, time_ns).0.resets += 1;
+        }
+    }
+
+    /// Counts questions of DNS, and keeps the names of hosts.
+    fn count_names(&mut self, record: &FlowRecord, before: Before, time_ns: u64) {
+        let (is_dns, is_error) = label::dns(record);
+        self.sums.dns.0 += u64::from(is_dns && !before.dns.0);
+        self.sums.dns.1 += u64::from(is_error && !before.dns.1);
+        if let Some((host, name, source)) = label::host_name(record) {
+            self.host_table.entry(host, time_ns).0.name(name, source);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use ringtap_flow::schema::{self, FIELDS, Row};
 use ringtap_packet::protocol::TCP;
 
 use crate::api::{Field, Flow, TopRow};
@@ -19,6 +20,7 @@ pub(crate) fn flow(flow: &ListedFlow) -> Flow {
     let key = &record.key;
     let port = |port: u16| has_ports(key.protocol).then_some(port);
     let application = label::application(record);
+    let name = label::name(record);
     let reverse = record.reverse.unwrap_or_default();
     Flow {
         id: format!("{:x}", flow.id),
@@ -31,8 +33,8 @@ pub(crate) fn flow(flow: &ListedFlow) -> Flow {
         destination_port: port(key.destination_port),
         application: application.map(|application| application.name.to_owned()),
         basis: application.map(|application| application.basis),
-        name: None,
-        name_source: None,
+        name: name.map(|(name, _)| name.to_owned()),
+        name_source: name.map(|(_, source)| source),
         packets: record.forward.packets,
         bytes: record.forward.bytes,
         reverse_packets: reverse.packets,
@@ -62,53 +64,36 @@ pub(crate) fn rank(flow: &ListedFlow, sort: FlowSort) -> (u64, u64) {
     (rank, flow.id)
 }
 
-/// Returns what a flow's record has beside its row.
+/// Fields of a record that a flow's row has, or that are of no meaning while a flow is under way.
+const SHOWN: [&str; 14] = [
+    "first",
+    "last",
+    "src",
+    "dst",
+    "src_port",
+    "dst_port",
+    "protocol",
+    "packets",
+    "bytes",
+    "reverse_packets",
+    "reverse_bytes",
+    "vlan",
+    "sampling",
+    "end_reason",
+];
+
+/// Returns the fields that a flow's record has beside its row.
 pub(crate) fn fields(flow: &ListedFlow) -> Vec<Field> {
-    let record = &flow.record;
-    let key = &record.key;
-    let mut fields = Vec::new();
-    let mut add = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            let name = name.to_owned();
-            fields.push(Field { name, value });
-        }
+    let row = Row::new(&flow.record);
+    let known = FIELDS.iter().filter(|field| field.in_files);
+    let more = known.filter(|field| !SHOWN.contains(&field.name));
+    let field = |field: &schema::Field| {
+        Some(Field {
+            name: field.name.to_owned(),
+            value: field.value(&row)?.to_string(),
+        })
     };
-    let macs = record.macs;
-    add("source_mac", macs.map(|macs| mac(macs.source)));
-    add("destination_mac", macs.map(|macs| mac(macs.destination)));
-    add("tos", Some(format!("0x{:02x}", key.tos)));
-    add("inner_vlan", key.inner_vlan.map(|vlan| vlan.to_string()));
-    add("input", (key.input > 0).then(|| key.input.to_string()));
-    add(
-        "mpls_label",
-        record.mpls_label.map(|label| label.to_string()),
-    );
-    let icmp = key.icmp();
-    add(
-        "icmp",
-        icmp.map(|(kind, code)| format!("type {kind}, code {code}")),
-    );
-    let directions = [
-        ("forward", Some(record.forward)),
-        ("reverse", record.reverse),
-    ];
-    for (name, traffic) in directions {
-        let Some(traffic) = traffic.filter(|traffic| traffic.packets > 0) else {
-            continue;
-        };
-        let lengths = format!("{} to {}", traffic.min_length, traffic.max_length);
-        add(&format!("{name}_length"), Some(lengths));
-        let ttl = format!("{} to {}", traffic.min_ttl, traffic.max_ttl);
-        add(&format!("{name}_ttl"), Some(ttl));
-        let flags = (key.protocol == TCP).then(|| label::flags(traffic.tcp_flags));
-        add(&format!("{name}_flags"), flags);
-    }
-    if let Some(tcp) = record.tcp.filter(|_| key.protocol == TCP) {
-        let time = |time: Option<u64>| time.map(|time| format!("{time} ns"));
-        add("client_rtt", time(tcp.client_rtt_ns));
-        add("server_rtt", time(tcp.server_rtt_ns));
-    }
-    fields
+    more.filter_map(field).collect()
 }
 
 /// Returns an address of the link layer as text.

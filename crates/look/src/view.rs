@@ -210,14 +210,14 @@ impl Look {
             rates: clock.rates,
             tcp: self.tcp_health(),
             dns: Dns {
-                queries: self.sums.dns.map(|(queries, _)| queries),
-                failures: self.sums.dns.map(|(_, failures)| failures),
+                queries: options.has_names.then_some(self.sums.dns.0),
+                failures: options.has_names.then_some(self.sums.dns.1),
             },
             losses: self.loss_list(),
             alerts: self.book.since(0, NEWEST),
             file: options.is_file,
             has_history: self.has_history,
-            has_names: self.sums.has_names,
+            has_names: options.has_names,
         }
     }
 
@@ -225,8 +225,8 @@ impl Look {
         let (client_rtt_ns, server_rtt_ns) = self.sums.round_trips(self.clock.now_ns);
         TcpHealth {
             retransmissions: self.sums.retransmissions,
-            out_of_order: None,
-            zero_windows: None,
+            out_of_order: self.sums.has_tcp.then_some(self.sums.out_of_order),
+            zero_windows: self.sums.has_tcp.then_some(self.sums.zero_windows),
             resets: self.sums.resets,
             client_rtt_ns,
             server_rtt_ns,

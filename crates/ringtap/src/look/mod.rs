@@ -86,6 +86,7 @@ impl Model {
             hostname: hostname.unwrap_or_default().trim().to_owned(),
             version: env!("CARGO_PKG_VERSION"),
             is_file: !args.source.read.is_empty(),
+            has_names: true,
             ..LookOptions::default()
         }))))
     }

@@ -10,7 +10,7 @@ use ringtap_capture::{
     Block, CaptureOptions, FileSource, Filter, Interface, Item, Next, Precision, ReadOptions,
     Readers, Source, Stats, Waker, devices,
 };
-use ringtap_flow::{Counters, MeterOptions};
+use ringtap_flow::{Counters, InspectOptions, MeterOptions};
 use ringtap_flow_io::Collector;
 use ringtap_look::{Feed, Tick};
 use ringtap_sys::poll::{self, Interest};
@@ -28,8 +28,8 @@ use crate::setup::setup;
 use crate::signals::Requests;
 use crate::values::CpuList;
 
-/// What a payload's first bytes take beside the headers.
-const SNAPLEN: u32 = 512;
+/// A whole Ethernet frame, with tags or in a tunnel: names are in payloads.
+const SNAPLEN: u32 = 1600;
 /// How long packets wait at most.
 const TIMEOUT: Duration = Duration::from_millis(100);
 /// Bytes that are worth a delivery.
@@ -47,6 +47,7 @@ fn meter_options(args: &LookArgs) -> MeterOptions {
         .both_ways(true)
         .measure_tcp(true)
         .interim(true)
+        .inspect(Some(InspectOptions::default()))
         .tunnels(tunnels(&args.tunnels))
         .seed(RandomState::new().hash_one(0))
 }

@@ -19,11 +19,17 @@ fn main() -> ExitCode {
     let tcpdump = &[Need::Root, Need::Tool("tcpreplay"), Need::Tool("tcpdump")];
     let tshark = &[Need::Root, Need::Tool("tshark")];
     let prometheus = &[Need::Root, Need::Tool("prometheus")];
+    let named = &[
+        Need::Root,
+        Need::Tool("tshark"),
+        Need::CorpusFile(web::NAMED),
+    ];
     let tmux = &[Need::Root, Need::Tool("tmux"), Need::Tool("tcpreplay")];
     suite(vec![
         test("web_counts_what_was_sent", replay, web::counts),
         test("web_counts_a_file_as_tshark_does", tshark, web::file),
         test("web_filters_sorts_and_exports_flows", root, web::flows),
+        test("web_shows_the_names_that_tshark_reads", named, web::names),
         test("web_downloads_a_hosts_packets", tcpdump, web::download),
         test("web_refuses_strangers", root, web::strangers),
         test("web_asks_for_its_token", root, web::token),

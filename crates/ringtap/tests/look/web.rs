@@ -1,5 +1,6 @@
 //! `ringtap web`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,6 +17,9 @@ use super::client::Server;
 use super::{LIMIT, RINGTAP};
 
 const PACKETS: u64 = 20_000;
+/// A capture with TLS and DNS.
+pub(crate) const NAMED: &str = "ndpi/netflix.pcap";
+const NAMED_PACKETS: u64 = 1793;
 
 fn traffic() -> Traffic {
     Traffic {
@@ -140,6 +144,49 @@ pub(crate) fn file() {
         .expect("tshark runs");
     let lines = String::from_utf8_lossy(&packets.stdout).lines().count() as u64;
     assert_eq!(count(&host, "/packets"), lines);
+    server.stop();
+}
+
+/// Server names of flows are those that tshark reads in ClientHellos; hosts have them, and DNS is counted.
+pub(crate) fn names() {
+    let file = ringtap_testkit::corpus::file(NAMED).expect("a capture");
+    let name = file.display().to_string();
+    let namespace = Namespace::new();
+    let server = Server::start(&namespace, &["-r", &name]);
+    let status = server.wait("the file", |status| {
+        count(status, "/totals/packets") == NAMED_PACKETS
+    });
+    assert_eq!(status["has_names"], true);
+    let tshark = |filter: &str, field: &str| {
+        let output = Command::new("tshark")
+            .args(["-n", "-r", &name, "-Y", filter, "-T", "fields", "-e", field])
+            .stdin(Stdio::null())
+            .output()
+            .expect("tshark runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines()
+            .map(str::to_owned)
+            .collect::<BTreeSet<String>>()
+    };
+    let expected = tshark(
+        "tls.handshake.extensions_server_name",
+        "tls.handshake.extensions_server_name",
+    );
+    let flows = server.get("/api/v1/flows?limit=1000").json();
+    let flows = flows["flows"].as_array().expect("flows");
+    let named = flows.iter().filter(|flow| flow["name_source"] == "sni");
+    let named: BTreeSet<String> = named
+        .filter_map(|flow| flow["name"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(named, expected);
+    let hosts = server.get("/api/v1/hosts?limit=1000").json();
+    let hosts = hosts["rows"].as_array().expect("hosts");
+    assert!(
+        hosts.iter().any(|host| host["name_source"] == "sni"),
+        "{hosts:?}"
+    );
+    let questions = tshark("dns.flags.response == 0 and udp.port == 53", "udp.stream");
+    assert_eq!(count(&status, "/dns/queries"), questions.len() as u64);
     server.stop();
 }
 
