@@ -52,14 +52,15 @@ const LIMIT: Duration = Duration::from_secs(1800);
 /// How much slower than a processor its emulation is.
 const SLOWNESS: &str = "10";
 
-/// Builds the tests that need no kernel, and runs them. Each program's result is handed to `see`.
+/// Builds the tests that need no kernel, and runs them. `see` is called with the results so far, after
+/// each program.
 ///
 /// # Errors
 /// A sentence on what is missing or does not build.
 pub(crate) fn run(
     cache: &Path,
     results: &Path,
-    mut see: impl FnMut(&ProgramOutcome),
+    mut see: impl FnMut(&[ProgramOutcome]) -> Result<(), String>,
 ) -> Result<Vec<ProgramOutcome>, String> {
     let missing = [EMULATOR, "unshare", "apt-get", "dpkg-deb"]
         .into_iter()
@@ -72,9 +73,8 @@ pub(crate) fn run(
     fs::create_dir_all(results).map_err(|error| format!("{}: {error}", results.display()))?;
     let mut outcomes = Vec::new();
     for program in programs {
-        let outcome = run_one(&program, &root.join(LIBRARIES), results)?;
-        see(&outcome);
-        outcomes.push(outcome);
+        outcomes.push(run_one(&program, &root.join(LIBRARIES), results)?);
+        see(&outcomes)?;
     }
     Ok(outcomes)
 }
@@ -118,7 +118,12 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
     ));
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script, "sh"]);
-    command.args(["test", "--no-run", "--offline", "--message-format=json"]);
+    command.args([
+        "test",
+        "--no-run",
+        "--offline",
+        "--message-format=json-render-diagnostics",
+    ]);
     command.args(["--target", TARGET]);
     for name in CRATES {
         command.args(["-p", &format!("ringtap-{name}")]);

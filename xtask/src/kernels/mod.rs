@@ -299,11 +299,15 @@ fn carry_out(request: &Request) -> Result<bool, String> {
 /// Returns whether nothing failed.
 fn run_cross() -> Result<bool, String> {
     let place = Place::new();
-    let see = |outcome: &outcome::ProgramOutcome| print!("{}", report::program_lines(outcome));
-    let outcomes = cross::run(&place.packages, &place.results.join("aarch64"), see)?;
     let repository = ringtap_testkit::repository();
-    record::keep_programs(&repository, &outcomes)?;
-    report::write(&repository, &record::all(&repository), &outcomes)?;
+    let see = |outcomes: &[outcome::ProgramOutcome]| {
+        if let Some(last) = outcomes.last() {
+            print!("{}", report::program_lines(last));
+        }
+        record::keep_programs(&repository, outcomes)?;
+        report::write(&repository, &record::all(&repository), outcomes)
+    };
+    let outcomes = cross::run(&place.packages, &place.results.join("aarch64"), see)?;
     Ok(outcomes.iter().all(|outcome| outcome.failed.is_empty()))
 }
 
