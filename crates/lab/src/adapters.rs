@@ -14,7 +14,7 @@ use crate::netns::{Side, VethOptions, VethPair, WireError, Wired};
 /// How long the kernel may take to give adapters back whose namespaces are gone, or to find them anew.
 const FOUND: Duration = Duration::from_secs(20);
 const INTERVAL: Duration = Duration::from_millis(20);
-/// What both are called in their namespaces, as the left end of a veth pair is.
+/// The name of both adapters in their namespaces, the same as that of a veth pair's left end.
 const DEVICE: &str = "veth0";
 
 /// A network adapter in the first namespace.

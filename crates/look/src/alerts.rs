@@ -22,7 +22,7 @@ const ANSWERED_PERCENT: u32 = 50;
 /// The same alert is not raised again for this time.
 const QUIET_NS: u64 = 60 * SECOND;
 
-/// What alerts are raised for.
+/// The causes of alerts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlertOptions {
     /// Report hosts of private networks that were not seen before.

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-/// What is going on now: the value that `top`, `web` and `/metrics` read.
+/// The present state: the value that `top`, `web` and `/metrics` read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
     /// The program's version.
@@ -154,7 +154,7 @@ pub struct Line {
 /// Rows with most traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Top {
-    /// What is listed.
+    /// The kind of the rows.
     pub of: String,
     /// When the window begins.
     pub from_ms: u64,
@@ -236,7 +236,7 @@ pub struct Host {
     pub name_source: Option<&'static str>,
     /// The address of the link layer.
     pub mac: Option<String>,
-    /// Who made the adapter.
+    /// The adapter's manufacturer.
     pub vendor: Option<String>,
     /// The autonomous system.
     #[serde(rename = "as")]
@@ -342,7 +342,7 @@ pub struct Flow {
 pub struct FlowDetail {
     /// The flow.
     pub flow: Flow,
-    /// What else its record has.
+    /// The other fields of its record.
     pub fields: Vec<Field>,
     /// The first bytes of its packets.
     pub first_bytes: Option<Vec<FirstBytes>>,
@@ -401,9 +401,9 @@ pub struct LossLayer {
     pub packets: Option<u64>,
     /// The present rate.
     pub per_s: f64,
-    /// What is lost there.
+    /// Explains which packets are lost there.
     pub explanation: &'static str,
-    /// What helps.
+    /// Advice against these losses.
     pub advice: &'static str,
 }
 
@@ -418,7 +418,7 @@ pub struct LossSeries {
     pub dropped: Vec<u64>,
 }
 
-/// What the capture costs.
+/// The cost of the capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// The share of one processor that the process takes.

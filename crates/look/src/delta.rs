@@ -1,4 +1,4 @@
-//! What is new in a record.
+//! The part of a record that was not reported before.
 
 use ringtap_flow::{FlowRecord, Reported};
 

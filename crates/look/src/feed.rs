@@ -42,14 +42,14 @@ pub struct Lost {
     pub sampling: Option<u64>,
 }
 
-/// What is told about once a second, and at the end.
+/// The report that comes about once a second, and at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tick {
     /// The time of packets, or live the time of the day: nanoseconds since 1970.
     pub now_ns: u64,
-    /// What the meter has counted.
+    /// The meter's counters.
     pub counters: Counters,
-    /// What the source has lost.
+    /// The source's losses.
     pub lost: Lost,
 }
 

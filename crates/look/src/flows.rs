@@ -13,7 +13,7 @@ use crate::label::{self, has_ports};
 const LOOKS: usize = 24;
 const SYN: u16 = 2;
 
-/// What the parts of a flow have in common, whichever end began.
+/// The key that all parts of a flow share, whichever end began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Ends {
     a: (IpAddr, u16),
@@ -64,7 +64,7 @@ pub(crate) struct ListedFlow {
     ends: Ends,
 }
 
-/// What was known of a flow before its newest record.
+/// The state of a flow before its newest record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
     pub(crate) tcp_flags: u16,
@@ -253,7 +253,7 @@ impl FlowTable {
     /// Puts a flow, whose counters begin at nothing, into a slot.
     fn renew(&mut self, at: usize, ends: Ends, record: &FlowRecord, delta: &Delta) {
         let mut record = record.clone();
-        // What was counted before the flow came into the table stays counted.
+        // Traffic from before the flow's entry in the table stays counted.
         let before = |traffic: &mut Traffic, (packets, bytes): (u64, u64)| {
             traffic.packets = traffic.packets.saturating_sub(packets);
             traffic.bytes = traffic.bytes.saturating_sub(bytes);

@@ -27,7 +27,7 @@ impl Count {
     }
 }
 
-/// What is counted apart.
+/// The dimensions that are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Total,

@@ -7,7 +7,7 @@ use ringtap_flow::{EndReason, FlowRecord};
 use ringtap_inspect::{NameSource, Protocol, Transport, protocol_of};
 use ringtap_packet::protocol;
 
-/// What is known of a flow's application.
+/// A flow's application, and the basis of this knowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Application<'a> {
     pub(crate) name: &'a str,

@@ -180,7 +180,7 @@ impl Sums {
     }
 }
 
-/// What was told last, and what that means by second.
+/// The last report, and the rates per second that follow from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     pub(crate) started_ns: u64,

@@ -23,7 +23,7 @@ const HEADER: usize = 32;
 /// The longest history that is read, in bytes.
 const LONGEST: u64 = 256 << 20;
 
-/// What is kept.
+/// The saved history.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Saved {
     applications: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Store {
     newest: usize,
 }
 
-/// What was found in the files.
+/// The content of the files at the start.
 #[derive(Debug)]
 pub enum Found {
     /// None: there was no history.

@@ -40,10 +40,10 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct Tops<K> {
     family: Family,
-    /// Of the present minute.
+    /// The counts of the present minute.
     now: Heavy<K>,
     minutes: VecDeque<Heavy<K>>,
-    /// Of the present hour, without the present minute.
+    /// The counts of the present hour, without the present minute.
     hour: Heavy<K>,
     hours: VecDeque<Heavy<K>>,
     /// Before the present hour.

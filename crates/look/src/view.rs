@@ -1,4 +1,4 @@
-//! What views ask the model for.
+//! The queries that views make to the model.
 
 use std::net::IpAddr;
 
@@ -59,7 +59,7 @@ impl Measure {
     }
 }
 
-/// What rows are about.
+/// The kind of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Hosts.
@@ -571,7 +571,7 @@ impl Look {
     }
 }
 
-/// What each layer of losses means, and what helps, in the order of the layers.
+/// The meaning of each layer of losses, and advice against them, in the order of the layers.
 const EXPLANATIONS: [(&str, &str); 6] = [
     (
         "The network adapter or its driver dropped these packets before the kernel saw them.",

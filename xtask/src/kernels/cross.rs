@@ -47,7 +47,7 @@ const CRATES: [&str; 9] = [
 ];
 /// Where the cross compiler's packages have the C library.
 const LIBRARIES: &str = "usr/aarch64-linux-gnu";
-/// What one program may take.
+/// The time limit of one program.
 const LIMIT: Duration = Duration::from_secs(1800);
 /// How much slower than a processor its emulation is.
 const SLOWNESS: &str = "10";

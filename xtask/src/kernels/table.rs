@@ -17,7 +17,7 @@ pub(crate) struct Kernel {
     pub(crate) of: &'static str,
     /// The folder of its packages, which several machines share.
     pub(crate) packages: &'static str,
-    /// What it is booted in.
+    /// The machine that boots it.
     pub(crate) machine: &'static Machine,
 }
 

@@ -13,7 +13,7 @@ use crate::process;
 
 /// The sources, below the repository.
 const SOURCES: &str = "crates/ringtap/ui";
-/// What npm needs; the rest of the folder is the built page.
+/// The files that npm needs; the rest of the folder is the built page.
 const INPUTS: [&str; 8] = [
     "package.json",
     "package-lock.json",

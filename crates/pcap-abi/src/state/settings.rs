@@ -1,4 +1,4 @@
-//! What a handle is set to before it is activated.
+//! The settings of a handle before it is activated.
 
 use std::ffi::{CString, c_int};
 

@@ -149,7 +149,7 @@ impl Pump {
         self.meter.now_ns()
     }
 
-    /// What the meter has counted.
+    /// Returns the meter's counters.
     pub(super) fn counters(&self) -> ringtap_flow::Counters {
         self.meter.counters()
     }

@@ -143,7 +143,7 @@ impl Device {
     }
 }
 
-/// What a run has counted.
+/// The counters of a run.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) counters: Counters,

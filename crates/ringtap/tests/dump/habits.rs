@@ -102,7 +102,7 @@ fn altered_times() {
         let said = text.matches("2 packets with an invalid time").count();
         assert_eq!(said, usize::from(is_altered), "{name}: {text}");
     }
-    // What only uses the times has nowhere to keep them.
+    // A command that only uses the times cannot store them.
     for threads in ["1", "2"] {
         let mut flow = Command::new(RINGTAP);
         flow.args(["flow", "--top", "0", "--threads", threads, "-r"]);

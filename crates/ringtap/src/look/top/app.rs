@@ -1,4 +1,4 @@
-//! What is shown, and what keys do.
+//! The state of the view, and the effects of keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ringtap_filter::Tables;
@@ -46,7 +46,7 @@ const WINDOWS: [(Window, &str); 3] = [
     (Window::All, "all"),
 ];
 
-/// What lies over the list.
+/// The window over the list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Over {
     Nothing,
@@ -57,7 +57,7 @@ pub(super) enum Over {
     Filter(String, Option<String>),
 }
 
-/// What was read of the model for one picture.
+/// The data of the model that one picture shows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Picture {
     pub(super) status: Status,
@@ -349,7 +349,7 @@ impl App {
         };
         let (name, expression) = match (target, self.keeper.running()) {
             (Some(target), _) => target,
-            // What ends needs no target.
+            // The key ends a running capture, which needs no target.
             (None, Some(_)) => (String::new(), String::new()),
             (None, None) => {
                 self.message = Some("select a host or a flow first".to_owned());

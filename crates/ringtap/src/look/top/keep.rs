@@ -20,7 +20,7 @@ pub(super) fn pattern(folder: &Path) -> PathBuf {
     folder.join("ringtap-%s.pcapng")
 }
 
-/// What writes the files.
+/// Writes packets to files, on request.
 pub(super) struct Keeper {
     folder: PathBuf,
     access: Access,

@@ -89,7 +89,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
     }
 }
 
-/// What the view begins with.
+/// The initial state of the view.
 struct View<'a> {
     args: &'a TopArgs,
     model: Model,

@@ -1,4 +1,4 @@
-//! What the process costs: its processor time and memory, by the kernel's own accounts.
+//! The cost of the process: its processor time and memory, as the kernel accounts them.
 
 use std::fs;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Who may ask: the host name that was asked for, the page that asks, the token.
+//! Decides which requests are allowed, by their host name, the page that makes them, and the token.
 
 use std::net::{IpAddr, SocketAddr};
 

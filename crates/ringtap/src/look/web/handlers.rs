@@ -24,7 +24,7 @@ const ROWS: usize = 200;
 const MOST_ROWS: usize = 1000;
 /// How often events are sent where there are none.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// What the page may do: load its own files, and ask this server.
+/// The page's security policy: it may load its own files and send requests to this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";

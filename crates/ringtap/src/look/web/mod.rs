@@ -35,7 +35,7 @@ use guard::Guard;
 /// How often the history is written.
 const SAVE: Duration = Duration::from_secs(300);
 
-/// What the handlers of requests share.
+/// The state that the handlers of requests share.
 pub(crate) struct State {
     pub(crate) model: Model,
     pub(crate) taps: Arc<Taps>,
