@@ -152,7 +152,7 @@ impl ListedFlow {
             }
             (now, before) => *now = now.or(before),
         }
-        // What the first part of a flow has said stands.
+        // The application that the first part of a flow named stays.
         let (now, known) = (self.record.application, before.application);
         self.record.application = match self.in_first_part {
             true => now.or(known),

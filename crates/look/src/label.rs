@@ -56,7 +56,7 @@ pub(crate) fn host_name(record: &FlowRecord) -> Option<(IpAddr, &str, &'static s
         .then_some((host, name, word))
 }
 
-/// What is known of DNS in a record: whether there is a question, and whether its answer is an error.
+/// Returns whether a record has a DNS question, and whether its answer is an error.
 pub(crate) fn dns(record: &FlowRecord) -> (bool, bool) {
     let Some(entry) = record.application.as_ref() else {
         return (false, false);
