@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 34] = [
+const PEERS: [(&str, Sign); 36] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -41,6 +41,7 @@ const PEERS: [(&str, Sign); 34] = [
     ("nmap", Sign::Program("nmap")),
     ("p0f", Sign::Program("p0f")),
     ("pmacct", Sign::Program("pmacctd")),
+    ("prometheus", Sign::Program("prometheus")),
     (
         "python3-pcapy",
         Sign::File("/usr/share/doc/python3-pcapy/copyright"),
@@ -55,6 +56,7 @@ const PEERS: [(&str, Sign); 34] = [
     ("tcpdump", Sign::Program("tcpdump")),
     ("tcpflow", Sign::Program("tcpflow")),
     ("tcpreplay", Sign::Program("tcpreplay")),
+    ("tmux", Sign::Program("tmux")),
     ("tshark", Sign::Program("tshark")),
     ("valgrind", Sign::Program("valgrind")),
     ("wireguard-tools", Sign::Program("wg")),
