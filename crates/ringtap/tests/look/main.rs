@@ -1,5 +1,6 @@
 //! `ringtap web` and `ringtap top` as a user has them: in namespaces, on traffic whose numbers are known.
 
+mod browser;
 mod client;
 mod terminal;
 mod web;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Need::CorpusFile(web::NAMED),
     ];
     let tmux = &[Need::Root, Need::Tool("tmux"), Need::Tool("tcpreplay")];
+    let page = &[Need::Root, Need::PagePackages, Need::Tool("chromium")];
     suite(vec![
         test("web_counts_what_was_sent", replay, web::counts),
         test("web_counts_a_file_as_tshark_does", tshark, web::file),
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
         test("web_survives_what_is_no_http", root, web::garbage),
         test("web_keeps_its_history", replay, web::history),
         test("web_takes_records_of_exporters", root, web::collect),
+        test("the_page_of_a_file_in_a_browser", page, browser::file),
+        test("the_page_of_live_traffic_in_a_browser", page, browser::live),
         test(
             "prometheus_scrapes_what_web_counts",
             prometheus,

@@ -21,7 +21,7 @@ const PACKETS: u64 = 20_000;
 pub(crate) const NAMED: &str = "ndpi/netflix.pcap";
 const NAMED_PACKETS: u64 = 1793;
 
-fn traffic() -> Traffic {
+pub(crate) fn traffic() -> Traffic {
     Traffic {
         packets: PACKETS,
         interval: 100_000,
@@ -191,7 +191,7 @@ pub(crate) fn names() {
 }
 
 /// A server with a file of known traffic.
-fn with_file(folder: &Path, namespace: &Namespace, arguments: &[&str]) -> Server {
+pub(crate) fn with_file(folder: &Path, namespace: &Namespace, arguments: &[&str]) -> Server {
     let file = folder.join("traffic.pcap");
     let sent = traffic().write_file(&file).expect("a file");
     let name = file.display().to_string();

@@ -57,7 +57,8 @@ async function check(name, work, options) {
     await work(page);
     expect(wrong.length === 0, wrong.join("; "));
   } catch (error) {
-    failed = String(error.message ?? error);
+    const shown = await page.locator("main").innerText().catch(() => "");
+    failed = `${error.message ?? error}; the page shows: ${shown.slice(0, 200)}`;
   }
   await context.close();
   console.log(JSON.stringify({ check: name, failed }));
@@ -69,6 +70,8 @@ await check("every view is shown, without a violation of the policy", async (pag
   for (const view of VIEWS) {
     await show(page, view);
     await page.waitForTimeout(700);
+    const problems = await page.locator("[role=alert]").allInnerTexts();
+    expect(problems.length === 0, `${view}: ${problems.join("; ")}`);
   }
 });
 

@@ -1,0 +1,121 @@
+//! The page of `ringtap web` in a real browser: `ui/tests/page.mjs` drives Chromium, these tests judge.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ringtap_testkit::netns::{Namespace, VethPair};
+use ringtap_testkit::process::Running;
+use ringtap_testkit::traffic::{Rate, Replay};
+use serde_json::{Value, json};
+
+use super::client::Server;
+use super::web::{traffic, with_file};
+
+/// How long all checks of a page may take.
+const BROWSER: Duration = Duration::from_secs(280);
+/// A host of the generated traffic.
+const HOST: &str = "192.0.2.1";
+
+/// Runs the checks of `page.mjs`, and returns how many there were.
+fn browse(namespace: &Namespace, server: &Server, folder: &Path, wanted: &Value) -> usize {
+    let page = ringtap_testkit::page_folder();
+    let arguments = folder.join("wanted.json");
+    std::fs::write(&arguments, wanted.to_string()).expect("a file");
+    let mut command = namespace.command("node");
+    command
+        .arg(page.join("tests/page.mjs"))
+        .arg(format!("http://{}", server.address))
+        .arg(&arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let running = Running::start(&mut command).expect("node starts");
+    let output = running.wait(BROWSER).expect("the browser's checks end");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {text}{errors}", output.status);
+    let checks: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let failed: Vec<&Value> = checks
+        .iter()
+        .filter(|check| !check["failed"].is_null())
+        .collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    checks.len()
+}
+
+fn wanted(folder: &Path, server: &Server) -> Value {
+    json!({
+        "browser": "/usr/bin/chromium",
+        "output": folder,
+        "token": server.token,
+        "host": HOST,
+        "filter": "tcp port 443",
+        "hostile": null,
+        "live": false,
+        "screenshots": false,
+    })
+}
+
+/// Every view of a file: figures, filter, sorting, zoom, keys, barriers, narrow screens.
+pub(crate) fn file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let server = with_file(folder.path(), &namespace, &[]);
+    let wanted = wanted(folder.path(), &server);
+    let checks = browse(&namespace, &server, folder.path(), &wanted);
+    assert!(checks >= 9, "{checks} checks");
+    server.stop();
+}
+
+/// Live traffic behind a token; what the browser downloads has the packets of its host alone.
+pub(crate) fn live() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    traffic().write_file(&file).expect("a file");
+    let server = Server::start(
+        &pair.right.namespace,
+        &["-i", &pair.right.device, "--token"],
+    );
+    assert!(server.token.is_some(), "a token is printed");
+    let mut wanted = wanted(folder.path(), &server);
+    wanted["live"] = true.into();
+    let namespace = &pair.right.namespace;
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let checks = std::thread::scope(|scope| {
+        use std::sync::atomic::Ordering::Relaxed;
+        scope.spawn(|| {
+            while !done.load(Relaxed) {
+                Replay::new(&file, Rate::Pps(5_000)).run(&pair.left);
+            }
+        });
+        let checks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            browse(namespace, &server, folder.path(), &wanted)
+        }));
+        done.store(true, Relaxed);
+        checks
+    });
+    let checks = checks.unwrap_or_else(|reason| std::panic::resume_unwind(reason));
+    assert!(checks >= 11, "{checks} checks");
+    let count = |filter: &str| {
+        let mut tcpdump = Command::new("tcpdump");
+        tcpdump
+            .args(["-nqt", "-r"])
+            .arg(folder.path().join("host.pcapng"))
+            .arg(filter);
+        let output = tcpdump.stdin(Stdio::null()).output().expect("tcpdump runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).lines().count()
+    };
+    assert!(count(&format!("host {HOST}")) > 0, "packets are downloaded");
+    assert_eq!(count(&format!("not host {HOST}")), 0);
+    server.stop();
+}
