@@ -81,12 +81,15 @@ impl fmt::Display for ProtocolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             protocol::ICMP => f.pad("icmp"),
+            protocol::IGMP => f.pad("igmp"),
             protocol::TCP => f.pad("tcp"),
             protocol::UDP => f.pad("udp"),
             protocol::ICMPV6 => f.pad("icmp6"),
             protocol::SCTP => f.pad("sctp"),
             protocol::GRE => f.pad("gre"),
             protocol::ESP => f.pad("esp"),
+            protocol::AUTHENTICATION => f.pad("ah"),
+            protocol::PIM => f.pad("pim"),
             protocol::DCCP => f.pad("dccp"),
             protocol::UDP_LITE => f.pad("udplite"),
             number => f.pad(&number.to_string()),

@@ -21,9 +21,10 @@ const CLIENT4: [u8; 4] = [192, 0, 2, 1];
 const SERVER4: [u8; 4] = [198, 51, 100, 2];
 const CLIENT6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const SERVER6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
-/// A request whose text has what formats must escape.
+/// A request whose text has what formats must escape: quotes, an invisible character that turns the direction of
+/// text, a byte that is not UTF-8, a backslash.
 const REQUEST: &[u8] =
-    b"GET /a?b=\"c,d\" HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: x\x1b[31m\\\r\n\r\n";
+    b"GET /a?b=\"c,d\" HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: x\xe2\x80\xae\xff\\\r\n\r\n";
 /// Enough for several messages.
 const UDP_FLOWS: u16 = 300;
 

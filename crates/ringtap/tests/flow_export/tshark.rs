@@ -112,15 +112,16 @@ fn names(file: &Path) {
         ("cflow.http_request_host", "www.example.org"),
         ("cflow.http_request_method", "GET"),
         ("cflow.http_request_target", "/a?b=\"c,d\""),
-        ("cflow.http_user_agent", "x\\u{1b}[31m\\\\"),
+        ("cflow.http_user_agent", "x\\u{202e}\\xff\\\\"),
         ("cflow.pie.ntop.flow_server_name", "www.example.org"),
         ("cflow.appl_name", "http"),
     ];
     for (field, text) in expected {
         let found = tshark(file, &["-T", "fields", "-E", "aggregator=/s", "-e", field]);
-        // tshark escapes backslashes once more.
-        let found = found.replace("\\\\", "\\");
-        assert!(found.contains(text), "{field}: {text} is not in {found}");
+        // Newer versions escape backslashes once more.
+        let unescaped = found.replace("\\\\", "\\");
+        let has_it = found.contains(text) || unescaped.contains(text);
+        assert!(has_it, "{field}: {text} is not in {found}");
     }
 }
 

@@ -1,12 +1,14 @@
 //! Hosts of a capture given other addresses, so that the same packets make other flows.
 
+use ringtap_packet::ether_type;
+
 /// Gives the hosts of an Ethernet frame the addresses of this repetition; repetition 0 changes nothing.
 ///
 /// All packets of a host get the same address, so a conversation stays one. What one half of an address
 /// gains, the other loses, by the arithmetic of the Internet checksum (RFC 1071): all checksums stay
 /// valid. Groups and unspecified addresses stay as they are, and so does what is inside a tunnel.
 pub(super) fn vary(frame: &mut [u8], repetition: u16) {
-    const TAGS: [u16; 2] = [0x8100, 0x88a8];
+    const TAGS: [u16; 2] = [ether_type::VLAN, ether_type::QINQ];
     let kind = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
     let mut at = 12;
     while kind(at).is_some_and(|kind| TAGS.contains(&kind)) {
@@ -17,8 +19,8 @@ pub(super) fn vary(frame: &mut [u8], repetition: u16) {
     }
     let header = at + 2;
     let addresses = match kind(at) {
-        Some(0x0800) => [header + 12..header + 16, header + 16..header + 20],
-        Some(0x86dd) => [header + 8..header + 24, header + 24..header + 40],
+        Some(ether_type::IPV4) => [header + 12..header + 16, header + 16..header + 20],
+        Some(ether_type::IPV6) => [header + 8..header + 24, header + 24..header + 40],
         _ => return,
     };
     for range in addresses {

@@ -66,7 +66,7 @@ function options(properties: Properties, width: number, shown: { current: Proper
     height,
     series: [{ label: "time", value: (_, seconds) => (seconds == null ? "–" : format.time(seconds * 1000)) }, ...series],
     bands,
-    axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => shownTime(tick * 1000, ticks)) }, { ...axis, size: 84, values: (_, ticks) => ticks.map((tick) => shown.current.format(tick)) }],
+    axes: [{ ...axis, space: 90, values: (_, ticks) => ticks.map((tick) => shownTime(tick * 1000, ticks)) }, { ...axis, size: 84, values: (_, ticks) => ticks.map((tick) => shown.current.format(tick)) }],
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.05 : 1] } },
     cursor: { drag: { x: true, y: false, setScale: false } },
     legend: { live: true },

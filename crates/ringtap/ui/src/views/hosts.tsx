@@ -53,7 +53,7 @@ export function Host({ address, status }: { address: string; status: Status }) {
           <Tile title="flows" value={format.count(host.active_flows)} note={`${format.count(host.flows)} in all`} />
           <Tile title="round trip" value={format.nanos(host.tcp?.server_rtt_ns ?? host.tcp?.client_rtt_ns)} />
           <Tile title="retransmissions" value={format.count(host.tcp?.retransmissions)} />
-          <Tile title="DNS failures" value={format.count(host.dns?.failures)} note={host.dns ? `of ${format.count(host.dns.queries)} queries` : ""} />
+          <Tile title="DNS failures" value={format.count(host.dns?.failures)} {...(host.dns?.queries != null && { note: `of ${format.count(host.dns.queries)} queries` })} />
           <Tile title="seen" value={format.time(host.last_ms)} note={`since ${format.dateTime(host.first_ms)}`} />
         </dl>
         {host.names.length > 0 && <p>Names: {host.names.join(", ")}</p>}

@@ -50,7 +50,7 @@ function Tiles({ status }: { status: Status }) {
       <Tile title="flows" value={format.count(totals.active_flows)} note={`${format.count(rates.new_flows_per_s)} new/s`} />
       <Tile title="hosts" value={format.count(totals.hosts)} />
       <Tile title="retransmissions" value={format.count(tcp.retransmissions)} note={`${format.count(tcp.resets)} resets`} />
-      <Tile title="DNS failures" value={format.count(dns.failures)} note={`of ${format.count(dns.queries)} queries`} />
+      <Tile title="DNS failures" value={format.count(dns.failures)} {...(dns.queries !== null && { note: `of ${format.count(dns.queries)} queries` })} />
       <Tile title="lost packets" value={format.exact(lost)} warn={lost > 0} />
     </dl>
   );
