@@ -678,12 +678,20 @@ fn keeper() {
     command.args(["-w", "/dev/null", "-i", &device]);
     let mut running = Running::start_piped(&mut command).expect("ringtap starts");
     wait_until_bare(&mut running, unprivileged().uid);
-    let keepers: Vec<u32> = children(running.id())
-        .into_iter()
-        .filter(|&id| field(&status(id), "Name") == "ringtap-undo")
-        .collect();
-    let [keeper] = keepers[..] else {
-        panic!("{keepers:?}");
+    let keepers = || -> Vec<u32> {
+        let children = children(running.id()).into_iter();
+        children
+            .filter(|&id| field(&status(id), "Name") == "ringtap-undo")
+            .collect()
+    };
+    let deadline = Instant::now() + LIMIT;
+    // The helper takes its name after it was made.
+    while keepers().is_empty() {
+        assert!(Instant::now() < deadline, "no helper");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let [keeper] = keepers()[..] else {
+        panic!("{:?}", keepers());
     };
     let has_given_up = || {
         let status = status(keeper);

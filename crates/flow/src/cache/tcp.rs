@@ -201,6 +201,10 @@ impl Tcp {
             way.resets = way.resets.saturating_add(1);
             return;
         }
+        if packet.payload_at == 0 {
+            // A fragment, or a header that was not captured: it has no numbers to follow.
+            return;
+        }
         let pause_ns = packet.time_ns.saturating_sub(before_ns);
         let reordering_ns = match (self.server_rtt.nanos(), self.client_rtt.nanos()) {
             (Some(server), Some(client)) => server.saturating_add(client),
