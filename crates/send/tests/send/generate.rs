@@ -154,7 +154,10 @@ pub(crate) fn choices() {
     // Without GRO and a program at the other end, the driver takes no redirected frames.
     let (kind, reason) = choose(much);
     assert_eq!(kind, BackEndKind::Packet);
-    assert!(reason.contains("does not accept redirected frames"), "{reason}");
+    assert!(
+        reason.contains("does not accept redirected frames"),
+        "{reason}"
+    );
     let opened = pair
         .left
         .run(|| Sender::open("live:veth0", &SendOptions::default()));
