@@ -65,8 +65,9 @@ const NO_SUBJECTS: [&str; 6] = ["Of", "What", "Who", "Whoever", "Whom", "Whose"]
 /// How far above an unsafe block its reason may begin, in lines.
 const REASON_WITHIN: usize = 14;
 /// Folders that are not source.
-const NOT_SOURCE: [&str; 6] = [
+const NOT_SOURCE: [&str; 7] = [
     "target",
+    "node_modules",
     ".git",
     "bench-out",
     "artifacts",
