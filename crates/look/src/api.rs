@@ -1,7 +1,7 @@
 //! The values that views show, as the JSON of `/api/v1` has them.
 //!
-//! Times are milliseconds since 1970 (`_ms`), durations nanoseconds (`_ns`); bytes are of layer 3. What is
-//! not known is null. Texts from packets have their control characters escaped.
+//! Times are milliseconds since 1970 (`_ms`), durations nanoseconds (`_ns`); bytes are of layer 3. An
+//! unknown value is null. Texts from packets have their control characters escaped.
 
 use serde::Serialize;
 

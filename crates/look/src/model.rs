@@ -20,7 +20,7 @@ use crate::top::Tops;
 const SECOND: u64 = 1_000_000_000;
 const RST: u16 = 4;
 const SYN: u16 = 2;
-/// Applications that are told apart.
+/// The maximum number of distinct applications.
 const APPLICATIONS: usize = 512;
 /// Handshakes of so many seconds are in the mean times.
 const RTT_SECONDS: usize = 60;

@@ -64,7 +64,7 @@ pub(crate) fn rank(flow: &ListedFlow, sort: FlowSort) -> (u64, u64) {
     (rank, flow.id)
 }
 
-/// Fields of a record that a flow's row has, or that are of no meaning while a flow is under way.
+/// Fields of a record that a flow's row has, or that mean nothing while a flow is active.
 const SHOWN: [&str; 14] = [
     "first",
     "last",

@@ -108,7 +108,7 @@ impl Places {
     /// Checks the files.
     ///
     /// # Errors
-    /// A file is not in the expected format, or of no use.
+    /// A file is not in the expected format, or useless.
     pub fn new(files: PlaceFiles) -> Result<Self, PlaceError> {
         let databases = files.mmdb.into_iter();
         let databases = databases.map(|(path, bytes)| Database::new(path, bytes));

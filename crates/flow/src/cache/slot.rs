@@ -112,7 +112,7 @@ pub(crate) struct Extra {
     pub(crate) tcp: Tcp,
 }
 
-/// The counters of no packets, to which packets are added.
+/// Empty counters, to which packets are added.
 pub(crate) const NO_TRAFFIC: Traffic = Traffic {
     packets: 0,
     bytes: 0,

@@ -1,7 +1,7 @@
 //! TLS and DTLS: records (`record`), ClientHello and ServerHello (`hello`), the fingerprint (`ja4`).
 //!
 //! Crates that parse TLS put cipher suites and extensions into vectors, which would be an allocation for
-//! each flow; and they want whole messages. What is read here are slices of the packet.
+//! each flow; and they want whole messages. This module reads slices of the packet.
 
 pub(crate) mod dtls;
 pub(crate) mod hello;

@@ -159,7 +159,7 @@ pub(crate) fn first_bytes() {
             data.escape_ascii().to_string()
         );
         assert_eq!(talk.entry.is_empty(), protocol.is_none());
-        // A payload of no protocol leaves nothing behind.
+        // An unknown payload leaves no state.
         inspector.forget(1, &mut talk.state);
     }
 }

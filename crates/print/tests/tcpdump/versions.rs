@@ -199,7 +199,7 @@ fn kerberos(text: &str) -> Option<String> {
 }
 
 /// Returns the line of the other version: the minor version was part of the version, which then was an
-/// unknown one without any field. Of majorSdoId only the lowest bit was printed.
+/// unknown one without any field. Only the lowest bit of majorSdoId was printed.
 fn ptp(text: &str) -> Option<String> {
     let (before, rest) = text.split_once("PTPv2")?;
     if let Some(rest) = rest.strip_prefix('.') {

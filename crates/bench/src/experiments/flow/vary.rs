@@ -4,9 +4,9 @@ use ringtap_packet::ether_type;
 
 /// Gives the hosts of an Ethernet frame the addresses of this repetition; repetition 0 changes nothing.
 ///
-/// All packets of a host get the same address, so a conversation stays one. What one half of an address
-/// gains, the other loses, by the arithmetic of the Internet checksum (RFC 1071): all checksums stay
-/// valid. Groups and unspecified addresses stay as they are, and so does what is inside a tunnel.
+/// All packets of a host get the same address, so a conversation stays one. One half of an address gains
+/// exactly as much as the other half loses, by the arithmetic of the Internet checksum (RFC 1071): all
+/// checksums stay valid. Groups and unspecified addresses stay as they are, and so does what is inside a tunnel.
 pub(super) fn vary(frame: &mut [u8], repetition: u16) {
     const TAGS: [u16; 2] = [ether_type::VLAN, ether_type::QINQ];
     let kind = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
