@@ -30,6 +30,8 @@ function useRoute(): string[] {
   useEffect(() => {
     const changed = () => setRoute(parse());
     addEventListener("hashchange", changed);
+    // The address may have changed since the first drawing.
+    changed();
     return () => removeEventListener("hashchange", changed);
   }, []);
   return route;
