@@ -3,6 +3,8 @@
 use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
+
 use crate::api::Alert;
 use crate::heavy::{Family, HeavyKey as _};
 
@@ -48,7 +50,7 @@ impl Default for AlertOptions {
 #[derive(Clone, Debug)]
 struct FanOut {
     source: IpAddr,
-    targets: HashSet<u32>,
+    targets: HashSet<u32, RandomState>,
     answered: u32,
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct AlertBook {
     options: AlertOptions,
     alerts: VecDeque<Alert>,
     seq: u64,
-    known: HashSet<IpAddr>,
+    known: HashSet<IpAddr, RandomState>,
     first_ns: u64,
     /// The minute in which new hosts and targets are counted.
     minute: u64,
@@ -76,7 +78,7 @@ impl AlertBook {
             options,
             alerts: VecDeque::new(),
             seq: 0,
-            known: HashSet::new(),
+            known: HashSet::default(),
             first_ns: 0,
             minute: 0,
             new_hosts: 0,
@@ -162,7 +164,7 @@ impl AlertBook {
         let place = usize::try_from(place).unwrap_or(0) % SOURCES;
         let fan = self.fans[place].get_or_insert_with(|| FanOut {
             source,
-            targets: HashSet::new(),
+            targets: HashSet::default(),
             answered: 0,
         });
         if fan.source != source || fan.targets.len() > threshold as usize {

@@ -267,11 +267,11 @@ pub struct Host {
     pub names: Vec<String>,
     /// TCP.
     pub tcp: TcpHealth,
-    /// DNS.
+    /// DNS questions of the host.
     pub dns: Dns,
     /// Its newest flows.
     pub recent_flows: Vec<Flow>,
-    /// Not kept by host.
+    /// Bytes and packets that it sent and received over time.
     pub series: Option<Series>,
 }
 

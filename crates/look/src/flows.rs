@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
 use ringtap_flow::{EndReason, FlowKey, FlowRecord, TcpCounts, TcpMeasures, Traffic, Tunnel};
 use ringtap_packet::protocol::TCP;
 
@@ -191,7 +192,7 @@ fn join(now: &mut Traffic, before: Option<Traffic>, (packets, bytes): (u64, u64)
 #[derive(Debug)]
 pub(crate) struct FlowTable {
     slots: Vec<ListedFlow>,
-    index: HashMap<Ends, u32>,
+    index: HashMap<Ends, u32, RandomState>,
     capacity: usize,
     hand: usize,
     unlisted: u64,
@@ -201,7 +202,7 @@ impl FlowTable {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             slots: Vec::new(),
-            index: HashMap::new(),
+            index: HashMap::default(),
             capacity: capacity.max(1),
             hand: 0,
             unlisted: 0,

@@ -3,6 +3,11 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
+
+use crate::places::HostPlace;
+use crate::steps::HostSteps;
+
 /// Hosts that are looked at to find the one that makes room.
 const LOOKS: usize = 16;
 /// Names that are kept of a host.
@@ -56,6 +61,10 @@ pub(crate) struct ListedHost {
     pub(crate) rtt: Mean,
     pub(crate) alerts: u64,
     pub(crate) names: Vec<HostName>,
+    pub(crate) place: HostPlace,
+    pub(crate) steps: HostSteps,
+    /// Flows of this host with a DNS question, and with an answer that is an error.
+    pub(crate) dns: (u64, u64),
 }
 
 impl ListedHost {
@@ -73,6 +82,9 @@ impl ListedHost {
             rtt: Mean::default(),
             alerts: 0,
             names: Vec::new(),
+            place: HostPlace::default(),
+            steps: HostSteps::new(),
+            dns: (0, 0),
         }
     }
 
@@ -96,7 +108,7 @@ impl ListedHost {
 #[derive(Debug)]
 pub(crate) struct HostTable {
     slots: Vec<ListedHost>,
-    index: HashMap<IpAddr, u32>,
+    index: HashMap<IpAddr, u32, RandomState>,
     capacity: usize,
     hand: usize,
 }
@@ -105,7 +117,7 @@ impl HostTable {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             slots: Vec::new(),
-            index: HashMap::new(),
+            index: HashMap::default(),
             capacity: capacity.max(1),
             hand: 0,
         }

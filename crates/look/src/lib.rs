@@ -14,8 +14,10 @@ mod label;
 mod metrics;
 mod model;
 mod packets;
+mod places;
 mod rows;
 mod state;
+mod steps;
 mod top;
 mod view;
 
@@ -25,6 +27,7 @@ pub use filter::FlowFilter;
 pub use metrics::metrics;
 pub use model::{Look, LookOptions};
 pub use packets::filter_of_host;
+pub use places::Atlas;
 pub use state::{Found, Saved, Store, StoreError};
 pub use top::Window;
 pub use view::{FlowQuery, FlowSort, Kind, Measure, Split};

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use ringtap_flow::{EndReason, FlowRecord};
 use ringtap_packet::protocol::TCP;
 
@@ -15,6 +17,7 @@ use crate::heavy::Sum;
 use crate::history::{Count, History, OTHERS};
 use crate::hosts::{HostTable, Mean};
 use crate::label::{self, has_ports};
+use crate::places::{Atlas, HostPlace, PlaceBook};
 use crate::top::Tops;
 
 const SECOND: u64 = 1_000_000_000;
@@ -69,7 +72,7 @@ impl Default for LookOptions {
 #[derive(Debug, Default)]
 pub(crate) struct Applications {
     names: Vec<String>,
-    numbers: HashMap<String, u16>,
+    numbers: HashMap<String, u16, RandomState>,
 }
 
 impl Applications {
@@ -116,6 +119,8 @@ pub struct Look {
     pub(crate) protocols: Tops<u16>,
     pub(crate) ports: Tops<(u16, u16)>,
     pub(crate) vlans: Tops<u16>,
+    pub(crate) places: PlaceBook,
+    pub(crate) atlas: Option<Arc<dyn Atlas>>,
     pub(crate) host_table: HostTable,
     pub(crate) flow_table: FlowTable,
     pub(crate) book: AlertBook,
@@ -243,6 +248,8 @@ impl Look {
             protocols: Tops::new(FEW_KEYS),
             ports: Tops::new(KEYS),
             vlans: Tops::new(FEW_KEYS),
+            places: PlaceBook::new(),
+            atlas: None,
             host_table: HostTable::new(options.hosts),
             flow_table: FlowTable::new(options.flows),
             book: AlertBook::new(options.alerts),
@@ -252,6 +259,17 @@ impl Look {
             has_history: false,
             options,
         }
+    }
+
+    /// Gives the model databases about addresses. Call it before there is traffic.
+    pub fn set_atlas(&mut self, atlas: Arc<dyn Atlas>) {
+        self.atlas = Some(atlas);
+    }
+
+    /// Returns whether there are databases about addresses.
+    #[must_use]
+    pub fn has_atlas(&self) -> bool {
+        self.atlas.is_some()
     }
 
     /// Takes a record of a flow.
@@ -287,6 +305,7 @@ impl Look {
             self.protocols.advance(now_ns);
             self.ports.advance(now_ns);
             self.vlans.advance(now_ns);
+            self.places.advance(now_ns);
         }
         self.clock.now_ns = self.clock.now_ns.max(now_ns);
     }
@@ -358,8 +377,15 @@ impl Look {
             ),
         ];
         let count = if key.source == key.destination { 1 } else { 2 };
-        for (address, mac, sent, received, rtt) in ends.into_iter().take(count) {
+        let mut places = [HostPlace::default(); 2];
+        let atlas = self.atlas.clone();
+        for (at, (address, mac, sent, received, rtt)) in ends.into_iter().take(count).enumerate() {
             let (host, is_new_host) = self.host_table.entry(address, time_ns);
+            if is_new_host && let Some(atlas) = &atlas {
+                host.place = self.places.locate(&**atlas, address);
+            }
+            places[at] = host.place;
+            host.steps.add(time_ns, [sent, received]);
             host.first_ns = host.first_ns.min(time_ns);
             host.last_ns = host.last_ns.max(time_ns);
             host.mac = host.mac.or(mac);
@@ -375,6 +401,17 @@ impl Look {
             if is_new_host && self.book.host(address, time_ns) {
                 self.host_table.entry(address, time_ns).0.alerts += 1;
             }
+        }
+        if atlas.is_some() {
+            let sum = |sent: u64| Sum {
+                bytes: delta.bytes(),
+                packets: delta.packets(),
+                sent,
+                flows: u64::from(is_new),
+            };
+            let (forward, reverse) = (delta.forward.1, delta.reverse.1);
+            let ends = [(places[0], sum(forward)), (places[1], sum(reverse))];
+            self.places.add(ends, &sum(delta.bytes()));
         }
     }
 
@@ -409,6 +446,11 @@ impl Look {
         let (is_dns, is_error) = label::dns(record);
         self.sums.dns.0 += u64::from(is_dns && !before.dns.0);
         self.sums.dns.1 += u64::from(is_error && !before.dns.1);
+        if is_dns && (!before.dns.0 || is_error && !before.dns.1) {
+            let host = self.host_table.entry(record.key.source, time_ns).0;
+            host.dns.0 += u64::from(!before.dns.0);
+            host.dns.1 += u64::from(is_error && !before.dns.1);
+        }
         if let Some((host, name, source)) = label::host_name(record) {
             self.host_table.entry(host, time_ns).0.name(name, source);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use ringtap_flow::schema::{self, FIELDS, Row};
 use ringtap_packet::protocol::TCP;
@@ -10,6 +11,7 @@ use crate::api::{Field, Flow, TopRow};
 use crate::flows::ListedFlow;
 use crate::label::{self, ProtocolName, has_ports};
 use crate::model::UNKNOWN;
+use crate::places::{Atlas, Country, HostPlace};
 use crate::view::{FlowSort, Kind};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -83,8 +85,13 @@ const SHOWN: [&str; 14] = [
 ];
 
 /// Returns the fields that a flow's record has beside its row.
-pub(crate) fn fields(flow: &ListedFlow) -> Vec<Field> {
-    let row = Row::new(&flow.record);
+pub(crate) fn fields(flow: &ListedFlow, atlas: Option<&dyn Atlas>) -> Vec<Field> {
+    let mut row = Row::new(&flow.record);
+    if let Some(atlas) = atlas {
+        let (key, macs) = (&flow.record.key, flow.record.macs);
+        row.source = atlas.place(key.source, macs.map(|macs| macs.source));
+        row.destination = atlas.place(key.destination, macs.map(|macs| macs.destination));
+    }
     let known = FIELDS.iter().filter(|field| field.in_files);
     let more = known.filter(|field| !SHOWN.contains(&field.name));
     let field = |field: &schema::Field| {
@@ -107,7 +114,11 @@ pub(crate) fn mac(bytes: [u8; 6]) -> String {
 }
 
 /// Returns the keys of a flow in rows of a kind, each with the bytes that went out from it.
-fn keys_of(flow: &ListedFlow, kind: Kind) -> Vec<(String, u64)> {
+fn keys_of(
+    flow: &ListedFlow,
+    kind: Kind,
+    place: &dyn Fn(IpAddr) -> HostPlace,
+) -> Vec<(String, u64)> {
     let record = &flow.record;
     let key = &record.key;
     let forward = record.forward.bytes;
@@ -140,16 +151,43 @@ fn keys_of(flow: &ListedFlow, kind: Kind) -> Vec<(String, u64)> {
             let vlan = key.vlan.map(|vlan| (vlan.to_string(), forward));
             vlan.into_iter().collect()
         }
-        _ => Vec::new(),
+        Kind::Ports => Vec::new(),
+        Kind::AutonomousSystems => {
+            let system = |host| place(host).system.map(|system| system.0.to_string());
+            of_ends(
+                (system(key.source), forward),
+                (system(key.destination), reverse),
+            )
+        }
+        Kind::Countries => {
+            let country = |host| place(host).country.map(Country::text);
+            of_ends(
+                (country(key.source), forward),
+                (country(key.destination), reverse),
+            )
+        }
     }
 }
 
+/// Returns the keys of both ends; one that both have is there once, and has sent everything.
+fn of_ends(a: (Option<String>, u64), b: (Option<String>, u64)) -> Vec<(String, u64)> {
+    if a.0.is_some() && a.0 == b.0 {
+        return a.0.map(|key| (key, a.1 + b.1)).into_iter().collect();
+    }
+    let keyed = |(key, out): (Option<String>, u64)| key.map(|key| (key, out));
+    [keyed(a), keyed(b)].into_iter().flatten().collect()
+}
+
 /// Returns the sums of flows by keys of a kind, in no order.
-pub(crate) fn sums<'f>(flows: impl Iterator<Item = &'f ListedFlow>, kind: Kind) -> Vec<TopRow> {
+pub(crate) fn sums<'f>(
+    flows: impl Iterator<Item = &'f ListedFlow>,
+    kind: Kind,
+    place: &dyn Fn(IpAddr) -> HostPlace,
+) -> Vec<TopRow> {
     let mut rows: HashMap<String, TopRow> = HashMap::new();
     for flow in flows {
         let (bytes, packets) = (flow.record.bytes(), flow.record.packets());
-        for (key, out) in keys_of(flow, kind) {
+        for (key, out) in keys_of(flow, kind, place) {
             let row = rows.entry(key).or_default();
             row.bytes += bytes;
             row.packets += packets;

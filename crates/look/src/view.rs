@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use ringtap_flow::schema::Place;
+
 use crate::api::{
     Alerts, Dns, Flow, FlowDetail, Flows, Host, HostRow, Hosts, Line, Loss, LossLayer, LossSeries,
     Losses, Matrix, Others, Series, Status, TcpHealth, Top, TopRow, Totals,
@@ -12,6 +14,7 @@ use crate::history::{By, OTHERS};
 use crate::hosts::ListedHost;
 use crate::label::ProtocolName;
 use crate::model::{LAYERS, Look};
+use crate::places::{HostPlace, SystemKey, shown, system_text};
 use crate::rows;
 use crate::top::{Tops, Window};
 
@@ -75,9 +78,9 @@ pub enum Kind {
     Ports,
     /// VLANs.
     Vlans,
-    /// Autonomous systems: not known so far.
+    /// Autonomous systems; none without a database of them.
     AutonomousSystems,
-    /// Countries: not known so far.
+    /// Countries; none without a database of them.
     Countries,
 }
 
@@ -300,10 +303,10 @@ impl Look {
                 format!("{protocol}/{port}")
             }),
             Kind::Vlans => self.rows(kind, &self.vlans, by, u16::to_string),
-            Kind::AutonomousSystems | Kind::Countries => Top {
-                of: kind.name().to_owned(),
-                ..Top::default()
-            },
+            Kind::AutonomousSystems => {
+                self.rows(kind, &self.places.systems, by, |key| key.0.to_string())
+            }
+            Kind::Countries => self.rows(kind, &self.places.countries, by, |key| key.text()),
         }
     }
 
@@ -319,11 +322,7 @@ impl Look {
         let (shown, others) = top.split_at(limit.min(top.len()));
         let row = |row: &Row<K>| {
             let row = top_row(text(&row.key), &row.sum, row.error);
-            if kind == Kind::Hosts {
-                self.named(row)
-            } else {
-                row
-            }
+            self.named_row(kind, row)
         };
         let mut rest = Others::default();
         for row in others {
@@ -350,7 +349,11 @@ impl Look {
     ) -> Top {
         let accepted = self.flow_table.iter();
         let accepted = accepted.filter(|flow| filter.accepts(&flow.record));
-        let mut rows = rows::sums(accepted, kind);
+        let place = |address| match self.host_table.get(address) {
+            Some(host) => host.place,
+            None => HostPlace::default(),
+        };
+        let mut rows = rows::sums(accepted, kind, &place);
         let rank = |row: &TopRow| match measure {
             Measure::Bytes => row.bytes,
             Measure::Packets => row.packets,
@@ -358,14 +361,29 @@ impl Look {
         };
         rows.sort_by(|a, b| (rank(b), &a.key).cmp(&(rank(a), &b.key)));
         rows.truncate(limit.min(MOST));
-        if kind == Kind::Hosts {
-            rows = rows.into_iter().map(|row| self.named(row)).collect();
-        }
+        let named = |row| self.named_row(kind, row);
+        rows = rows.into_iter().map(named).collect();
         Top {
             of: kind.name().to_owned(),
             from_ms: self.clock.started_ns / MILLISECOND,
             rows,
             others: Others::default(),
+        }
+    }
+
+    /// Adds the name of what a row is about, where there are names.
+    fn named_row(&self, kind: Kind, mut row: TopRow) -> TopRow {
+        match kind {
+            Kind::Hosts => self.named(row),
+            Kind::AutonomousSystems => {
+                let number = row.key.parse().ok().map(SystemKey);
+                if let Some(name) = number.and_then(|number| self.places.name(number)) {
+                    row.name = Some(name.to_owned());
+                    row.name_source = Some("mmdb");
+                }
+                row
+            }
+            _ => row,
         }
     }
 
@@ -413,9 +431,9 @@ impl Look {
         }
     }
 
-    /// Returns a host in detail, unless it is not listed.
+    /// Returns a host in detail, with its traffic over a window; `None` if it is not listed.
     #[must_use]
-    pub fn host(&self, address: IpAddr) -> Option<Host> {
+    pub fn host(&self, address: IpAddr, window: Window) -> Option<Host> {
         let host = self.host_table.get(address)?;
         let mut flows: Vec<_> = self
             .flow_table
@@ -423,15 +441,25 @@ impl Look {
             .filter(|flow| [flow.record.key.source, flow.record.key.destination].contains(&address))
             .collect();
         let active = flows.iter().filter(|flow| flow.ended.is_none()).count();
-        let mut applications = rows::sums(flows.iter().copied(), Kind::Applications);
+        let mut applications = rows::sums(flows.iter().copied(), Kind::Applications, &|_| {
+            HostPlace::default()
+        });
         applications.sort_by(|a, b| (b.bytes, &a.key).cmp(&(a.bytes, &b.key)));
         flows.sort_by_key(|flow| std::cmp::Reverse(flow.last_ns()));
         let first = host.names.first();
+        let atlas = self.atlas.as_ref();
+        let place = atlas.map_or_else(Place::default, |atlas| atlas.place(address, host.mac));
+        let dns = |count: u64| self.options.has_names.then_some(count);
         Some(Host {
             address: address.to_string(),
             name: first.map(|name| name.name.clone()),
             name_source: first.map(|name| name.source),
             mac: host.mac.map(rows::mac),
+            vendor: place.vendor.map(shown),
+            autonomous_system: place
+                .as_number
+                .map(|number| system_text(number, place.as_name)),
+            country: place.country.map(shown),
             first_ms: host.first_ns / MILLISECOND,
             last_ms: host.last_ns / MILLISECOND,
             bytes_in: host.received.1,
@@ -449,8 +477,12 @@ impl Look {
                 client_rtt_ns: host.rtt.get(),
                 ..TcpHealth::default()
             },
+            dns: Dns {
+                queries: dns(host.dns.0),
+                failures: dns(host.dns.1),
+            },
             recent_flows: flows.into_iter().take(HOST_FLOWS).map(rows::flow).collect(),
-            ..Host::default()
+            series: Some(host.steps.series(window, self.clock.now_ns)),
         })
     }
 
@@ -501,7 +533,7 @@ impl Look {
         let flow = self.flow_table.get(id)?;
         Some(FlowDetail {
             flow: rows::flow(flow),
-            fields: rows::fields(flow),
+            fields: rows::fields(flow, self.atlas.as_deref()),
             first_bytes: None,
         })
     }

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-use ringtap_flow::{FlowRecord, FlowSink, LinkType, Meter, MeterOptions, Packet};
+use ringtap_flow::schema::Place;
+use ringtap_flow::{FlowRecord, FlowSink, LinkType, Meter, MeterOptions, Packet, Reported};
+use ringtap_look::api::TopRow;
 use ringtap_look::{
-    FlowFilter, FlowQuery, FlowSort, Kind, Look, LookOptions, Measure, Split, Tick, WhenFull,
-    Window, queue,
+    Atlas, FlowFilter, FlowQuery, FlowSort, Kind, Look, LookOptions, Measure, News, Split, Tick,
+    WhenFull, Window, queue,
 };
 use ringtap_savefile::{Item, ReadOptions, Reader};
 use ringtap_testkit::{Need, corpus, suite, test};
@@ -20,11 +22,10 @@ const SECOND: u64 = 1_000_000_000;
 const PACKETS: usize = 20_000;
 
 fn main() -> ExitCode {
-    suite(vec![test(
-        "counts_are_exact_on_the_corpus",
-        &[Need::Corpus],
-        counts,
-    )])
+    suite(vec![
+        test("counts_are_exact_on_the_corpus", &[Need::Corpus], counts),
+        test("places_have_the_traffic_of_their_hosts", &[], places),
+    ])
 }
 
 /// A packet in memory.
@@ -136,6 +137,70 @@ fn look(packets: &[Held]) -> Look {
         drop(feed);
     });
     look.into_inner().expect("no panic")
+}
+
+/// Knows hosts by their last byte.
+#[derive(Debug)]
+struct Known;
+
+impl Atlas for Known {
+    fn place(&self, address: IpAddr, mac: Option<[u8; 6]>) -> Place<'_> {
+        let last = match address {
+            IpAddr::V4(address) => address.octets()[3],
+            IpAddr::V6(_) => 0,
+        };
+        Place {
+            as_number: (last < 100).then_some(64_500 + u32::from(last / 10)),
+            as_name: (last < 10).then_some("One\u{1b} Net"),
+            country: (last < 100).then_some(if last < 50 { "DE" } else { "FR" }),
+            vendor: mac.map(|_| "Maker"),
+        }
+    }
+}
+
+/// Flows of 20 bytes; the first two are within a system, the third is between two, the fourth has one end that is
+/// not known.
+fn places() {
+    let mut look = Look::new(LookOptions::default());
+    look.set_atlas(Arc::new(Known));
+    let ends = [(1, 2), (1, 2), (1, 60), (1, 200)];
+    for (number, (from, to)) in (0_u16..).zip(ends) {
+        let mut record = FlowRecord::default();
+        record.key.source = IpAddr::from([192, 0, 2, from]);
+        record.key.destination = IpAddr::from([192, 0, 2, to]);
+        record.key.protocol = 17;
+        record.key.source_port = number;
+        record.forward.packets = 1;
+        record.forward.bytes = 20;
+        record.forward.first_ns = 1_700_000_000 * SECOND;
+        record.forward.last_ns = record.forward.first_ns;
+        look.news(&News {
+            record,
+            reported: Reported::default(),
+            has_ended: true,
+        });
+    }
+    let rows = |kind| {
+        let top = look.top(kind, Window::All, Measure::Bytes, 10);
+        let row = |row: &TopRow| (row.key.clone(), row.bytes, row.bytes_out, row.flows);
+        top.rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let row = |key: &str, bytes, out, flows| (key.to_owned(), bytes, out, flows);
+    let systems = [row("64500", 80, 80, 4), row("64506", 20, 0, 1)];
+    assert_eq!(rows(Kind::AutonomousSystems), systems);
+    let countries = [row("DE", 80, 80, 4), row("FR", 20, 0, 1)];
+    assert_eq!(rows(Kind::Countries), countries);
+    let named = look.top(Kind::AutonomousSystems, Window::All, Measure::Bytes, 1);
+    assert_eq!(named.rows[0].name.as_deref(), Some("One Net"));
+    let filtered = look.top_of_flows(Kind::Countries, &FlowFilter::default(), Measure::Bytes, 9);
+    assert_eq!(filtered.rows[0].bytes, 80);
+    let host = look.host(IpAddr::from([192, 0, 2, 1]), Window::Minutes);
+    let host = host.expect("a host");
+    assert_eq!(host.autonomous_system.as_deref(), Some("AS64500 One Net"));
+    assert_eq!(host.country.as_deref(), Some("DE"));
+    let series = host.series.expect("traffic over time");
+    let sum: u64 = series.series[0].bytes.iter().flatten().sum();
+    assert_eq!((series.series[0].name.as_str(), sum), ("sent", 80));
 }
 
 fn counts() {

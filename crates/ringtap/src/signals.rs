@@ -17,6 +17,8 @@ pub(crate) struct Requests {
     stop: Arc<AtomicBool>,
     report: Arc<AtomicBool>,
     wakers: Arc<OnceLock<Vec<Waker>>>,
+    /// Called before a signal ends the program at once.
+    farewell: Arc<OnceLock<fn()>>,
 }
 
 /// A second request within this time counts as the first one: `timeout` and terminals send a signal to a
@@ -33,6 +35,11 @@ impl Requests {
     pub(crate) fn ask_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake();
+    }
+
+    /// Sets the function that is called before a second signal ends the program at once. It must not wait.
+    pub(crate) fn before_abort(&self, farewell: fn()) {
+        self.farewell.get_or_init(|| farewell);
     }
 
     /// Wakes the waiting threads, so that they check for requests.
@@ -86,6 +93,9 @@ impl Requests {
                 } else {
                     let first = *asked.get_or_insert_with(Instant::now);
                     if first.elapsed() > SAME_REQUEST {
+                        if let Some(farewell) = seen.farewell.get() {
+                            farewell();
+                        }
                         // The user wants to end although a disk or pipe is stuck.
                         let _ = signal_hook::low_level::emulate_default_handler(signal);
                     }

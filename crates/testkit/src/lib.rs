@@ -16,6 +16,7 @@ pub mod frames;
 pub mod generate;
 mod hang;
 pub mod libpcap;
+pub mod mmdb;
 pub mod pages;
 mod suite;
 pub mod versions;

@@ -16,10 +16,11 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 36] = [
+const PEERS: [(&str, Sign); 38] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
+    ("curl", Sign::Program("curl")),
     ("darkstat", Sign::Program("darkstat")),
     ("ethtool", Sign::Program("ethtool")),
     ("g++", Sign::Program("c++")),
@@ -39,6 +40,7 @@ const PEERS: [(&str, Sign); 36] = [
     ("nfdump", Sign::Program("nfpcapd")),
     ("ngrep", Sign::Program("ngrep")),
     ("nmap", Sign::Program("nmap")),
+    ("openssl", Sign::Program("openssl")),
     ("p0f", Sign::Program("p0f")),
     ("pmacct", Sign::Program("pmacctd")),
     ("prometheus", Sign::Program("prometheus")),

@@ -12,6 +12,7 @@ mod tests;
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use ringtap_flow::FlowRecord;
@@ -129,15 +130,25 @@ impl Places {
     #[must_use]
     pub fn row<'a>(&'a self, record: &'a FlowRecord) -> Row<'a> {
         let mut row = Row::new(record);
-        for database in &self.databases {
-            database.look_up(record.key.source, &mut row.source);
-            database.look_up(record.key.destination, &mut row.destination);
-        }
-        if let (Some(vendors), Some(macs)) = (&self.vendors, &record.macs) {
-            row.source.vendor = vendors.of(macs.source);
-            row.destination.vendor = vendors.of(macs.destination);
-        }
+        let (key, macs) = (&record.key, record.macs);
+        row.source = self.place(key.source, macs.map(|macs| macs.source));
+        row.destination = self.place(key.destination, macs.map(|macs| macs.destination));
         row
+    }
+
+    /// Returns the place of an address, and the vendor of a MAC address.
+    #[must_use]
+    pub fn place(&self, address: IpAddr, mac: Option<[u8; 6]>) -> Place<'_> {
+        let mut place = Place::default();
+        for database in &self.databases {
+            database.look_up(address, &mut place);
+        }
+        place.vendor = self
+            .vendors
+            .as_ref()
+            .zip(mac)
+            .and_then(|(vendors, mac)| vendors.of(mac));
+        place
     }
 }
 

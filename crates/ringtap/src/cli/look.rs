@@ -10,6 +10,8 @@ use ringtap_flow_io::{ListenAddress, Network};
 use super::{FileArgs, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
 use crate::values::{self, Size};
 
+const SNAPLEN_HELP: &str = "Capture at most this many bytes of each packet; default 1600";
+
 /// Options that both views have.
 #[derive(Debug, Args)]
 pub(crate) struct LookArgs {
@@ -51,6 +53,12 @@ pub(crate) struct LookArgs {
     #[arg(long, value_name = "N", default_value = "100", help_heading = "Alerts",
           value_parser = values::whole::<u32>("targets", 0, Some(10_000)))]
     pub(crate) alert_fan_out: u32,
+    /// Database of autonomous systems or countries, in MaxMind's format; may be given several times
+    #[arg(long, value_name = "FILE", help_heading = "Databases")]
+    pub(crate) mmdb: Vec<PathBuf>,
+    /// Vendors of MAC addresses: IEEE's oui.txt or oui.csv, or Wireshark's manuf
+    #[arg(long, value_name = "FILE", help_heading = "Databases")]
+    pub(crate) oui: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: ProbeArgs,
     #[command(flatten)]
@@ -58,6 +66,7 @@ pub(crate) struct LookArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("snaplen", |arg| arg.help(SNAPLEN_HELP)))]
 #[command(group = clap::ArgGroup::new("top_source").required(true).args(["interface", "read", "file_list"]).multiple(true))]
 pub(crate) struct TopArgs {
     #[command(flatten)]
@@ -70,6 +79,7 @@ pub(crate) struct TopArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(mut_arg("snaplen", |arg| arg.help(SNAPLEN_HELP)))]
 #[command(group = clap::ArgGroup::new("web_source").required(true).args(["interface", "read", "file_list", "collect"]).multiple(true))]
 pub(crate) struct WebArgs {
     #[command(flatten)]
@@ -83,7 +93,7 @@ pub(crate) struct WebArgs {
     /// several times
     #[arg(long, value_name = "CIDR", requires = "collect")]
     pub(crate) allow: Vec<Network>,
-    /// Address and port to serve on. Everywhere but on loopback, requests need a token
+    /// Address and port to serve on. Everywhere but on loopback, requests need a token or a client certificate
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -91,9 +101,33 @@ pub(crate) struct WebArgs {
         help_heading = "Serving"
     )]
     pub(crate) listen: SocketAddr,
-    /// Ask for the token on loopback too
+    /// Ask for the token in any case
     #[arg(long, help_heading = "Serving")]
     pub(crate) token: bool,
+    /// Serve with TLS: this certificate, in PEM, with those that lead to its authority
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Serving"
+    )]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Serving"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Serve only clients with a certificate of one of these authorities, in PEM; they need no token
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Serving"
+    )]
+    pub(crate) tls_client_ca: Option<PathBuf>,
     /// Accept requests for this host name too; may be given several times
     #[arg(long, value_name = "NAME", help_heading = "Serving")]
     pub(crate) server_name: Vec<String>,

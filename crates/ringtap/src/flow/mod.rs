@@ -10,7 +10,7 @@ mod files;
 mod heavy;
 mod labels;
 mod live;
-mod outlets;
+pub(crate) mod outlets;
 pub(crate) mod plan;
 pub(crate) mod probe;
 mod readers;

@@ -48,7 +48,7 @@ impl Outlets {
         // Records replace the tables on standard output.
         let is_taken = records.write.iter().any(|path| path == Path::new("-"));
         let has_tables = args.report.top > 0 && !is_taken;
-        let places = Places::new(place_files(records)?)?;
+        let places = places(&records.mmdb, records.oui.as_deref())?;
         let mut outputs = Outputs::with_places(options(args), &records.export, places)?;
         let formats = records.write.iter().map(|path| FileFormat::of(path));
         let formats: Vec<_> = formats.collect::<Result<_, _>>()?;
@@ -116,16 +116,16 @@ fn options(args: &FlowArgs) -> OutputOptions {
         .notify(|text| notice(text))
 }
 
-/// Reads the databases that the command line names.
-fn place_files(records: &RecordArgs) -> Result<PlaceFiles, PlaceError> {
+/// Reads and checks the databases that the command line names.
+pub(crate) fn places(mmdb: &[PathBuf], oui: Option<&Path>) -> Result<Places, PlaceError> {
     let mut files = PlaceFiles::default();
-    for path in &records.mmdb {
+    for path in mmdb {
         files.add_mmdb(path, rights::read(path))?;
     }
-    if let Some(path) = &records.oui {
+    if let Some(path) = oui {
         files.set_oui(path, rights::read(path))?;
     }
-    Ok(files)
+    Places::new(files)
 }
 
 /// Opens the files in order. `has_tables` means that tables are printed too.

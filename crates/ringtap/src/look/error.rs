@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ringtap_capture::Error;
 use ringtap_flow::OptionError;
-use ringtap_flow_io::OutputError;
+use ringtap_flow_io::{OutputError, PlaceError};
 
 use crate::input::InputError;
 use crate::rights::RightsError;
@@ -44,6 +44,12 @@ pub(crate) enum LookError {
     /// The history of `--dir` cannot be used.
     #[error(transparent)]
     History(#[from] ringtap_look::StoreError),
+    /// A database of addresses or vendors cannot be used.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// A file of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] super::web::TlsError),
     /// Privileges could not be given up.
     #[error(transparent)]
     Rights(#[from] RightsError),

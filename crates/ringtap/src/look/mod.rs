@@ -4,7 +4,9 @@
 //! thread that began ([`pump`]); a thread of its own has the model, and one the view. The views never hold
 //! up the meter: a full queue drops updates and counts them.
 
+mod atlas;
 mod error;
+mod first;
 mod pump;
 mod source;
 mod taps;
@@ -17,7 +19,7 @@ use std::thread::{self, JoinHandle};
 
 use ringtap_capture::Filter;
 use ringtap_filter::Tables;
-use ringtap_look::{AlertOptions, Inlet, Look, LookOptions};
+use ringtap_look::{AlertOptions, Atlas, Inlet, Look, LookOptions};
 
 use crate::cli::{LookArgs, TopArgs, WebArgs};
 use crate::input;
@@ -73,9 +75,9 @@ fn tables() -> Tables {
 pub(crate) struct Model(Arc<Mutex<Look>>);
 
 impl Model {
-    fn new(args: &LookArgs, source: String) -> Self {
+    fn new(args: &LookArgs, source: String, atlas: Option<Arc<dyn Atlas>>) -> Self {
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname");
-        Self(Arc::new(Mutex::new(Look::new(LookOptions {
+        let mut look = Look::new(LookOptions {
             flows: args.listed as usize,
             alerts: AlertOptions {
                 fan_out: args.alert_fan_out,
@@ -88,7 +90,11 @@ impl Model {
             is_file: !args.source.read.is_empty(),
             has_names: true,
             ..LookOptions::default()
-        }))))
+        });
+        if let Some(atlas) = atlas {
+            look.set_atlas(atlas);
+        }
+        Self(Arc::new(Mutex::new(look)))
     }
 
     /// Locks the model, for a short time.

@@ -20,6 +20,13 @@ const QUEUE: usize = 256;
 /// Taps at a time.
 const TAPS: usize = 8;
 
+/// The packets of a tap at most, and the bytes that it copies of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) packets: usize,
+    pub(super) bytes: usize,
+}
+
 /// Why a tap could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TapError {
@@ -44,6 +51,19 @@ pub(crate) struct Copied {
     data: Box<[u8]>,
 }
 
+impl Copied {
+    /// Returns the packet.
+    pub(super) fn packet(&self) -> Packet<'_> {
+        Packet {
+            timestamp: self.timestamp,
+            len: self.len,
+            interface: self.interface,
+            flags: self.flags,
+            data: &self.data,
+        }
+    }
+}
+
 /// All taps.
 #[derive(Debug, Default)]
 pub(crate) struct Taps {
@@ -59,6 +79,8 @@ struct Tap {
     until: Instant,
     to: Sender<Vec<Copied>>,
     lost: AtomicU64,
+    limit: Option<Limit>,
+    copied: AtomicUsize,
 }
 
 impl Taps {
@@ -75,6 +97,25 @@ impl Taps {
 
     /// Makes a tap for so long.
     pub(crate) fn open(&self, expression: &str, time: Duration) -> Result<Tapped, TapError> {
+        self.make(expression, time, None)
+    }
+
+    /// Makes a tap for so long, which ends after some packets.
+    pub(super) fn open_limited(
+        &self,
+        expression: &str,
+        time: Duration,
+        limit: Limit,
+    ) -> Result<Tapped, TapError> {
+        self.make(expression, time, Some(limit))
+    }
+
+    fn make(
+        &self,
+        expression: &str,
+        time: Duration,
+        limit: Option<Limit>,
+    ) -> Result<Tapped, TapError> {
         if !self.is_live.load(Ordering::Relaxed) {
             return Err(TapError::NotLive);
         }
@@ -96,10 +137,14 @@ impl Taps {
             until,
             to,
             lost: AtomicU64::new(0),
+            limit,
+            copied: AtomicUsize::new(0),
         });
         let mut list = lock(&self.list);
         list.retain(|tap| !tap.is_over());
-        if list.len() >= TAPS {
+        // Those with a limit are bounded by who opens them.
+        let downloads = list.iter().filter(|tap| tap.limit.is_none()).count();
+        if limit.is_none() && downloads >= TAPS {
             return Err(TapError::TooMany);
         }
         list.push(Arc::clone(&tap));
@@ -118,13 +163,19 @@ impl Taps {
         list.retain(|tap| !tap.is_over());
         self.count.store(list.len(), Ordering::Relaxed);
         for tap in list.iter() {
+            let taken = tap.copied.load(Ordering::Relaxed);
             let mut copying = Copying {
                 programs: &tap.programs,
                 copied: Vec::new(),
+                room: tap.limit.map(|limit| Limit {
+                    packets: limit.packets.saturating_sub(taken),
+                    ..limit
+                }),
             };
             block.drain(&mut copying);
             let copied = copying.copied;
             let count = copied.len() as u64;
+            tap.copied.fetch_add(copied.len(), Ordering::Relaxed);
             if count > 0 && tap.to.try_send(copied).is_err() {
                 tap.lost.fetch_add(count, Ordering::Relaxed);
             }
@@ -134,17 +185,27 @@ impl Taps {
 
 impl Tap {
     fn is_over(&self) -> bool {
-        self.to.is_closed() || Instant::now() >= self.until
+        let copied = self.copied.load(Ordering::Relaxed);
+        let is_full = self.limit.is_some_and(|limit| copied >= limit.packets);
+        is_full || self.to.is_closed() || Instant::now() >= self.until
     }
 }
 
 struct Copying<'a> {
     programs: &'a [Program],
     copied: Vec<Copied>,
+    room: Option<Limit>,
 }
 
 impl Visitor for Copying<'_> {
     fn packet(&mut self, packet: &Packet<'_>) {
+        if self
+            .room
+            .is_some_and(|room| self.copied.len() >= room.packets)
+        {
+            return;
+        }
+        let bytes = self.room.map_or(usize::MAX, |room| room.bytes);
         let program = self.programs.get(packet.interface as usize);
         if program.is_some_and(|program| program.run(packet.data, packet.len) > 0) {
             self.copied.push(Copied {
@@ -152,7 +213,7 @@ impl Visitor for Copying<'_> {
                 len: packet.len,
                 interface: packet.interface,
                 flags: packet.flags,
-                data: packet.data.into(),
+                data: packet.data[..packet.data.len().min(bytes)].into(),
             });
         }
     }
@@ -182,6 +243,12 @@ impl Tapped {
         Ok(Encoded { writer })
     }
 
+    /// Returns the link type of an interface's packets.
+    pub(super) fn link_type(&self, interface: u32) -> LinkType {
+        let interface = self.interfaces.get(interface as usize);
+        interface.map_or(LinkType::ETHERNET, |interface| interface.link_type)
+    }
+
     /// When it is over.
     pub(crate) fn until(&self) -> Instant {
         self.until
@@ -207,14 +274,7 @@ impl Encoded {
     /// Encodes packets.
     pub(crate) fn push(&mut self, packets: &[Copied]) -> std::io::Result<()> {
         for copied in packets {
-            let packet = Packet {
-                timestamp: copied.timestamp,
-                len: copied.len,
-                interface: copied.interface,
-                flags: copied.flags,
-                data: &copied.data,
-            };
-            self.writer.write_packet(&packet).map_err(io)?;
+            self.writer.write_packet(&copied.packet()).map_err(io)?;
         }
         Ok(())
     }

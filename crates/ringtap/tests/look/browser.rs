@@ -10,6 +10,7 @@ use ringtap_testkit::traffic::{Rate, Replay};
 use serde_json::{Value, json};
 
 use super::client::Server;
+use super::hostile as names;
 use super::web::{traffic, with_file};
 
 /// How long all checks of a page may take.
@@ -54,7 +55,7 @@ fn wanted(folder: &Path, server: &Server) -> Value {
         "token": server.token,
         "host": HOST,
         "filter": "tcp port 443",
-        "hostile": null,
+        "hostile": [],
         "live": false,
         "screenshots": false,
     })
@@ -68,6 +69,25 @@ pub(crate) fn file() {
     let wanted = wanted(folder.path(), &server);
     let checks = browse(&namespace, &server, folder.path(), &wanted);
     assert!(checks >= 9, "{checks} checks");
+    server.stop();
+}
+
+/// Names with markup and escapes are text, in every view.
+pub(crate) fn hostile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let file = folder.path().join("hostile.pcap");
+    let packets = names::write(&file);
+    let server = Server::start(&namespace, &["-r", &file.display().to_string()]);
+    let shown = names::shown();
+    server.wait("all packets", |status| {
+        status["totals"]["packets"] == packets
+    });
+    let mut wanted = wanted(folder.path(), &server);
+    wanted["hostile"] = json!(shown);
+    wanted["only"] = "a name with markup".into();
+    let checks = browse(&namespace, &server, folder.path(), &wanted);
+    assert_eq!(checks, shown.len());
     server.stop();
 }
 

@@ -58,14 +58,14 @@ impl Server {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null());
         let mut running = Running::start(command.stderr(Stdio::piped())).expect("it starts");
         running
-            .wait_until_told("serving on http://", START)
+            .wait_until_told("serving on http", START)
             .expect("it serves");
         let said = running.said();
         let after = |mark: &str, text: &str| {
             let rest = text.split_once(mark).map(|(_, rest)| rest.to_owned());
             rest.and_then(|rest| rest.split(['/', '\n', ';', ' ']).next().map(str::to_owned))
         };
-        let address = after("http://", &said).expect("an address");
+        let address = after("://", &said).expect("an address");
         Self {
             running,
             address: address.parse().expect("an address"),
@@ -112,6 +112,15 @@ impl Server {
                 return status;
             }
             assert!(Instant::now() < deadline, "{what}: {status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until a condition holds.
+    pub(crate) fn wait_for(&self, what: &str, condition: impl Fn() -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        while !condition() {
+            assert!(Instant::now() < deadline, "no {what}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -2,6 +2,8 @@
 
 mod browser;
 mod client;
+mod hostile;
+mod safe;
 mod terminal;
 mod web;
 
@@ -26,6 +28,8 @@ fn main() -> ExitCode {
         Need::CorpusFile(web::NAMED),
     ];
     let tmux = &[Need::Root, Need::Tool("tmux"), Need::Tool("tcpreplay")];
+    let tls = &[Need::Root, Need::Tool("openssl"), Need::Tool("curl")];
+    let python = &[Need::Root, Need::Tool("python3")];
     let page = &[Need::Root, Need::PagePackages, Need::Tool("chromium")];
     suite(vec![
         test("web_counts_what_was_sent", replay, web::counts),
@@ -33,14 +37,28 @@ fn main() -> ExitCode {
         test("web_filters_sorts_and_exports_flows", root, web::flows),
         test("web_shows_the_names_that_tshark_reads", named, web::names),
         test("web_downloads_a_hosts_packets", tcpdump, web::download),
-        test("web_refuses_strangers", root, web::strangers),
-        test("web_asks_for_its_token", root, web::token),
+        test("web_refuses_strangers", root, safe::strangers),
+        test("web_asks_for_its_token", root, safe::token),
+        test("web_serves_clients_with_certificates", tls, safe::tls),
+        test("web_bounds_connections_and_times", root, safe::bounds),
         test("web_answers_as_it_describes", root, web::description),
-        test("web_survives_what_is_no_http", root, web::garbage),
+        test("web_survives_what_is_no_http", root, safe::garbage),
         test("web_keeps_its_history", replay, web::history),
         test("web_takes_records_of_exporters", root, web::collect),
         test("the_page_of_a_file_in_a_browser", page, browser::file),
         test("the_page_of_live_traffic_in_a_browser", page, browser::live),
+        test(
+            "the_page_shows_hostile_names_as_text",
+            page,
+            browser::hostile,
+        ),
+        test("web_shows_places_and_vendors", root, web::places),
+        test(
+            "web_shows_the_bytes_of_a_flow_that_is_looked_at",
+            replay,
+            web::first_bytes,
+        ),
+        test("web_escapes_hostile_names", root, safe::hostile),
         test(
             "prometheus_scrapes_what_web_counts",
             prometheus,
@@ -50,7 +68,17 @@ fn main() -> ExitCode {
         test("top_fits_a_large_terminal", tmux, terminal::large),
         test("top_writes_the_packets_of_a_host", tmux, terminal::write),
         test("top_puts_the_terminal_back", tmux, terminal::put_back),
+        test(
+            "top_keeps_hostile_names_from_the_terminal",
+            tmux,
+            terminal::hostile,
+        ),
         test("top_ends_with_its_terminal", tmux, terminal::lost),
+        test(
+            "top_ends_at_a_terminal_that_is_stuck",
+            python,
+            terminal::stuck,
+        ),
         test("top_needs_a_terminal", root, terminal::none),
     ])
 }

@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay, Traffic};
 
+use super::hostile as names;
 use super::{LIMIT, RINGTAP};
 
 /// A terminal of its own.
@@ -268,6 +270,93 @@ pub(crate) fn put_back() {
                 .trim(),
             "0 1"
         );
+    }
+}
+
+/// A terminal that takes nothing, and the signals that come: raw mode is off afterwards. Prints the exit status as
+/// Python has it, negative for a signal, and whether lines are edited and echoed.
+const STUCK: &str = r#"
+import fcntl, os, pty, signal, struct, sys, termios, time
+count = int(sys.argv[1])
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+    os.execvp(sys.argv[2], sys.argv[2:])
+seen = b""
+while b"Hosts" not in seen:
+    seen += os.read(terminal, 65536)
+def blocked():
+    # Whether a thread of the program waits in the terminal's write.
+    for task in os.listdir(f"/proc/{child}/task"):
+        name = open(f"/proc/{child}/task/{task}/comm").read().strip()
+        call = open(f"/proc/{child}/task/{task}/syscall").read().split()
+        # write(2) of x86-64 and AArch64, to the standard output.
+        if name == "view" and call[0] in ("1", "64") and call[1] == "0x1":
+            return True
+    return False
+while not blocked():
+    os.write(terminal, b"?")
+    time.sleep(0.01)
+for number in range(count):
+    os.kill(child, signal.SIGTERM)
+    time.sleep(0.7)
+_, status = os.waitpid(child, 0)
+flags = termios.tcgetattr(terminal)[3]
+print(os.waitstatus_to_exitcode(status), bool(flags & termios.ICANON), bool(flags & termios.ECHO))
+"#;
+
+/// One signal, or two, end it also where the terminal is stuck, and raw mode is off.
+pub(crate) fn stuck() {
+    let pair = VethPair::new();
+    for (count, expected) in [("1", "0 True True"), ("2", "-15 True True")] {
+        let mut command = pair.right.namespace.command("python3");
+        command.args(["-c", STUCK, count, RINGTAP, "top", "-i", &pair.right.device]);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let running = Running::start(command.stderr(Stdio::piped())).expect("it starts");
+        let output = running.wait(LIMIT).expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let found = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(found.trim(), expected, "{count} signals: {said}");
+    }
+}
+
+/// Names from packets reach the terminal without escapes: its title and screen stay as they are.
+pub(crate) fn hostile() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hostile.pcap");
+    let flows = names::write(&file);
+    let terminal = Terminal::open(&pair.right, (200, 40), "hostile");
+    let sent = folder.path().join("sent");
+    let title = || terminal.tmux(&["display", "-p", "#{pane_title}"]);
+    let before = title();
+    terminal.tmux(&["pipe-pane", &format!("cat > {}", sent.display())]);
+    terminal.keys(&[&format!("{RINGTAP} top -r {}", file.display()), "Enter"]);
+    terminal.wait("1 Hosts");
+    terminal.keys(&["2"]);
+    for name in names::shown() {
+        // The column cuts the begin of a long name.
+        let cut = name.chars().count().saturating_sub(30);
+        terminal.wait(&name.chars().skip(cut).collect::<String>());
+    }
+    terminal.keys(&["Enter"]);
+    terminal.wait("duration");
+    terminal.keys(&["Escape"]);
+    terminal.keys(&["1"]);
+    terminal.wait("host");
+    terminal.keys(&["q"]);
+    terminal.wait(&format!("{flows} flows"));
+    assert_eq!(title(), before);
+    let sent = fs::read(&sent).expect("what was sent to the terminal");
+    let has = |bytes: &[u8]| sent.windows(bytes.len()).any(|window| window == bytes);
+    assert!(has(b"onerror"), "names are shown");
+    for escape in [
+        &b"\x1b]0;owned"[..],
+        b"\x1b[6n",
+        b"\xc2\x9b",
+        "\u{202e}".as_bytes(),
+    ] {
+        assert!(!has(escape), "{escape:?} reached the terminal");
     }
 }
 

@@ -14,6 +14,7 @@ use ringtap_testkit::traffic::{Rate, Replay, Traffic};
 use serde_json::Value;
 
 use super::client::Server;
+use super::hostile as names;
 use super::{LIMIT, RINGTAP};
 
 const PACKETS: u64 = 20_000;
@@ -29,7 +30,7 @@ pub(crate) fn traffic() -> Traffic {
     }
 }
 
-fn count(value: &Value, pointer: &str) -> u64 {
+pub(crate) fn count(value: &Value, pointer: &str) -> u64 {
     let found = value.pointer(pointer);
     let found = found.unwrap_or_else(|| panic!("no {pointer} in {value}"));
     found
@@ -196,7 +197,10 @@ pub(crate) fn with_file(folder: &Path, namespace: &Namespace, arguments: &[&str]
     let sent = traffic().write_file(&file).expect("a file");
     let name = file.display().to_string();
     let server = Server::start(namespace, &[&["-r", &name], arguments].concat());
-    if !arguments.contains(&"--token") {
+    if !arguments
+        .iter()
+        .any(|argument| ["--token", "--tls-cert"].contains(argument))
+    {
         server.wait("the file", |status| {
             count(status, "/totals/packets") == sent.packets
         });
@@ -263,6 +267,76 @@ pub(crate) fn flows() {
     server.stop();
 }
 
+/// Systems, countries and vendors come from the databases of the command line.
+pub(crate) fn places() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (mmdb, oui) = (path("places.mmdb"), path("manuf"));
+    let database = ringtap_testkit::mmdb::places(64_500, "<b>Net\u{1b}[2J", "DE");
+    fs::write(&mmdb, database).expect("a file");
+    fs::write(&oui, "00:00:5E\tIANA\tInternet Assigned Numbers\n").expect("a file");
+    let server = with_file(folder.path(), &namespace, &["--mmdb", &mmdb, "--oui", &oui]);
+    let systems = server.get("/api/v1/top?of=as&window=all").json();
+    let status = server.get("/api/v1/status").json();
+    assert_eq!(row(&systems, "64500")["name"], "<b>Net[2J");
+    // Each packet has one host of this network.
+    let bytes = count(row(&systems, "64500"), "/bytes");
+    assert_eq!(bytes, count(&status, "/totals/bytes"));
+    let countries = server.get("/api/v1/top?of=countries&window=all").json();
+    assert_eq!(count(row(&countries, "DE"), "/bytes"), bytes);
+    let host = server.get("/api/v1/hosts/192.0.2.1?window=21600").json();
+    assert_eq!(host["as"], "AS64500 <b>Net[2J");
+    assert_eq!(host["country"], "DE");
+    let series = host["series"]["series"].as_array().expect("lines");
+    let sums = series.iter().map(|line| {
+        let steps = line["bytes"].as_array().expect("steps").iter();
+        steps.filter_map(Value::as_u64).sum::<u64>()
+    });
+    let sums: Vec<u64> = sums.collect();
+    assert_eq!(
+        sums,
+        [count(&host, "/bytes_out"), count(&host, "/bytes_in")]
+    );
+    server.stop();
+}
+
+/// A flow that is looked at shows its packets from then on, and no more than 16.
+pub(crate) fn first_bytes() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hostile.pcap");
+    names::write(&file);
+    let server = Server::start(&pair.right.namespace, &["-i", &pair.right.device]);
+    let send = || Replay::new(&file, Rate::Pps(1000)).run(&pair.left);
+    send();
+    let listed = || server.get("/api/v1/flows?filter=tcp%20port%2080").json();
+    server.wait_for("flow", || count(&listed(), "/total") > 0);
+    let id = listed()["flows"][0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let detail = || server.get(&format!("/api/v1/flows/{id}")).json();
+    assert_eq!(detail()["first_bytes"], serde_json::json!([]));
+    for round in 1..=20 {
+        send();
+        server.wait_for(&format!("packet {round}"), || {
+            let shown = detail()["first_bytes"].as_array().map_or(0, Vec::len);
+            shown == usize::min(round, 16)
+        });
+    }
+    let first = detail()["first_bytes"][0].clone();
+    assert_eq!(first["direction"], "forward", "{first}");
+    let hex = first["hex"].as_str().expect("bytes");
+    assert!(
+        hex.starts_with("45") && hex.len() as u64 == 2 * count(&first, "/length"),
+        "{first}"
+    );
+    // GET / HTTP
+    assert!(hex.contains("474554202f2048545450"), "{first}");
+    server.stop();
+}
+
 /// A download has exactly the packets of its host, and tcpdump reads it.
 pub(crate) fn download() {
     let pair = VethPair::new();
@@ -312,75 +386,6 @@ pub(crate) fn download() {
     assert!(expected.lines().count() > 100);
     assert_eq!(tcpdump(&downloaded, &[]), expected);
     server.stop();
-}
-
-pub(crate) fn strangers() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let namespace = Namespace::new();
-    let server = with_file(
-        folder.path(),
-        &namespace,
-        &["--server-name", "probe.example"],
-    );
-    let own = format!("Host: {}", server.address);
-    let status = |first: &str, lines: &[&str]| server.ask(first, lines).status;
-    let get = "GET /api/v1/status HTTP/1.1";
-    assert_eq!(status(get, &[&own]), 200);
-    assert_eq!(status(get, &["Host: probe.example:8877"]), 200);
-    assert_eq!(status(get, &["Host: evil.example"]), 421);
-    assert_eq!(status("GET / HTTP/1.1", &["Host: evil.example"]), 421);
-    assert_eq!(status(get, &[&own, "Origin: http://evil.example"]), 403);
-    assert_eq!(status(get, &[&own, "Sec-Fetch-Site: cross-site"]), 403);
-    assert_eq!(
-        status("POST /api/v1/status HTTP/1.1", &[&own, "Content-Length: 0"]),
-        405
-    );
-    assert_eq!(status("GET http://evil.example/ HTTP/1.1", &[&own]), 400);
-    assert_eq!(status("GET /../../etc/passwd HTTP/1.1", &[&own]), 404);
-    let page = server.get("/");
-    assert_eq!(page.status, 200);
-    assert!(page.text().contains("<html"), "{}", page.text());
-    let policy = &page.headers["content-security-policy"];
-    assert!(
-        policy.starts_with("default-src 'none'") && !policy.contains("unsafe"),
-        "{policy}"
-    );
-    assert_eq!(page.headers["x-content-type-options"], "nosniff");
-    for file in ["/app.js", "/app.css", "/icon.svg"] {
-        assert_eq!(server.get(file).status, 200, "{file}");
-    }
-    server.stop();
-}
-
-pub(crate) fn token() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kept = folder.path().join("kept");
-    fs::create_dir(&kept).expect("a folder");
-    let kept = kept.display().to_string();
-    let namespace = Namespace::new();
-    let server = with_file(folder.path(), &namespace, &["--token", "--dir", &kept]);
-    let token = server.token.clone().expect("a token");
-    let own = format!("Host: {}", server.address);
-    let get = "GET /api/v1/status HTTP/1.1";
-    assert_eq!(server.ask(get, &[&own]).status, 401);
-    assert_eq!(
-        server
-            .ask(get, &[&own, "Authorization: Bearer wrong"])
-            .status,
-        401
-    );
-    let bearer = format!("Authorization: Bearer {token}");
-    assert_eq!(server.ask(get, &[&own, &bearer]).status, 200);
-    assert_eq!(server.get(&format!("/metrics?token={token}")).status, 200);
-    assert_eq!(server.get("/").status, 200, "the page has no data");
-    let text = server.stop();
-    assert!(text.contains(&token), "{text}");
-    // The second time it is known, and not printed.
-    let server = with_file(folder.path(), &namespace, &["--token", "--dir", &kept]);
-    let own = format!("Host: {}", server.address);
-    assert_eq!(server.ask(get, &[&own, &bearer]).status, 200);
-    let text = server.stop();
-    assert!(!text.contains(&token), "{text}");
 }
 
 /// Each path of the description answers, and JSON has the keys that its schema requires.
@@ -437,45 +442,6 @@ fn check_value(description: &Value, schema: &Value, value: &Value, place: &str) 
     for (key, schema) in properties {
         check_value(description, schema, &object[key], &format!("{place}.{key}"));
     }
-}
-
-pub(crate) fn garbage() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let namespace = Namespace::new();
-    let server = with_file(folder.path(), &namespace, &[]);
-    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(100_000));
-    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1000));
-    for request in [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".as_slice(),
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"\r\n\r\n\r\n\r\nnothing\r\n\r\n",
-        long.as_bytes(),
-        many.as_bytes(),
-    ] {
-        let answer = namespace.run(|| {
-            let mut stream = TcpStream::connect(server.address).expect("a connection");
-            stream.set_read_timeout(Some(LIMIT)).expect("a time-out");
-            let mut answer = Vec::new();
-            // The server may close before all was sent.
-            let sent = stream.write_all(request);
-            let read = sent.and_then(|()| stream.read_to_end(&mut answer).map(drop));
-            read.map(|()| answer)
-        });
-        let answer = String::from_utf8_lossy(&answer.unwrap_or_default()).into_owned();
-        assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-    for path in [
-        "/api/v1/top?of=x",
-        "/api/v1/series?from=x",
-        "/api/v1/hosts/x",
-        "/%00",
-        "/api",
-    ] {
-        let status = server.get(path).status;
-        assert!((400..500).contains(&status), "{path}: {status}");
-    }
-    assert_eq!(server.get("/healthz").text(), "ok\n");
-    server.stop();
 }
 
 /// History outlives the process, and a damaged one is kept aside.

@@ -148,6 +148,8 @@ export interface HostAnswer {
   tcp: TcpHealth | null;
   dns: DnsHealth | null;
   recent_flows: Flow[];
+  /** Sent and received over time. */
+  series: SeriesAnswer | null;
 }
 
 export interface MatrixAnswer {

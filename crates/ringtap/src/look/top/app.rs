@@ -6,6 +6,7 @@ use ringtap_look::api::{Flow, FlowDetail, Host, Losses, Series, Status, TopRow};
 use ringtap_look::{FlowFilter, FlowQuery, FlowSort, Kind, Measure, Split, Window, filter_of_host};
 
 use super::super::Model;
+use super::super::first::Looking;
 use super::keep::Keeper;
 
 /// Rows of a list.
@@ -18,13 +19,18 @@ pub(super) enum Tab {
     Flows,
     Applications,
     Losses,
+    Systems,
+    Countries,
 }
 
-pub(super) const TABS: [(Tab, &str); 4] = [
+/// All tabs; the last two need a database of addresses.
+const TABS: [(Tab, &str); 6] = [
     (Tab::Hosts, "Hosts"),
     (Tab::Flows, "Flows"),
     (Tab::Applications, "Applications"),
     (Tab::Losses, "Losses"),
+    (Tab::Systems, "AS"),
+    (Tab::Countries, "Countries"),
 ];
 
 const MEASURES: [(Measure, &str); 3] = [
@@ -74,6 +80,8 @@ pub(super) struct App {
     model: Model,
     tables: Tables,
     keeper: Keeper,
+    looking: Looking,
+    pub(super) tabs: &'static [(Tab, &'static str)],
     pub(super) tab: usize,
     pub(super) selected: usize,
     /// The first row on the screen; the picture decides.
@@ -96,12 +104,18 @@ pub(super) struct App {
 }
 
 impl App {
-    pub(super) fn new(model: Model, tables: Tables, keeper: Keeper) -> Self {
+    pub(super) fn new(model: Model, tables: Tables, keeper: Keeper, looking: Looking) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let tabs = match model.lock().has_atlas() {
+            true => &TABS[..],
+            false => &TABS[..TABS.len() - 2],
+        };
         Self {
             model,
+            tabs,
             tables,
             keeper,
+            looking,
             tab: 0,
             selected: 0,
             offset: 0,
@@ -140,7 +154,7 @@ impl App {
     }
 
     pub(super) fn tab(&self) -> Tab {
-        TABS[self.tab].0
+        self.tabs[self.tab].0
     }
 
     /// Says how the list is sorted, and over which time.
@@ -175,12 +189,14 @@ impl App {
         picture.series = look.series(Split::Total, None, None);
         let protocols = look.top(Kind::Protocols, Window::Minutes, Measure::Bytes, 4);
         picture.protocols = protocols.rows;
-        let tab = TABS[self.tab].0;
+        let tab = self.tabs[self.tab].0;
         let measure = MEASURES[self.measure].0;
         match tab {
-            Tab::Hosts | Tab::Applications => {
+            Tab::Hosts | Tab::Applications | Tab::Systems | Tab::Countries => {
                 let kind = match tab {
                     Tab::Hosts => Kind::Hosts,
+                    Tab::Systems => Kind::AutonomousSystems,
+                    Tab::Countries => Kind::Countries,
                     _ => Kind::Applications,
                 };
                 let top = match self.filter_text.is_empty() {
@@ -206,6 +222,21 @@ impl App {
         }
         drop(look);
         self.selected = self.selected.min(self.rows().saturating_sub(1));
+        self.refresh_detail();
+    }
+
+    /// Reads the flow that is shown in detail again, with its packets.
+    fn refresh_detail(&mut self) {
+        let Over::Flow(detail) = &mut self.over else {
+            return;
+        };
+        let id = detail.flow.id.clone();
+        // A flow that is not listed any more stays as it was.
+        let now = self.model.lock().flow(&id);
+        if let Some(now) = now {
+            **detail = now;
+        }
+        detail.first_bytes = self.looking.packets(&self.model, &id, &detail.flow.source);
     }
 
     /// Rows of the list.
@@ -214,6 +245,15 @@ impl App {
             Tab::Flows => self.picture.flows.len(),
             Tab::Losses => 0,
             _ => self.picture.rows.len(),
+        }
+    }
+
+    /// Returns the name of the list's rows.
+    pub(super) fn row_name(&self) -> &'static str {
+        match self.tab() {
+            Tab::Systems => "autonomous system",
+            Tab::Countries => "country",
+            _ => "application",
         }
     }
 
@@ -247,13 +287,13 @@ impl App {
             KeyCode::Char('S') => self.ascending = !self.ascending,
             KeyCode::Char('t') => self.window = (self.window + 1) % WINDOWS.len(),
             KeyCode::Char('w') => self.write(),
-            KeyCode::Char(digit @ '1'..='4') => {
+            KeyCode::Char(digit @ '1'..='6') => {
                 let tab = digit.to_digit(10).unwrap_or(1) as usize - 1;
-                self.go(tab);
+                self.go(tab.min(self.tabs.len() - 1));
             }
-            KeyCode::Tab | KeyCode::Right => self.go((self.tab + 1) % TABS.len()),
+            KeyCode::Tab | KeyCode::Right => self.go((self.tab + 1) % self.tabs.len()),
             KeyCode::BackTab | KeyCode::Left => {
-                self.go((self.tab + TABS.len() - 1) % TABS.len());
+                self.go((self.tab + self.tabs.len() - 1) % self.tabs.len());
             }
             KeyCode::Down | KeyCode::Char('j') => self.selected = (self.selected + 1).min(last),
             KeyCode::Up | KeyCode::Char('k') => self.selected = self.selected.saturating_sub(1),
@@ -317,7 +357,8 @@ impl App {
             Tab::Hosts => {
                 let row = self.picture.rows.get(self.selected);
                 let address = row.and_then(|row| row.key.parse().ok());
-                let host = address.and_then(|address| look.host(address));
+                let window = WINDOWS[self.window].0;
+                let host = address.and_then(|address| look.host(address, window));
                 host.map(|host| Over::Host(Box::new(host)))
             }
             Tab::Flows => {
@@ -329,7 +370,10 @@ impl App {
         };
         drop(look);
         match over {
-            Some(over) => self.over = over,
+            Some(over) => {
+                self.over = over;
+                self.refresh_detail();
+            }
             None => self.message = Some("it is not listed any more".to_owned()),
         }
     }

@@ -6,13 +6,17 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, TableState, Wrap};
-use ringtap_look::api::{Flow, FlowDetail, Host, TopRow};
+use ringtap_look::api::{FirstBytes, Flow, FlowDetail, Host, TopRow};
 
-use super::app::{App, Over, TABS, Tab};
+use super::app::{App, Over, Tab};
 use super::units::{plain, short, time, whole};
 
 /// Lines of the chart.
 const CHART: u16 = 3;
+/// Packets of a flow whose first bytes are shown, lines of each, and bytes in a line.
+const PACKETS: usize = 4;
+const DUMP_LINES: usize = 4;
+const OCTETS: usize = 16;
 /// The width of a bar.
 const BAR: usize = 10;
 
@@ -34,7 +38,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App) {
     match app.tab() {
         Tab::Flows => draw_flows(frame, app, list),
         Tab::Losses => draw_losses(frame, app, list),
-        Tab::Hosts | Tab::Applications => draw_rows(frame, app, list),
+        _ => draw_rows(frame, app, list),
     }
     frame.render_widget(keys_line(app), keys);
     let over = app.over.clone();
@@ -152,7 +156,7 @@ fn bar(value: u64, most: u64) -> String {
 
 fn tabs_line(app: &App) -> Line<'static> {
     let mut spans = Vec::new();
-    for (number, (_, name)) in TABS.iter().enumerate() {
+    for (number, (_, name)) in app.tabs.iter().enumerate() {
         let style = if number == app.tab {
             reversed()
         } else {
@@ -227,7 +231,7 @@ fn draw_rows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     };
     let (first, out, back) = match is_hosts {
         true => ("host", "sent", "received"),
-        false => ("application", "forward", "reverse"),
+        false => (app.row_name(), "forward", "reverse"),
     };
     let heading = [first, "", "bytes", out, back, "packets", "flows"];
     let widths = [
@@ -396,7 +400,7 @@ fn draw_over(frame: &mut Frame<'_>, app: &App, title: &'static str, lines: Vec<L
 
 fn help() -> Vec<Line<'static>> {
     [
-        "Tab, Left, Right, 1-4   another list",
+        "Tab, Left, Right, 1-4   another list; with --mmdb 5 and 6, too",
         "Up, Down, PgUp, PgDn    select a row",
         "Enter                   details of the host or flow",
         "s, S                    sort by the next measure; turn flows around",
@@ -421,7 +425,14 @@ fn host_lines(host: &Host) -> Vec<Line<'static>> {
         lines.push(pair("name", name));
     }
     if let Some(mac) = &host.mac {
-        lines.push(pair("MAC address", mac));
+        let vendor = host.vendor.as_deref().unwrap_or_default();
+        lines.push(pair("MAC address", format!("{mac} {vendor}")));
+    }
+    if let Some(system) = &host.autonomous_system {
+        lines.push(pair("AS", system));
+    }
+    if let Some(country) = &host.country {
+        lines.push(pair("country", country));
     }
     lines.push(pair(
         "sent, received",
@@ -484,6 +495,27 @@ fn flow_lines(detail: &FlowDetail) -> Vec<Line<'static>> {
     lines.push(pair("retransmissions", whole(flow.retransmissions)));
     for field in &detail.fields {
         lines.push(pair(&field.name, &field.value));
+    }
+    for packet in detail.first_bytes.iter().flatten().take(PACKETS) {
+        lines.extend(dump(packet));
+    }
+    lines
+}
+
+/// Returns the first bytes of a packet, in hexadecimal and as text.
+fn dump(packet: &FirstBytes) -> Vec<Line<'static>> {
+    let octets: Vec<u8> = (0..packet.hex.len() / 2)
+        .filter_map(|at| u8::from_str_radix(packet.hex.get(2 * at..2 * at + 2)?, 16).ok())
+        .collect();
+    let mut lines = vec![pair(packet.direction, format!("{} bytes", packet.length))];
+    for line in octets.chunks(OCTETS).take(DUMP_LINES) {
+        let hex: Vec<String> = line.iter().map(|octet| format!("{octet:02x}")).collect();
+        let text = line.iter().map(|octet| match octet {
+            b' '..=b'~' => char::from(*octet),
+            _ => '.',
+        });
+        let text: String = text.collect();
+        lines.push(Line::raw(format!("  {:<48} {text}", hex.join(" "))));
     }
     lines
 }

@@ -21,12 +21,13 @@ use ringtap_filter::Tables;
 use ringtap_look::{WhenFull, queue};
 
 use super::error::LookError;
+use super::first::Looking;
 use super::source::{Device, Files};
 use super::taps::Taps;
-use super::{Model, filter, tables};
+use super::{Model, atlas, filter, tables};
 use crate::cli::TopArgs;
 use crate::notice::{announce, raw};
-use crate::rights::{self, NamedFiles, Needs, Rights, Series};
+use crate::rights::{NamedFiles, Needs, Rights, Series};
 use crate::setup::setup;
 use crate::signals::Requests;
 use app::App;
@@ -47,7 +48,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
     }
     let look = &args.look;
     let named = NamedFiles {
-        inputs: rights::named(&look.source.read),
+        inputs: atlas::inputs(look),
         series: Some(Series::of(&keep::pattern(&args.write_dir), true)),
         ..NamedFiles::default()
     };
@@ -65,6 +66,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
         ..Needs::default()
     };
     rights.relinquish(&keep, needs)?;
+    let atlas = atlas::open(look)?;
     let requests = Requests::default();
     match device {
         Some(device) => {
@@ -72,7 +74,12 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
             let description = first.describe();
             announce("metering", &description, options.direction);
             let source = format!("{} (engine {})", description.device, description.engine);
-            let view = View::new(args, source, tables, requests.clone());
+            let view = View::new(
+                args,
+                Model::new(look, source, atlas),
+                tables,
+                requests.clone(),
+            );
             view.show(WhenFull::Drop, device.wakers(), |feed, taps| {
                 device.run(look, feed, &taps, requests)
             })
@@ -81,7 +88,12 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
             let files = Files::open(look, filter.as_ref(), &requests)?;
             let names = look.source.read.iter();
             let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
-            let view = View::new(args, names.join(" "), tables, requests);
+            let view = View::new(
+                args,
+                Model::new(look, names.join(" "), atlas),
+                tables,
+                requests,
+            );
             view.show(WhenFull::Wait, files.wakers(), |feed, _| {
                 files.run(look, feed)
             })
@@ -99,9 +111,9 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn new(args: &'a TopArgs, source: String, tables: Tables, requests: Requests) -> Self {
+    fn new(args: &'a TopArgs, model: Model, tables: Tables, requests: Requests) -> Self {
         Self {
-            model: Model::new(&args.look, source),
+            model,
             args,
             taps: Arc::default(),
             tables,
@@ -129,11 +141,17 @@ impl<'a> View<'a> {
                 watching.ask_stop();
             }
         })?;
+        self.requests.before_abort(terminal::leave_at_once);
         let screen = Screen::enter().map_err(|source| setup("set up the terminal", source))?;
         let taps = Arc::clone(&self.taps);
         let requests = self.requests.clone();
         let keeper = Keeper::new(&self.args.write_dir, self.args.files.access(), &self.taps);
-        let app = App::new(self.model.clone(), self.tables, keeper);
+        let app = App::new(
+            self.model.clone(),
+            self.tables,
+            keeper,
+            Looking::new(&self.taps),
+        );
         let view = thread::Builder::new().name("view".to_owned());
         let of_view = self.requests.clone();
         let view = view.spawn(move || {
@@ -146,7 +164,8 @@ impl<'a> View<'a> {
         requests.ask_stop();
         let _ = thread.join();
         if !has_ended(&view) {
-            // It reads a terminal that has gone, and ends with the process.
+            // It waits for a terminal that has gone or takes nothing, and ends with the process.
+            terminal::leave_at_once();
             return result.map(drop);
         }
         let shown = view.join();

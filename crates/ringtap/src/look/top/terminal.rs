@@ -1,6 +1,7 @@
 //! The terminal: taken over at the start, put back at the end, whichever that is.
 
-use std::io::{self, Stdout};
+use std::fs::File;
+use std::io::{self, Stdout, Write as _};
 use std::os::fd::AsFd as _;
 use std::panic;
 use std::sync::Once;
@@ -58,6 +59,23 @@ pub(super) fn is_gone() -> bool {
     let stdin = io::stdin();
     let polled = poll::wait([Interest::read(stdin.as_fd())], Some(Duration::ZERO));
     polled.is_ok_and(|[input]| input.failed)
+}
+
+/// Puts the terminal back without waiting for it: another thread may be about to write, for ever if the terminal takes
+/// nothing.
+pub(super) fn leave_at_once() {
+    let _ = disable_raw_mode();
+    let stdout = io::stdout();
+    let polled = poll::wait([Interest::write(stdout.as_fd())], Some(Duration::ZERO));
+    let mut bytes = Vec::new();
+    let encoded = execute!(bytes, LeaveAlternateScreen, cursor::Show);
+    if encoded.is_ok() && polled.is_ok_and(|[output]| output.writable) {
+        // Not by the library's lock, which the other thread may hold.
+        let _ = stdout
+            .as_fd()
+            .try_clone_to_owned()
+            .map(|terminal| File::from(terminal).write(&bytes));
+    }
 }
 
 /// Puts the terminal back, as far as that is possible.

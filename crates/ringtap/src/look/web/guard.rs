@@ -11,6 +11,7 @@ use crate::cli::WebArgs;
 pub(crate) struct Guard {
     token: Option<String>,
     names: Vec<String>,
+    has_tls: bool,
 }
 
 /// Why a request is refused.
@@ -20,13 +21,19 @@ impl Guard {
     pub(super) fn new(args: &WebArgs, token: Option<String>) -> Self {
         let mut names = args.server_name.clone();
         names.push("localhost".to_owned());
-        Self { token, names }
+        let has_tls = args.tls_cert.is_some();
+        Self {
+            token,
+            names,
+            has_tls,
+        }
     }
 
     /// Returns the address to open.
     pub(super) fn address(&self, listening: SocketAddr) -> String {
         let at = match listening.ip() {
             ip if ip.is_unspecified() => format!("port {} of all addresses", listening.port()),
+            _ if self.has_tls => format!("https://{listening}/"),
             _ => format!("http://{listening}/"),
         };
         match &self.token {
@@ -133,6 +140,7 @@ mod tests {
         Guard {
             token: token.map(str::to_owned),
             names: vec!["localhost".into(), "probe.example".into()],
+            has_tls: false,
         }
     }
 

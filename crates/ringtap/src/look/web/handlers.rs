@@ -224,7 +224,17 @@ async fn hosts(Shared(state): App, Query(query): Query<HostsQuery>) -> Answer {
     Ok(Json(hosts).into_response())
 }
 
-async fn host(Shared(state): App, Path(address): Path<String>) -> Answer {
+#[derive(Deserialize)]
+struct HostQuery {
+    window: Option<String>,
+}
+
+async fn host(
+    Shared(state): App,
+    Path(address): Path<String>,
+    Query(query): Query<HostQuery>,
+) -> Answer {
+    let window = parse("window", query.window.as_ref(), Window::parse)?;
     let parsed: Result<IpAddr, _> = address.parse();
     let address = parsed.map_err(|_| {
         problem(
@@ -232,7 +242,7 @@ async fn host(Shared(state): App, Path(address): Path<String>) -> Answer {
             format!("{address:?} is no address"),
         )
     })?;
-    match state.model.lock().host(address) {
+    match state.model.lock().host(address, window) {
         Some(host) => Ok(Json(host).into_response()),
         None => Err(problem(
             StatusCode::NOT_FOUND,
@@ -345,8 +355,13 @@ fn quoted(text: &str) -> String {
 }
 
 async fn flow(Shared(state): App, Path(id): Path<String>) -> Answer {
-    match state.model.lock().flow(&id) {
-        Some(flow) => Ok(Json(flow).into_response()),
+    let detail = state.model.lock().flow(&id);
+    match detail {
+        Some(mut detail) => {
+            let looking = &state.looking;
+            detail.first_bytes = looking.packets(&state.model, &id, &detail.flow.source);
+            Ok(Json(detail).into_response())
+        }
         None => Err(problem(
             StatusCode::NOT_FOUND,
             "the flow is not listed any more",

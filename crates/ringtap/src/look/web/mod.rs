@@ -9,6 +9,7 @@ mod handlers;
 mod packets;
 mod page;
 mod server;
+mod tls;
 mod token;
 
 use std::net::TcpListener;
@@ -22,15 +23,17 @@ use ringtap_sys::privileges::Capability;
 use tokio::sync::watch;
 
 use super::error::LookError;
+use super::first::Looking;
 use super::source::{self, Device, Files, Outcome};
 use super::taps::Taps;
-use super::{Model, filter, tables};
+use super::{Model, atlas, filter, tables};
 use crate::cli::{LookArgs, WebArgs};
 use crate::notice::{announce, notice, raw};
-use crate::rights::{self, NamedFiles, Needs, Rights};
+use crate::rights::{NamedFiles, Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 use guard::Guard;
+pub(super) use tls::TlsError;
 
 /// How often the history is written.
 const SAVE: Duration = Duration::from_secs(300);
@@ -39,6 +42,8 @@ const SAVE: Duration = Duration::from_secs(300);
 pub(crate) struct State {
     pub(crate) model: Model,
     pub(crate) taps: Arc<Taps>,
+    /// Flows whose packets are shown.
+    pub(crate) looking: Looking,
     /// Names of ports and protocols for filters.
     pub(crate) tables: Tables,
     pub(crate) guard: Guard,
@@ -60,13 +65,14 @@ enum Origin {
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
     let named = NamedFiles {
-        inputs: rights::named(&look.source.read),
+        inputs: atlas::inputs(look),
         ..NamedFiles::default()
     };
     let rights = Rights::begin(&look.rights, named, None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref())?;
     let listener = listen(args)?;
+    let tls = tls::acceptor(args)?;
     let token = token::token(args)?;
     let tables = tables();
     let (store, saved) = history(args)?;
@@ -76,15 +82,17 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         Origin::Named => Origin::Files(Files::open(look, filter.as_ref(), &requests)?),
         other => other,
     };
-    let model = Model::new(look, origin.describe(args));
+    let model = Model::new(look, origin.describe(args), atlas::open(look)?);
     if let Some(saved) = saved {
         model.lock().restore(saved);
     }
     let (ticks, ticked) = watch::channel(0);
     let (feed, inlet) = queue(origin.when_full());
+    let taps = Arc::default();
     let state = Arc::new(State {
         model: model.clone(),
-        taps: Arc::default(),
+        looking: Looking::new(&taps),
+        taps,
         tables,
         guard: Guard::new(args, token),
         ticks: ticked,
@@ -100,7 +108,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         }
     })?;
     let address = listener.local_addr();
-    let server = server::start(listener, Arc::clone(&state))?;
+    let server = server::start(listener, tls, Arc::clone(&state))?;
     origin.announce(args, &rights);
     if let Ok(address) = address {
         notice(format_args!("serving on {}", state.guard.address(address)));

@@ -12,13 +12,15 @@ use std::task::{Context, Poll, ready};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use axum::Router;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use super::super::error::LookError;
 use super::State;
@@ -50,7 +52,11 @@ impl Server {
 }
 
 /// Starts the server's thread.
-pub(super) fn start(listener: TcpListener, state: Arc<State>) -> Result<Server, LookError> {
+pub(super) fn start(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    state: Arc<State>,
+) -> Result<Server, LookError> {
     let (stop, stopped) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -59,14 +65,19 @@ pub(super) fn start(listener: TcpListener, state: Arc<State>) -> Result<Server, 
     let runtime = runtime.map_err(|source| setup("start the server", source))?;
     let thread = thread::Builder::new().name("web".to_owned());
     let thread = thread.spawn(move || {
-        runtime.block_on(serve(listener, state, stopped));
+        runtime.block_on(serve(listener, tls, state, stopped));
         runtime.shutdown_timeout(END);
     });
     let thread = thread.map_err(|source| setup("start a thread", source))?;
     Ok(Server { stop, thread })
 }
 
-async fn serve(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::Receiver<()>) {
+async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    state: Arc<State>,
+    mut stopped: oneshot::Receiver<()>,
+) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
     };
@@ -85,33 +96,47 @@ async fn serve(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::R
         let Ok(place) = Arc::clone(&free).try_acquire_owned() else {
             continue;
         };
-        let service = TowerToHyperService::new(router.clone());
+        let (router, tls) = (router.clone(), tls.clone());
         tokio::spawn(async move {
-            let mut builder = http1::Builder::new();
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
-                .max_headers(HEADER_LINES)
-                .max_buf_size(HEADER);
-            // Whatever ends a connection concerns only its client.
-            let _ = builder
-                .serve_connection(Patient::new(stream), service)
-                .await;
+            match tls {
+                None => talk(stream, router).await,
+                Some(tls) => {
+                    // A client without a valid certificate does not get further.
+                    if let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(stream)).await {
+                        talk(stream, router).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
 }
 
+/// Serves one connection.
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_headers(HEADER_LINES)
+        .max_buf_size(HEADER);
+    let service = TowerToHyperService::new(router);
+    // Whatever ends a connection concerns only its client.
+    let _ = builder
+        .serve_connection(Patient::new(stream), service)
+        .await;
+}
+
 /// A connection whose client has [`PATIENCE`] to read.
-struct Patient {
-    stream: TokioIo<TcpStream>,
+struct Patient<S> {
+    stream: TokioIo<S>,
     /// Runs while the client does not read.
     deadline: Pin<Box<Sleep>>,
     is_blocked: bool,
 }
 
-impl Patient {
-    fn new(stream: TcpStream) -> Self {
+impl<S: AsyncRead + AsyncWrite + Unpin> Patient<S> {
+    fn new(stream: S) -> Self {
         Self {
             stream: TokioIo::new(stream),
             deadline: Box::pin(sleep(PATIENCE)),
@@ -137,7 +162,7 @@ impl Patient {
     }
 }
 
-impl Read for Patient {
+impl<S: AsyncRead + AsyncWrite + Unpin> Read for Patient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -147,7 +172,7 @@ impl Read for Patient {
     }
 }
 
-impl Write for Patient {
+impl<S: AsyncRead + AsyncWrite + Unpin> Write for Patient<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -58,6 +58,10 @@ export function Conversations() {
       <div class="columns">
         <Top of="pairs" title="Pairs" limit={20} />
         <Top of="ports" title="Ports" limit={20} />
+        <Top of="protocols" title="Protocols" limit={20} />
+        <Top of="as" title="Autonomous systems" limit={20} optional />
+        <Top of="countries" title="Countries" limit={20} optional />
+        <Top of="vlans" title="VLANs" limit={20} optional />
       </div>
     </>
   );

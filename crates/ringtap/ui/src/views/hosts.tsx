@@ -1,8 +1,9 @@
 // All hosts, and one of them.
 import { useState } from "preact/hooks";
-import type { HostAnswer, HostRow, Status } from "../api";
+import type { HostAnswer, HostRow, SeriesAnswer, Status } from "../api";
 import * as format from "../format";
 import { useAnswer } from "../live";
+import { Chart, type Line } from "../parts/chart";
 import { Card, Download, FlowLink, HostLink, Problem, Tile, topColumns } from "../parts/pieces";
 import { type Column, type Sort, Table } from "../parts/table";
 
@@ -38,8 +39,15 @@ export function Hosts() {
   );
 }
 
+/** Bits per second, sent and received. */
+function rates(series: SeriesAnswer): Line[] {
+  const factor = 8000 / series.step_ms;
+  return series.series.map((line) => ({ name: line.name, values: line.bytes.map((bytes) => (bytes === null ? null : bytes * factor)) }));
+}
+
 export function Host({ address, status }: { address: string; status: Status }) {
-  const { value: host, error } = useAnswer<HostAnswer>(`hosts/${encodeURIComponent(address)}`, {}, 2000);
+  const [window, setWindow] = useState("300");
+  const { value: host, error } = useAnswer<HostAnswer>(`hosts/${encodeURIComponent(address)}`, { window }, 2000);
   if (!host) return <Card title={address}>{error ? <Problem error={error} /> : <p class="muted">loading</p>}</Card>;
   const about = [host.mac, host.vendor, host.as, host.country].filter((text) => text !== null).join(", ");
   return (
@@ -57,6 +65,22 @@ export function Host({ address, status }: { address: string; status: Status }) {
           <Tile title="seen" value={format.time(host.last_ms)} note={`since ${format.dateTime(host.first_ms)}`} />
         </dl>
         {host.names.length > 0 && <p>Names: {host.names.join(", ")}</p>}
+      </Card>
+      <Card
+        title="Traffic over time"
+        actions={
+          <label>
+            <span class="hidden">last</span>
+            <select value={window} onChange={(event) => setWindow(event.currentTarget.value)}>
+              <option value="300">5 minutes</option>
+              <option value="21600">6 hours</option>
+            </select>
+          </label>
+        }
+      >
+        {host.series && (
+          <Chart label="Traffic of the host" from_ms={host.series.from_ms} step_ms={host.series.step_ms} lines={rates(host.series)} format={format.bits} height={160} />
+        )}
       </Card>
       <div class="columns">
         <Card title="Peers">

@@ -1,6 +1,6 @@
 // The first page: how much, by what, who talks most, what is wrong.
 import { useState } from "preact/hooks";
-import type { SeriesAnswer, Status, TopAnswer } from "../api";
+import type { SeriesAnswer, Status, TopAnswer, TopRow } from "../api";
 import * as format from "../format";
 import { useAnswer } from "../live";
 import { Chart, type Line } from "../parts/chart";
@@ -32,6 +32,8 @@ export function Overview({ status }: { status: Status }) {
       <div class="columns">
         <Top of="hosts" title="Hosts" />
         <Top of="applications" title="Applications" />
+        <Top of="as" title="Autonomous systems" optional />
+        <Top of="countries" title="Countries" optional />
         <Card title="Alerts">
           <Alerts alerts={status.alerts.slice(0, 8)} />
         </Card>
@@ -41,7 +43,8 @@ export function Overview({ status }: { status: Status }) {
 }
 
 function Tiles({ status }: { status: Status }) {
-  const lost = status.losses.reduce((sum, loss) => sum + (loss.packets ?? 0), 0);
+  // Sampling leaves packets out on request, and another program before the hook takes them.
+  const lost = status.losses.filter((loss) => !["sampling", "before_hook"].includes(loss.layer)).reduce((sum, loss) => sum + (loss.packets ?? 0), 0);
   const { totals, rates, tcp, dns } = status;
   return (
     <dl class="tiles">
@@ -163,10 +166,15 @@ function Choice({ label, value, choose, options }: { label: string; value: strin
   );
 }
 
-export function Top({ of, title, limit = 8 }: { of: string; title: string; limit?: number }) {
+/** The rows with most traffic; `optional` for those that need a database or tags: without a row there is no card. */
+export function Top({ of, title, limit = 8, optional = false }: { of: string; title: string; limit?: number; optional?: boolean }) {
   const { value, error } = useAnswer<TopAnswer>("top", { of, limit }, 2000);
   const rows = value?.rows ?? [];
-  const key = of === "hosts" ? (row: { key: string; name: string | null }) => <HostLink address={row.key} name={row.name} /> : (row: { key: string }) => row.key;
+  const key = (row: TopRow) => {
+    if (of === "hosts") return <HostLink address={row.key} name={row.name} />;
+    return of === "as" ? `AS${row.key} ${row.name ?? ""}` : row.key;
+  };
+  if (optional && rows.length === 0 && !error) return null;
   return (
     <Card title={title}>
       <Problem error={error} />

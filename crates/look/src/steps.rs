@@ -1,0 +1,152 @@
+//! The traffic of a host over time: steps of 10 s for 5 minutes, and of 5 minutes for 6 hours.
+
+use std::collections::VecDeque;
+
+use crate::api::{Line, Series};
+use crate::top::Window;
+
+const SECOND: u64 = 1_000_000_000;
+const MILLISECOND: u64 = 1_000_000;
+
+/// Packets and bytes of a step: sent, and received.
+type Step = [(u64, u64); 2];
+
+/// Steps of one length, the oldest first; those without traffic at the end are left out.
+#[derive(Clone, Debug)]
+struct Ring<const SECONDS: u64, const STEPS: usize> {
+    /// The number of the first step since 1970.
+    first: u64,
+    steps: VecDeque<Step>,
+}
+
+/// Both rings of a host. They grow while the host has traffic.
+#[derive(Clone, Debug)]
+pub(crate) struct HostSteps {
+    minutes: Ring<10, 30>,
+    hours: Ring<300, 72>,
+}
+
+impl HostSteps {
+    pub(crate) fn new() -> Self {
+        Self {
+            minutes: Ring::new(),
+            hours: Ring::new(),
+        }
+    }
+
+    /// Adds packets and bytes: sent, and received.
+    pub(crate) fn add(&mut self, time_ns: u64, traffic: Step) {
+        self.minutes.add(time_ns, traffic);
+        self.hours.add(time_ns, traffic);
+    }
+
+    /// Returns the steps of a window that ends now. All that is longer than 6 hours is one of 6 hours.
+    pub(crate) fn series(&self, window: Window, now_ns: u64) -> Series {
+        match window {
+            Window::Minutes => self.minutes.series(now_ns),
+            Window::Hours | Window::All => self.hours.series(now_ns),
+        }
+    }
+}
+
+impl<const SECONDS: u64, const STEPS: usize> Ring<SECONDS, STEPS> {
+    const STEP_NS: u64 = SECONDS * SECOND;
+
+    const fn new() -> Self {
+        Self {
+            first: 0,
+            steps: VecDeque::new(),
+        }
+    }
+
+    fn add(&mut self, time_ns: u64, traffic: Step) {
+        let number = time_ns / Self::STEP_NS;
+        let next = self.first + self.steps.len() as u64;
+        if self.steps.is_empty() || number >= next + STEPS as u64 {
+            self.steps.clear();
+            self.first = number;
+        }
+        let Some(at) = number.checked_sub(self.first) else {
+            // Packets from before the host was listed.
+            return;
+        };
+        while self.steps.len() as u64 <= at {
+            self.steps.push_back(Step::default());
+        }
+        if let Some(step) = usize::try_from(at)
+            .ok()
+            .and_then(|at| self.steps.get_mut(at))
+        {
+            for (sum, more) in step.iter_mut().zip(traffic) {
+                sum.0 = sum.0.saturating_add(more.0);
+                sum.1 = sum.1.saturating_add(more.1);
+            }
+        }
+        while self.steps.len() > STEPS {
+            self.steps.pop_front();
+            self.first += 1;
+        }
+    }
+
+    fn series(&self, now_ns: u64) -> Series {
+        let end = now_ns / Self::STEP_NS + 1;
+        let begin = end.saturating_sub(STEPS as u64).max(self.first).min(end);
+        let step = |number: u64| {
+            let at = number.checked_sub(self.first)?;
+            self.steps.get(usize::try_from(at).ok()?)
+        };
+        let line = |name: &str, way: usize| {
+            let of = |number| step(number).map_or((0, 0), |step| step[way]);
+            Line {
+                name: name.to_owned(),
+                bytes: (begin..end).map(|number| Some(of(number).1)).collect(),
+                packets: (begin..end).map(|number| Some(of(number).0)).collect(),
+            }
+        };
+        let ms = |number: u64| number.saturating_mul(Self::STEP_NS / MILLISECOND);
+        Series {
+            step_ms: ms(1),
+            from_ms: ms(begin),
+            to_ms: ms(end),
+            series: vec![line("sent", 0), line("received", 1)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_those_of_the_last_minutes_and_hours() {
+        let mut steps = HostSteps::new();
+        let begin = 1_700_000_100 * SECOND;
+        for second in 0..7 * 3600 {
+            steps.add(begin + second * SECOND, [(1, 100), (2, 1000)]);
+        }
+        let now = begin + (7 * 3600 - 1) * SECOND;
+        let sums = |window| {
+            let series = steps.series(window, now);
+            let sum = |line: &Line| line.bytes.iter().flatten().sum::<u64>();
+            let lines = &series.series;
+            (
+                series.step_ms,
+                lines[0].bytes.len(),
+                sum(&lines[0]),
+                sum(&lines[1]),
+            )
+        };
+        assert_eq!(sums(Window::Minutes), (10_000, 30, 30_000, 300_000));
+        assert_eq!(
+            sums(Window::Hours),
+            (300_000, 72, 72 * 30_000, 72 * 300_000)
+        );
+        // Packets from long ago, and from a later day.
+        steps.add(begin, [(1, 1), (0, 0)]);
+        steps.add(now + 86_400 * SECOND, [(1, 7), (0, 0)]);
+        let later = steps.series(Window::Minutes, now + 86_400 * SECOND);
+        assert_eq!(later.series[0].bytes, [Some(7)]);
+        let silent = steps.series(Window::Minutes, now + 87_400 * SECOND);
+        assert!(silent.series[0].bytes.iter().all(|bytes| *bytes == Some(0)));
+    }
+}
