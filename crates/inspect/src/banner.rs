@@ -7,7 +7,7 @@ use crate::protocol::Protocol;
 /// The longest banner in an entry.
 const LONGEST: usize = 64;
 
-/// The identification of an SSH client or server (RFC 4253, section 4.2).
+/// Reads the identification of an SSH client or server (RFC 4253, section 4.2).
 pub(crate) fn ssh(entry: &mut Entry, payload: &Payload<'_>) -> Step {
     if !payload.data.starts_with(b"SSH-") {
         return Step::More;
@@ -57,7 +57,7 @@ fn put_server(entry: &mut Entry, text: &[u8]) {
     entry.put_text(Tag::ServerBanner, text, LONGEST, true);
 }
 
-/// The first line without its end.
+/// Returns the first line without its end.
 fn line(data: &[u8]) -> &[u8] {
     let end = data.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     &data[..end.unwrap_or(data.len())]

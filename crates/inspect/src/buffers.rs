@@ -95,13 +95,13 @@ impl Buffers {
         }
     }
 
-    /// Whether the buffer is in use by this flow, for this direction.
+    /// Returns whether the buffer is in use by this flow, for this direction.
     pub(crate) fn is_held(&self, number: u16, flow: u32, from_initiator: bool) -> bool {
         self.held(number, flow)
             .is_some_and(|head| head.from_initiator == from_initiator)
     }
 
-    /// Whether a flow that was looked at long enough gets another payload, because a message of this
+    /// Returns whether a flow that was looked at long enough gets another payload, because a message of this
     /// direction is under way.
     pub(crate) fn goes_on(&mut self, number: u16, flow: u32, from_initiator: bool) -> bool {
         if !self.is_held(number, flow, from_initiator) {
@@ -166,7 +166,7 @@ impl Buffers {
         }
     }
 
-    /// Whether a TCP segment begins before the buffer's first byte.
+    /// Returns whether a TCP segment begins before the buffer's first byte.
     pub(crate) fn is_before(&self, number: u16, sequence: u32) -> bool {
         let distance = self.head(number).base.wrapping_sub(sequence);
         distance != 0 && distance < 1 << 31

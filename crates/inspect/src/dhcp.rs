@@ -79,7 +79,7 @@ fn six(entry: &mut Entry, mut rest: &[u8]) {
     }
 }
 
-/// A name as labels, each with its length in front.
+/// Adds a name as labels, each with its length in front.
 fn put_labels(entry: &mut Entry, mut rest: &[u8]) {
     let mut name = [0; 255];
     let mut used = 0;
@@ -109,7 +109,7 @@ fn put_host(entry: &mut Entry, name: &[u8]) {
     }
 }
 
-/// Text without zeros at its end, which some clients add.
+/// Returns the text without zeros at its end, which some clients add.
 fn trimmed(text: &[u8]) -> &[u8] {
     let end = text
         .iter()

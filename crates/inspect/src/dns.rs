@@ -97,7 +97,7 @@ impl<'a> Message<'a> {
         self.flags >> 11 & 15
     }
 
-    /// Whether the header is one of DNS as it is used: for ports that are not its own.
+    /// Returns whether the header is one of DNS as it is used: for ports that are not its own.
     pub(crate) fn is_likely(&self) -> bool {
         const RESERVED: u16 = 0x0040;
         let is_plain = self.opcode() == 0 && self.flags & RESERVED == 0 && self.questions == 1;
@@ -107,7 +107,7 @@ impl<'a> Message<'a> {
         is_plain && self.rcode() == 0 && self.answers == 0 && self.others <= 2
     }
 
-    /// Whether the header may be one of DNS: for its own port.
+    /// Returns whether the header may be one of DNS: for its own port.
     pub(crate) fn is_possible(&self) -> bool {
         self.opcode() <= 6 && self.questions <= 64
     }
@@ -173,7 +173,7 @@ impl<'a> Message<'a> {
 }
 
 impl Question {
-    /// Whether the question is one of DNS as it is used: for ports that are not its own.
+    /// Returns whether the question is one of DNS as it is used: for ports that are not its own.
     pub(crate) fn is_likely(&self) -> bool {
         const CLASSES: [u16; 3] = [1, 3, 255];
         let is_text = |byte: &u8| byte.is_ascii_graphic();
@@ -182,7 +182,7 @@ impl Question {
             && self.name.bytes().iter().all(is_text)
     }
 
-    /// Whether the question asks for addresses, or for what comes with them.
+    /// Returns whether the question asks for addresses, or for what comes with them.
     pub(crate) fn wants_addresses(&self) -> bool {
         matches!(self.kind, A | AAAA | 255)
     }
@@ -234,7 +234,7 @@ fn skip_name(data: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// A NetBIOS name, decoded: up to 15 characters, without the padding, and the kind of service as two
+/// Returns a NetBIOS name, decoded: up to 15 characters, without the padding, and the kind of service as two
 /// hexadecimal digits (RFC 1001, section 14).
 pub(crate) fn netbios(name: &Name) -> Option<([u8; 19], usize)> {
     let coded: &[u8; 32] = name.bytes().first_chunk()?;

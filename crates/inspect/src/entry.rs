@@ -304,7 +304,7 @@ fn number<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.first_chunk().copied()
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 fn without_port(host: Text<'_>) -> Text<'_> {
     match host.text.rsplit_once(':') {
         Some((name, port))

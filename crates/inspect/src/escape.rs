@@ -68,7 +68,7 @@ fn digits(byte: u8) -> [u8; 2] {
     ]
 }
 
-/// Whether a terminal shows the character, and shows it where it stands.
+/// Returns whether a terminal shows the character, and shows it where it stands.
 pub(crate) fn is_printable(character: char) -> bool {
     let is_invisible = matches!(
         character,

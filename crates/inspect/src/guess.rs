@@ -25,7 +25,7 @@ impl Guesses {
         Self(Box::new([Guess::default(); PLACES]))
     }
 
-    /// Whether a payload goes on with the RTP packet that came before it in its flow and direction.
+    /// Returns whether a payload goes on with the RTP packet that came before it in its flow and direction.
     pub(crate) fn is_rtp(&mut self, data: &[u8], flow: u32, from_initiator: bool) -> bool {
         let Some((kind, sequence, source)) = rtp(data) else {
             return false;
@@ -45,7 +45,7 @@ impl Guesses {
     }
 }
 
-/// The payload type, the sequence number and the synchronisation source, if this can be RTP (RFC 3550,
+/// Returns the payload type, the sequence number and the synchronisation source, if this can be RTP (RFC 3550,
 /// section 5.1).
 pub(crate) fn rtp(data: &[u8]) -> Option<(u8, u16, u32)> {
     let (first, second) = (byte(data, 0)?, byte(data, 1)?);
@@ -57,7 +57,7 @@ pub(crate) fn rtp(data: &[u8]) -> Option<(u8, u16, u32)> {
     (is_possible && source != 0).then_some((kind, be16(data, 2)?, source))
 }
 
-/// Whether this is a control packet of RTP (RFC 3550, section 6.4).
+/// Returns whether this is a control packet of RTP (RFC 3550, section 6.4).
 pub(crate) fn is_rtcp(data: &[u8]) -> bool {
     let Some(&[first, kind, more, less, ..]) = data.first_chunk::<8>() else {
         return false;

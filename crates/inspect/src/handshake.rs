@@ -38,7 +38,7 @@ impl Inspector {
         }
     }
 
-    /// A segment of a connection of TLS.
+    /// Handles a segment of a TLS connection.
     pub(crate) fn tls(
         &mut self,
         flow: u32,
@@ -92,7 +92,7 @@ impl Inspector {
         step
     }
 
-    /// A datagram of a flow that began with STUN: media and their keys come later.
+    /// Handles a datagram of a flow that began with STUN: media and their keys come later.
     pub(crate) fn after_stun(
         &mut self,
         flow: u32,
@@ -117,7 +117,7 @@ impl Inspector {
         Step::More
     }
 
-    /// A datagram of DTLS.
+    /// Handles a datagram of DTLS.
     pub(crate) fn dtls(
         &mut self,
         flow: u32,
@@ -161,7 +161,7 @@ impl Inspector {
         if is_plain { step } else { Step::This }
     }
 
-    /// A datagram of QUIC.
+    /// Handles a datagram of QUIC.
     pub(crate) fn quic(
         &mut self,
         flow: u32,
@@ -187,7 +187,7 @@ impl Inspector {
         Step::More
     }
 
-    /// An Initial packet.
+    /// Handles an Initial packet.
     fn initial(
         &mut self,
         flow: u32,

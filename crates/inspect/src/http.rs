@@ -45,12 +45,12 @@ pub(crate) struct Asked<'a> {
     pub(crate) is_whole: bool,
 }
 
-/// Whether a line of a request may begin here.
+/// Returns whether a line of a request may begin here.
 pub(crate) fn is_method(data: &[u8]) -> bool {
     METHODS.iter().any(|method| data.starts_with(method))
 }
 
-/// Whether these bytes begin with a request: its first line, or as much of it as there is.
+/// Returns whether these bytes begin with a request: its first line, or as much of it as there is.
 pub(crate) fn is_request(data: &[u8]) -> bool {
     if !is_method(data) {
         return false;
@@ -68,7 +68,7 @@ pub(crate) fn is_request(data: &[u8]) -> bool {
     line[version..].starts_with(b" HTTP/1.") || line[version..].starts_with(b" HTTP/0.")
 }
 
-/// Whether these bytes begin with a response.
+/// Returns whether these bytes begin with a response.
 pub(crate) fn is_response(data: &[u8]) -> bool {
     data.starts_with(b"HTTP/1.")
 }
@@ -92,7 +92,7 @@ pub(crate) fn request(data: &[u8]) -> Asked<'_> {
     }
 }
 
-/// The parts of the first line, which may have bytes that a target must not have.
+/// Returns the parts of the first line, which may have bytes that a target must not have.
 fn first_line(data: &[u8]) -> Asked<'_> {
     let end = data.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
     let line = &data[..end.unwrap_or(data.len())];

@@ -161,7 +161,7 @@ impl Names {
         usize::try_from(place % self.ring.len().max(1) as u64).unwrap_or(0)
     }
 
-    /// Whether the ring has not come round since the name was stored.
+    /// Returns whether the ring has not come round since the name was stored.
     fn holds(&self, place: u64) -> bool {
         place + self.ring.len() as u64 >= self.head
     }
@@ -197,7 +197,7 @@ fn mix(address: u128, seed: u64) -> usize {
     (mixed ^ mixed >> 29) as usize
 }
 
-/// The address as a number; IPv4 as mapped into IPv6.
+/// Returns the address as a number; IPv4 as mapped into IPv6.
 fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),

@@ -38,7 +38,7 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Whether one of the ends has this port.
+    /// Returns whether one of the ends has this port.
     pub(crate) fn has_port(&self, port: u16) -> bool {
         self.initiator_port == port || self.responder_port == port
     }
@@ -69,7 +69,7 @@ const BOTH: u8 = FROM_INITIATOR | FROM_RESPONDER;
 const ENDLESS: u8 = 4;
 
 impl FlowState {
-    /// Whether the next payload of a direction is of interest: cheaper than building a [`Payload`] for
+    /// Returns whether the next payload of a direction is of interest: cheaper than building a [`Payload`] for
     /// nothing.
     #[inline]
     #[must_use]
@@ -77,7 +77,7 @@ impl FlowState {
         self.flags & direction(from_initiator) == 0
     }
 
-    /// Whether no further payload of the flow is of interest.
+    /// Returns whether no further payload of the flow is of interest.
     #[inline]
     #[must_use]
     pub fn is_done(self) -> bool {

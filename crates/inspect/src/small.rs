@@ -33,7 +33,7 @@ pub(crate) fn step(protocol: Protocol, entry: &mut Entry, payload: &Payload<'_>)
     }
 }
 
-/// The stratum that a server states; that of a client's request is 0, and says nothing.
+/// Reads the stratum that a server states; that of a client's request is 0, and says nothing.
 fn ntp(entry: &mut Entry, data: &[u8]) -> Step {
     const SERVER: u8 = 4;
     const BROADCAST: u8 = 5;
@@ -56,12 +56,12 @@ pub(crate) fn stun(entry: &mut Entry, data: &[u8]) {
     }
 }
 
-/// The method, whose bits have the class between them (RFC 8489, section 5).
+/// Returns the method, whose bits have the class between them (RFC 8489, section 5).
 fn stun_method(kind: u16) -> u16 {
     kind & 0x000f | kind >> 1 & 0x0070 | kind >> 2 & 0x0f80
 }
 
-/// The client identifier of a CONNECT packet; that of version 5 stands behind properties.
+/// Returns the client identifier of a CONNECT packet; that of version 5 stands behind properties.
 fn mqtt_client(data: &[u8]) -> Option<&[u8]> {
     let rest = mqtt_name(data)?;
     let version = byte(rest, 0)?;

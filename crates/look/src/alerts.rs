@@ -126,7 +126,7 @@ impl AlertBook {
         }
     }
 
-    /// A host that was not listed is seen; returns whether an alert was raised.
+    /// Notes a host that was not listed; returns whether an alert was raised.
     pub(crate) fn host(&mut self, host: IpAddr, now_ns: u64) -> bool {
         self.turn(now_ns);
         if !is_private(host) || self.known.len() >= KNOWN || !self.known.insert(host) {
@@ -142,7 +142,7 @@ impl AlertBook {
         true
     }
 
-    /// A flow begins; returns whether an alert was raised about its source.
+    /// Notes the beginning of a flow; returns whether an alert was raised about its source.
     pub(crate) fn flow(
         &mut self,
         (source, target, port): (IpAddr, IpAddr, u16),
@@ -186,7 +186,7 @@ impl AlertBook {
         true
     }
 
-    /// The rate of the last second, in bits per second.
+    /// Takes the rate of the last second, in bits per second.
     pub(crate) fn rate(&mut self, bits_per_s: f64, now_ns: u64) {
         let Some(threshold) = self.options.bits_per_s else {
             return;
@@ -201,7 +201,7 @@ impl AlertBook {
         }
     }
 
-    /// So many packets were lost since the last call.
+    /// Takes the number of packets lost since the last call.
     pub(crate) fn lost(&mut self, packets: u64, now_ns: u64) {
         if packets > 0 && now_ns >= self.loss_ns {
             self.loss_ns = now_ns.saturating_add(QUIET_NS);
@@ -212,7 +212,7 @@ impl AlertBook {
     }
 }
 
-/// Whether an address is one of private networks, whose hosts are known.
+/// Returns whether an address is one of private networks, whose hosts are known.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_private() || address.is_link_local(),

@@ -36,7 +36,7 @@ impl FlowFilter {
         })
     }
 
-    /// Whether one of the flow's packets matches.
+    /// Returns whether one of the flow's packets matches.
     #[must_use]
     pub fn accepts(&self, record: &FlowRecord) -> bool {
         let Some(program) = &self.program else {

@@ -103,7 +103,7 @@ impl Before {
 }
 
 impl ListedFlow {
-    /// TCP flags of both directions.
+    /// Returns the TCP flags of both directions.
     pub(crate) fn flags(&self) -> u16 {
         flags(&self.record)
     }
@@ -283,7 +283,7 @@ impl FlowTable {
             .insert(ends, u32::try_from(at).unwrap_or(u32::MAX));
     }
 
-    /// The flow that makes room: one that has ended, else the one without packets for longest.
+    /// Returns the flow that makes room: one that has ended, else the one without packets for longest.
     fn victim(&mut self) -> usize {
         let mut best = (self.hand, (false, u64::MAX));
         for look in 0..LOOKS.min(self.slots.len()) {

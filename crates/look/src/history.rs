@@ -192,7 +192,7 @@ impl History {
         }
     }
 
-    /// Whether a history that was read from a file has the form of this version.
+    /// Returns whether a history that was read from a file has the form of this version.
     pub(crate) fn is_sound(&self) -> bool {
         self.rings.len() == RINGS.len()
             && self

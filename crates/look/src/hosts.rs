@@ -156,7 +156,7 @@ impl HostTable {
         (&mut self.slots[at], true)
     }
 
-    /// The host with the fewest bytes among the next ones.
+    /// Returns the host with the fewest bytes among the next ones.
     fn victim(&mut self) -> usize {
         let looks = (0..LOOKS).map(|look| (self.hand + look) % self.slots.len());
         let victim = looks.min_by_key(|&at| (self.slots[at].bytes(), self.slots[at].last_ns));

@@ -66,7 +66,7 @@ pub(crate) fn dns(record: &FlowRecord) -> (bool, bool) {
     (fields.protocol == Some(Protocol::Dns), is_error)
 }
 
-/// Whether packets of a protocol have ports.
+/// Returns whether packets of a protocol have ports.
 pub(crate) fn has_ports(number: u8) -> bool {
     matches!(
         number,
@@ -97,7 +97,7 @@ impl fmt::Display for ProtocolName {
     }
 }
 
-/// The word for the reason of a flow's end.
+/// Returns the word for the reason of a flow's end.
 pub(crate) fn end_reason(end: EndReason) -> &'static str {
     match end {
         EndReason::Idle => "idle",

@@ -133,22 +133,14 @@ impl Figures {
     /// Counters with labels.
     fn families(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let losses = self.status.losses.iter();
-        let losses: Vec<(&str, u64)> = losses
-            .filter_map(|loss| Some((loss.layer, loss.packets?)))
-            .collect();
-        let bytes = |rows: &'_ [TopRow]| -> Vec<(String, u64)> {
+        let losses = losses.filter_map(|loss| Some((loss.layer.to_owned(), loss.packets?)));
+        let labelled = |rows: &[TopRow], count: fn(&TopRow) -> u64| -> Vec<(String, u64)> {
             rows.iter()
-                .map(|row| (row.key.clone(), row.bytes))
+                .map(|row| (row.key.clone(), count(row)))
                 .collect()
         };
-        let packets = |rows: &'_ [TopRow]| -> Vec<(String, u64)> {
-            rows.iter()
-                .map(|row| (row.key.clone(), row.packets))
-                .collect()
-        };
-        let losses = losses
-            .into_iter()
-            .map(|(layer, count)| (layer.to_owned(), count));
+        let bytes = |rows: &[TopRow]| labelled(rows, |row| row.bytes);
+        let packets = |rows: &[TopRow]| labelled(rows, |row| row.packets);
         let families = [
             (
                 "lost_packets",

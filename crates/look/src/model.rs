@@ -215,7 +215,7 @@ pub(crate) const LAYERS: [&str; 6] = [
 ];
 
 impl LossBook {
-    /// The counts in the order of [`LAYERS`].
+    /// Returns the counts in the order of [`LAYERS`].
     pub(crate) fn counts(&self) -> [Option<u64>; 6] {
         let lost = &self.lost;
         [

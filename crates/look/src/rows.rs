@@ -50,7 +50,7 @@ pub(crate) fn flow(flow: &ListedFlow) -> Flow {
     }
 }
 
-/// The place of a flow in an order; what is not known is the least.
+/// Returns the place of a flow in an order; what is not known is the least.
 pub(crate) fn rank(flow: &ListedFlow, sort: FlowSort) -> (u64, u64) {
     let rank = match sort {
         FlowSort::Bytes => flow.record.bytes(),

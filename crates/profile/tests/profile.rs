@@ -158,12 +158,8 @@ fn tap() {
             .iter()
             .all(|step| step.runs > 0 && step.run.low_ns <= step.run.ns)
     );
-    assert!(
-        report
-            .rates
-            .packets_per_poll
-            .is_some_and(|packets| packets >= 1.0)
-    );
+    let packets = report.rates.packets_per_poll;
+    assert!(packets.is_some_and(|packets| packets >= 1.0));
     assert!(report.rates.system_calls_per_packet.is_some());
     let json = serde_json::to_string(&[&report]).expect("written");
     let file = tempfile::NamedTempFile::new().expect("a file");

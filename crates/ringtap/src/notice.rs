@@ -32,6 +32,17 @@ pub(crate) fn counted_as(number: u64, plural: &str) -> String {
     format!("{number} {noun} {rest}").trim_end().to_owned()
 }
 
+/// Adds a line for each counter above zero, with its plural phrase.
+pub(crate) fn add_counters<'a>(
+    text: &mut String,
+    counters: impl IntoIterator<Item = (u64, &'a str)>,
+) {
+    for (count, what) in counters.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&counted_as(count, what));
+        text.push('\n');
+    }
+}
+
 /// Reports in one line which engine captures and where, then each difference from the request.
 /// `--explain-capture` reports why the engine was chosen.
 pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {

@@ -11,6 +11,8 @@ use ringtap_capture::Waker;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::setup::{SetupError, setup};
+
 /// The requests that came by signal since the start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
@@ -62,7 +64,7 @@ impl Requests {
     ///
     /// # Errors
     /// The handlers cannot be installed, or the thread cannot be started.
-    pub(crate) fn watch(&self, wakers: Vec<Waker>) -> io::Result<()> {
+    pub(crate) fn watch(&self, wakers: Vec<Waker>) -> Result<(), SetupError> {
         self.start(wakers, true)
     }
 
@@ -71,11 +73,16 @@ impl Requests {
     ///
     /// # Errors
     /// The same errors as [`Requests::watch`].
-    pub(crate) fn watch_for_end(&self, wakers: Vec<Waker>) -> io::Result<()> {
+    pub(crate) fn watch_for_end(&self, wakers: Vec<Waker>) -> Result<(), SetupError> {
         self.start(wakers, false)
     }
 
-    fn start(&self, wakers: Vec<Waker>, wakes_for_report: bool) -> io::Result<()> {
+    fn start(&self, wakers: Vec<Waker>, wakes_for_report: bool) -> Result<(), SetupError> {
+        let started = self.spawn(wakers, wakes_for_report);
+        started.map_err(|source| setup("watch for signals", source))
+    }
+
+    fn spawn(&self, wakers: Vec<Waker>, wakes_for_report: bool) -> io::Result<()> {
         self.wakers.get_or_init(|| wakers);
         let hangup = (!ringtap_sys::signals::is_ignored(SIGHUP)).then_some(SIGHUP);
         let watched = [SIGINT, SIGTERM, SIGUSR1].into_iter().chain(hangup);

@@ -62,15 +62,8 @@ fn json() {
     let svg = folder.path().join("profile.svg");
     let before = statistics_are_on();
     let mut command = Command::new(RINGTAP);
-    command.args([
-        "profile",
-        "--engine",
-        "tcx",
-        "--duration",
-        "600ms",
-        "--json",
-        "--svg",
-    ]);
+    command.args(["profile", "--engine", "tcx", "--duration", "600ms"]);
+    command.args(["--json", "--svg"]);
     let output = finished(command.arg(&svg).args(["udp", "port", "9"]));
     assert!(output.status.success(), "{}", stderr(&output));
     let reports: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -39,25 +39,14 @@ pub(crate) fn run(session: &mut Session) -> Done {
     fill_cache(&file).map_err(|error| format!("the capture: {error}"))?;
 
     let ringtap = session.ringtap.clone();
-    let begun = Instant::now();
-    let mut index = Command::new(&ringtap);
-    index.arg("dump").arg("-r").arg(&file).arg("--index");
-    check(index.stderr(Stdio::null()))?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let size = std::fs::metadata(file.with_extension("pcap.idx"));
-    let size = float(size.map_err(|error| format!("the index: {error}"))?.len());
     session.note(format!(
-        "{packets} packets; the index was made in {seconds:.2} s ({:.0} MB/s) and takes {:.3} % of the \
-         capture",
-        float(bytes) / seconds / 1e6,
-        size / float(bytes) * 100.0
+        "{packets} packets; {}",
+        index(&ringtap, &file, float(bytes))?
     ));
-
-    let time = vec![Metric::new("time", "s", 4)];
     session.figure(
         "One host searched in a capture file",
         Axis::names("search"),
-        time,
+        vec![Metric::new("time", "s", 4)],
     );
     let rare = RARE.map(|byte| byte.to_string()).join(".");
     let gigabytes = float(bytes) / 1e9;
@@ -85,16 +74,13 @@ pub(crate) fn run(session: &mut Session) -> Done {
             let mut command = match who {
                 0 => dump(&ringtap, &[]),
                 1 => dump(&ringtap, &["--no-index"]),
-                _ => {
-                    let mut command = Command::new(&tcpdump);
-                    command.args(["-Z", "root"]);
-                    command
-                }
+                _ => Command::new(&tcpdump),
             };
-            command
-                .arg("-r")
-                .arg(&file)
-                .args(["-w", "/dev/null", &filter]);
+            if who > 1 {
+                command.args(["-Z", "root"]);
+            }
+            command.arg("-r").arg(&file);
+            command.args(["-w", "/dev/null", &filter]);
             Ok(vec![timed(&mut command)?])
         })?;
         if filter.contains(&rare) {
@@ -102,6 +88,21 @@ pub(crate) fn run(session: &mut Session) -> Done {
         }
     }
     Ok(())
+}
+
+/// Makes the index of a capture of so many bytes, and describes it.
+fn index(ringtap: &Path, file: &Path, bytes: f64) -> Result<String, String> {
+    let begun = Instant::now();
+    let mut command = dump(ringtap, &["--index", "-r"]);
+    check(command.arg(file).stderr(Stdio::null()))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let size = std::fs::metadata(file.with_extension("pcap.idx"));
+    let size = float(size.map_err(|error| format!("the index: {error}"))?.len());
+    Ok(format!(
+        "the index was made in {seconds:.2} s ({:.0} MB/s) and takes {:.3} % of the capture",
+        bytes / seconds / 1e6,
+        size / bytes * 100.0
+    ))
 }
 
 fn dump(ringtap: &Path, options: &[&str]) -> Command {

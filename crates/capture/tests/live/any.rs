@@ -17,20 +17,8 @@ pub(crate) fn any_equals_tcpdump() {
     let file = folder.path().join("any.pcap");
     let mut tcpdump = namespace
         .command("tcpdump")
-        .args([
-            "-i",
-            "any",
-            "-y",
-            "LINUX_SLL2",
-            "-U",
-            "--immediate-mode",
-            "-s",
-            "2000",
-            "-B",
-            "8192",
-            "--nano",
-            "-w",
-        ])
+        .args(["-i", "any", "-y", "LINUX_SLL2", "-U", "--immediate-mode"])
+        .args(["-s", "2000", "-B", "8192", "--nano", "-w"])
         .arg(&file)
         .stderr(Stdio::null())
         .spawn()
@@ -103,9 +91,8 @@ pub(crate) fn any_keeps_tags() {
     assert_eq!(collect(&mut *source, 1)[0].data.len(), 30);
 }
 
-pub(crate) fn any_filters_as_a_file_would() {
-    let pair = VethPair::new();
-    let left = injector(&pair.left);
+/// Returns UDP and TCP under several tags, and frames without IP.
+fn tagged_and_plain() -> Vec<Vec<u8>> {
     let tags: [&[(u16, u16)]; 5] = [
         &[],
         &[(0x8100, 5)],
@@ -113,17 +100,20 @@ pub(crate) fn any_filters_as_a_file_would() {
         &[(0x8100, 6)],
         &[(0x8100, 0)],
     ];
-    let mut frames: Vec<_> = tags
-        .iter()
-        .flat_map(|tags| {
-            [
-                ip_frame(tags, 17, (53, 4000)),
-                ip_frame(tags, 6, (80, 4000)),
-            ]
-        })
-        .collect();
-    frames.push(frame(1, 60));
-    frames.push(frame(2, 900));
+    let of_ip = |tags| {
+        [
+            ip_frame(tags, 17, (53, 4000)),
+            ip_frame(tags, 6, (80, 4000)),
+        ]
+    };
+    let frames = tags.into_iter().flat_map(of_ip);
+    frames.chain([frame(1, 60), frame(2, 900)]).collect()
+}
+
+pub(crate) fn any_filters_as_a_file_would() {
+    let pair = VethPair::new();
+    let left = injector(&pair.left);
+    let frames = tagged_and_plain();
     let captured = |link_type, filter: Option<&str>, wanted| {
         let mut source = open_in(&pair.right.namespace, "any", &prompt(), None);
         // The tap at all interfaces has one header only.

@@ -257,20 +257,13 @@ pub(crate) fn clsact_stands_in_for_tcx() {
             notes.clone().any(|note| note.contains("tcx")),
             "{description}"
         );
-        assert_eq!(
-            source.describe().required_capabilities,
-            [Capability::NET_ADMIN]
-        );
+        assert_eq!(description.required_capabilities, [Capability::NET_ADMIN]);
         injector(&pair.left).send(&frame(1, 60)).unwrap();
         injector(&pair.right).send(&frame(2, 60)).unwrap();
         let seen = drain(&mut *source, 2);
         assert_eq!(numbers(&seen), [1, 2]);
-        assert_eq!(
-            seen.iter()
-                .map(|packet| packet.flags.0 & 3)
-                .collect::<Vec<_>>(),
-            [1, 2]
-        );
+        let directions: Vec<u32> = seen.iter().map(|packet| packet.flags.0 & 3).collect();
+        assert_eq!(directions, [1, 2]);
         let filter = Filter::new("ether[14:4] = 4");
         pair.right.run(|| source.set_filter(Some(&filter)).unwrap());
         for number in [3, 4] {

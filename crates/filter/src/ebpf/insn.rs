@@ -320,11 +320,7 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
             dst,
             operand: with,
         } => {
-            let class = if width == Width::W32 {
-                CLASS_ALU32
-            } else {
-                CLASS_ALU64
-            };
+            let class = by_width(width, CLASS_ALU32, CLASS_ALU64);
             operand(class | op as u8, dst, with)
         }
         Insn::BigEndian { dst, size } => {
@@ -341,11 +337,7 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
             operand: with,
             ..
         } => {
-            let class = if width == Width::W32 {
-                CLASS_JMP32
-            } else {
-                CLASS_JMP
-            };
+            let class = by_width(width, CLASS_JMP32, CLASS_JMP);
             operand(class | cond as u8, dst, with)
         }
         Insn::Jump { .. } => Word {
@@ -372,6 +364,14 @@ pub(super) fn words(insn: &Insn) -> (Word, Option<Word>) {
         }
     };
     (word, None)
+}
+
+/// Returns the class of an instruction that has a form for 32 and one for 64 bits.
+fn by_width(width: Width, narrow: u8, wide: u8) -> u8 {
+    match width {
+        Width::W32 => narrow,
+        Width::W64 => wide,
+    }
 }
 
 fn memory_access(insn: &Insn) -> Word {

@@ -38,6 +38,38 @@ fn uses(graph: &Graph) -> Vec<u32> {
     uses
 }
 
+/// Gives each known test its bit: tests of one class get neighbouring bits.
+///
+/// Before, a slot's `at` is its class. `sizes` has the number of tests of each class.
+fn place(slots: &mut [Slot], sizes: Vec<usize>, known: usize) {
+    let mut starts = sizes;
+    let mut sum = 0;
+    for start in &mut starts {
+        sum += *start;
+        *start = sum;
+    }
+    // Each start is still the class's end; going backwards turns it into the beginning.
+    for slot in &mut *slots {
+        if let Slot::Known { at, from, to } = slot {
+            let class = *at;
+            starts[class] -= 1;
+            (*at, *from, *to) = (starts[class], class, class);
+        }
+    }
+    for slot in slots {
+        if let Slot::Known { at, from, to } = slot {
+            // Tests in class 0 are no equalities; each stands alone.
+            (*from, *to) = match *from {
+                0 => (*at, *at),
+                class => (
+                    starts[class],
+                    starts.get(class + 1).copied().unwrap_or(known),
+                ),
+            };
+        }
+    }
+}
+
 impl Knowledge for LibpcapFacts {
     fn new(graph: &Graph, values: &Values, most_words: usize) -> Self {
         let tests = graph.tests();
@@ -46,7 +78,7 @@ impl Knowledge for LibpcapFacts {
         let uses = (tests.len() > most).then(|| uses(graph));
         let few = |at: usize| uses.as_ref().is_some_and(|uses| uses[at] < 2);
         // Equalities of one value get neighbouring bits: they are counted first, then placed.
-        let mut ends = vec![0_usize; values.count() + 1];
+        let mut sizes = vec![0_usize; values.count() + 1];
         let mut known = 0;
         let mut slots: Vec<Slot> = Vec::with_capacity(tests.len());
         for (at, test) in tests.iter().enumerate() {
@@ -59,7 +91,7 @@ impl Knowledge for LibpcapFacts {
                     known += 1;
                     let equality = test.relation == Relation::Equal && right.is_some();
                     let class = if equality { test.left.index() + 1 } else { 0 };
-                    ends[class] += 1;
+                    sizes[class] += 1;
                     Slot::Known {
                         at: class,
                         from: 0,
@@ -68,41 +100,7 @@ impl Knowledge for LibpcapFacts {
                 }
             });
         }
-        let mut sum = 0;
-        for end in &mut ends {
-            sum += *end;
-            *end = sum;
-        }
-        // Going backwards turns a class's end into its beginning.
-        let class_of = |slot: &Slot| match *slot {
-            Slot::Known { at, .. } => Some(at),
-            _ => None,
-        };
-        for slot in &mut slots {
-            let Some(class) = class_of(slot) else {
-                continue;
-            };
-            ends[class] -= 1;
-            let at = ends[class];
-            *slot = Slot::Known {
-                at,
-                from: class,
-                to: class,
-            };
-        }
-        let starts = ends;
-        for slot in &mut slots {
-            if let Slot::Known { at, from, to } = slot {
-                // Tests in class 0 are no equalities; each stands alone.
-                (*from, *to) = match *from {
-                    0 => (*at, *at),
-                    class => (
-                        starts[class],
-                        starts.get(class + 1).copied().unwrap_or(known),
-                    ),
-                };
-            }
-        }
+        place(&mut slots, sizes, known);
         let mut start = vec![0; bits::words(known * 2).max(1)];
         bits::insert(&mut start, 0, known * 2);
         Self {

@@ -89,13 +89,15 @@ fn is_dns(payload: &Payload<'_>) -> bool {
             .is_some_and(|question| question.is_likely())
 }
 
-/// A NetBIOS session message with SMB in it, or what stands for one without NetBIOS (MS-SMB2).
+/// Returns whether the data is a NetBIOS session message with SMB in it, or what stands for one without NetBIOS
+/// (MS-SMB2).
 fn is_smb(data: &[u8]) -> bool {
     let is_magic = |magic: &[u8]| matches!(magic, [0xfc..=0xff, b'S', b'M', b'B']);
     data.get(4..8).is_some_and(is_magic)
 }
 
-/// A connection request or confirmation of X.224 in TPKT, with what RDP adds (MS-RDPBCGR, 2.2.1.1).
+/// Returns whether the data is a connection request or confirmation of X.224 in TPKT, with what RDP adds
+/// (MS-RDPBCGR, 2.2.1.1).
 fn is_rdp(payload: &Payload<'_>) -> bool {
     const REQUEST: u8 = 0xe0;
     const CONFIRM: u8 = 0xd0;
@@ -111,7 +113,7 @@ fn is_rdp(payload: &Payload<'_>) -> bool {
     is_whole && matches!(kind & 0xf0, REQUEST | CONFIRM) && is_marked
 }
 
-/// The first message of a SOCKS client (RFC 1928), or a request of version 4.
+/// Returns whether the data is the first message of a SOCKS client (RFC 1928), or a request of version 4.
 fn is_socks(data: &[u8]) -> bool {
     match data {
         [5, count @ 1..=4, methods @ ..] => {
@@ -124,12 +126,12 @@ fn is_socks(data: &[u8]) -> bool {
     }
 }
 
-/// A CONNECT packet of MQTT.
+/// Returns whether the data is a CONNECT packet of MQTT.
 fn is_mqtt(data: &[u8]) -> bool {
     mqtt_name(data).is_some()
 }
 
-/// The rest of a CONNECT packet behind the protocol's name.
+/// Returns the rest of a CONNECT packet behind the protocol's name.
 pub(crate) fn mqtt_name(data: &[u8]) -> Option<&[u8]> {
     let digits = data.get(1..5)?.iter().take_while(|byte| **byte & 0x80 != 0);
     let rest = data.get(2 + digits.count()..)?;
@@ -137,7 +139,7 @@ pub(crate) fn mqtt_name(data: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(b"\0\x04MQTT").or(rest3)
 }
 
-/// A message of LDAP: a sequence with a number and an operation (RFC 4511).
+/// Returns whether the data is a message of LDAP: a sequence with a number and an operation (RFC 4511).
 fn is_ldap(data: &[u8]) -> bool {
     let skip = match byte(data, 1) {
         Some(len) if len < 0x80 => 2,
@@ -151,7 +153,7 @@ fn is_ldap(data: &[u8]) -> bool {
     operation.is_some_and(|operation| (0x42..=0x79).contains(&operation))
 }
 
-/// A negotiation of Telnet's options (RFC 854).
+/// Returns whether the data is a negotiation of Telnet's options (RFC 854).
 fn is_telnet(data: &[u8]) -> bool {
     matches!(data, [0xff, 0xfb..=0xfe, option, 0xff, 0xfa..=0xfe, ..] if *option < 60)
         || matches!(data, [0xff, 0xfb..=0xfe, option] if *option < 60)
@@ -162,7 +164,7 @@ fn is_postgresql(code: u32) -> bool {
     matches!(code, 0x0003_0000 | 0x0003_0002 | 80_877_102..=80_877_104)
 }
 
-/// A server's greeting of MySQL: protocol 10 and a version as text.
+/// Returns whether the data is a server's greeting of MySQL: protocol 10 and a version as text.
 fn is_mysql(data: &[u8]) -> bool {
     let Some(&[a, b, c, 0, 10]) = data.first_chunk::<5>() else {
         return false;

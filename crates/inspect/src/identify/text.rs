@@ -30,7 +30,7 @@ pub(super) fn protocol(payload: &Payload<'_>) -> Option<Protocol> {
     Some(found)
 }
 
-/// Whether a word is in the first line, whatever its case.
+/// Returns whether a word is in the first line, whatever its case.
 fn has_word(data: &[u8], word: &[u8]) -> bool {
     let line = &data[..data.len().min(LINE)];
     line.windows(word.len())
@@ -63,7 +63,7 @@ fn answer(payload: &Payload<'_>) -> Option<Protocol> {
     }
 }
 
-/// The greeting of a mail or file server: both begin with 220.
+/// Returns the protocol of a mail or file server's greeting: all begin with 220.
 fn greeting(data: &[u8], is_port: &dyn Fn(&[u16]) -> bool) -> Option<Protocol> {
     if has_word(data, b"SMTP") || is_port(&[25, 587, 465, 2525]) {
         return Some(Protocol::Smtp);
@@ -72,7 +72,7 @@ fn greeting(data: &[u8], is_port: &dyn Fn(&[u16]) -> bool) -> Option<Protocol> {
     is_ftp.then_some(Protocol::Ftp)
 }
 
-/// An array of RESP, which is what clients of Redis send: `*1\r\n$4\r\nPING\r\n`.
+/// Returns whether the data is an array of RESP, which is what clients of Redis send: `*1\r\n$4\r\nPING\r\n`.
 fn is_resp(data: &[u8]) -> bool {
     let digits = data[1..].iter().take_while(|byte| byte.is_ascii_digit());
     let rest = &data[1 + digits.count()..];
@@ -114,7 +114,7 @@ fn command(payload: &Payload<'_>) -> Option<Protocol> {
     None
 }
 
-/// Whether the first line ends with this version.
+/// Returns whether the first line ends with this version.
 pub(super) fn is_request_of(data: &[u8], version: &[u8]) -> bool {
     let line = &data[..data.len().min(LINE * 2)];
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {

@@ -118,7 +118,7 @@ fn is_ntp(data: &[u8]) -> bool {
         || (data.len() >= 48 && mode == 0 && version == 1)
 }
 
-/// A message of STUN (RFC 8489), or of its first edition, which has no cookie.
+/// Returns whether the data is a message of STUN (RFC 8489), or of its first edition, which has no cookie.
 fn is_stun(data: &[u8]) -> bool {
     let (Some(kind), Some(len)) = (be16(data, 0), be16(data, 2)) else {
         return false;
@@ -132,7 +132,8 @@ fn is_stun(data: &[u8]) -> bool {
         && (has_cookie || usize::from(len) + 20 == data.len())
 }
 
-/// A message of BitTorrent's distributed hash table: a dictionary with a query, a response or an error.
+/// Returns whether the data is a message of BitTorrent's distributed hash table: a dictionary with a query, a
+/// response or an error.
 fn is_dht(data: &[u8]) -> bool {
     const STARTS: [&[u8]; 6] = [
         b"d1:ad2:id20:",
@@ -145,7 +146,7 @@ fn is_dht(data: &[u8]) -> bool {
     STARTS.iter().any(|start| data.starts_with(start))
 }
 
-/// The messages of WireGuard: their kind, three zeros, and their length.
+/// Returns whether the data is a message of WireGuard: its kind, three zeros, and their length.
 fn is_wireguard(data: &[u8]) -> bool {
     match data {
         [1, 0, 0, 0, ..] => data.len() == 148,
@@ -155,7 +156,7 @@ fn is_wireguard(data: &[u8]) -> bool {
     }
 }
 
-/// A message of SNMP: a sequence, and the version as its first number.
+/// Returns whether the data is a message of SNMP: a sequence, and the version as its first number.
 fn is_snmp(data: &[u8]) -> bool {
     let skip = match byte(data, 1) {
         Some(len) if len < 0x80 => 2,
@@ -172,7 +173,7 @@ fn is_radius(data: &[u8]) -> bool {
         && len.is_some_and(|len| (20..=data.len()).contains(&len))
 }
 
-/// A header of IKE, or ESP behind a marker that is not zero.
+/// Returns whether the data is a header of IKE, or ESP behind a marker that is not zero.
 fn is_ike(data: &[u8], port: u16) -> bool {
     let header = if port == 4500 {
         match chunk::<4>(data, 0) {

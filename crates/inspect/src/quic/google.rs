@@ -7,13 +7,13 @@ const HEADER: usize = 8;
 /// Where a message is looked for in a datagram that is not encrypted.
 const SEARCHED: usize = 64;
 
-/// Whether a datagram begins with a public header of versions up to Q043, or with the header of Q044 to
+/// Returns whether a datagram begins with a public header of versions up to Q043, or with the header of Q044 to
 /// Q049.
 pub(crate) fn is_public(data: &[u8]) -> bool {
     version(data).is_some()
 }
 
-/// The version in such a header.
+/// Returns the version in such a header.
 pub(crate) fn version(data: &[u8]) -> Option<u32> {
     const VERSION: u8 = 0x01;
     const CONNECTION: u8 = 0x08;
@@ -44,7 +44,7 @@ pub(crate) fn find_hello(data: &[u8]) -> Option<&[u8]> {
     data.get(at..)
 }
 
-/// The server name in a message.
+/// Returns the server name in a message.
 pub(crate) fn server_name(message: &[u8]) -> Option<&[u8]> {
     let tags = usize::from(le16(message, 4)?).min(256);
     let values = HEADER + 8 * tags;

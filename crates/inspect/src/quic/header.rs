@@ -18,7 +18,7 @@ pub(crate) struct Long<'a> {
     pub(crate) number_at: usize,
 }
 
-/// Whether a datagram begins with a long packet of a version that is known.
+/// Returns whether a datagram begins with a long packet of a version that is known.
 pub(crate) fn is_long(data: &[u8]) -> bool {
     let Some(&[first, a, b, c, d, len]) = data.first_chunk::<6>() else {
         return false;
@@ -36,8 +36,8 @@ pub(crate) fn is_long(data: &[u8]) -> bool {
     first & 0x80 != 0 && are_short && ((is_known(version) && first & 0x40 != 0) || is_negotiation)
 }
 
-/// Whether a version is one of IETF's QUIC or near to it: released, draft, of Facebook, or one that asks
-/// for negotiation.
+/// Returns whether a version is one of IETF's QUIC or near to it: released, draft, of Facebook, or one that
+/// asks for negotiation.
 pub(crate) fn is_known(version: u32) -> bool {
     const DRAFTS: std::ops::RangeInclusive<u32> = 0xff00_0011..=0xff00_0022;
     const FACEBOOK: std::ops::RangeInclusive<u32> = 0xface_b001..=0xface_b00e;
@@ -49,7 +49,7 @@ pub(crate) fn is_known(version: u32) -> bool {
         || is_google
 }
 
-/// Whether the last three characters of a version are digits, such as of `Q050`.
+/// Returns whether the last three characters of a version are digits, such as of `Q050`.
 fn is_digits(version: u32) -> bool {
     version.to_be_bytes()[1..].iter().all(u8::is_ascii_digit)
 }

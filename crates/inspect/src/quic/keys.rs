@@ -34,7 +34,7 @@ const T050: Salt =
 const T051: Salt =
     *b"\x7a\x4e\xde\xf4\xe7\xcc\xee\x5f\xa4\x50\x6c\x19\x12\x4f\xc8\xcc\xda\x6e\x03\x3d";
 
-/// The salts from which a version's keys may be derived.
+/// Returns the salts from which a version's keys may be derived.
 fn salts(version: u32) -> &'static [Salt] {
     match version {
         0x0000_0001 | 0xff00_0021..=0xff00_0022 => &[V1_SALT],
@@ -140,7 +140,7 @@ impl Secrets {
     }
 }
 
-/// HKDF-Expand-Label (RFC 8446, section 7.1) without context; the label has its length in front.
+/// Computes HKDF-Expand-Label (RFC 8446, section 7.1) without context; the label has its length in front.
 fn expand<const N: usize>(key: &Hkdf<Sha256>, label: &[u8]) -> Option<[u8; N]> {
     let mut out = [0; N];
     let len = u16::try_from(N).ok()?.to_be_bytes();

@@ -21,7 +21,7 @@ pub(crate) struct Fragment<'a> {
     pub(crate) data: &'a [u8],
 }
 
-/// Whether a datagram begins with a record of DTLS.
+/// Returns whether a datagram begins with a record of DTLS.
 pub(crate) fn is_record(data: &[u8]) -> bool {
     let Some(&[kind, 0xfe, minor]) = data.first_chunk::<3>() else {
         return false;

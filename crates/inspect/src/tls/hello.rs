@@ -22,7 +22,7 @@ impl<'a> Numbers<'a> {
             .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
     }
 
-    /// Those that are not there to keep servers tolerant.
+    /// Returns the numbers without those that clients send to keep servers tolerant.
     pub(crate) fn meant(self) -> impl Iterator<Item = u16> + 'a {
         self.iter().filter(|number| !is_grease(*number))
     }
@@ -75,12 +75,12 @@ impl<'a> ClientHello<'a> {
         Some(hello)
     }
 
-    /// The kinds of its extensions, in their order.
+    /// Returns the kinds of its extensions, in their order.
     pub(crate) fn extensions(&self) -> impl Iterator<Item = u16> + 'a {
         Extensions(self.extensions).map(|(kind, _)| kind)
     }
 
-    /// The highest version that the client offers.
+    /// Returns the highest version that the client offers.
     pub(crate) fn version(&self, is_dtls: bool) -> u16 {
         let offered = self.versions.iter().flat_map(|list| list.meant());
         // Versions of DTLS count downwards.
@@ -148,7 +148,7 @@ fn short_vector(data: &[u8]) -> Option<(&[u8], &[u8])> {
     data[1..].split_at_checked(len)
 }
 
-/// The host name in the extension (RFC 6066, section 3).
+/// Returns the host name in the extension (RFC 6066, section 3).
 fn server_name(content: &[u8]) -> Option<&[u8]> {
     const HOST_NAME: u8 = 0;
     let (list, _) = vector(content)?;
@@ -158,7 +158,7 @@ fn server_name(content: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The first protocol in the extension (RFC 7301).
+/// Returns the first protocol in the extension (RFC 7301).
 fn first_protocol(content: &[u8]) -> Option<&[u8]> {
     let (list, _) = vector(content)?;
     short_vector(list).map(|(protocol, _)| protocol)

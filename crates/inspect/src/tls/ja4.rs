@@ -63,14 +63,14 @@ fn version(version: u16) -> &'static [u8; 2] {
     }
 }
 
-/// A count as two digits, at most 99.
+/// Returns a count as two digits, at most 99.
 fn two_digits(count: usize) -> [u8; 2] {
     let count = u8::try_from(count.min(99)).unwrap_or(99);
     [b'0' + count / 10, b'0' + count % 10]
 }
 
-/// The first and the last character of the first protocol offered; where one of them is neither a letter
-/// nor a digit, the first and the last digit of its bytes in hexadecimal.
+/// Returns the first and the last character of the first protocol offered; where one of them is neither a
+/// letter nor a digit, the first and the last digit of its bytes in hexadecimal.
 fn protocol(name: &[u8]) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let (Some(&first), Some(&last)) = (name.first(), name.last()) else {
@@ -96,7 +96,7 @@ fn sorted(numbers: impl Iterator<Item = u16>, list: &mut [u16; MOST]) -> Option<
     Some(list)
 }
 
-/// The hash of a list of numbers in hexadecimal, with commas between them, and of the signature
+/// Returns the hash of a list of numbers in hexadecimal, with commas between them, and of the signature
 /// algorithms of `with`, if it has some. That of an empty list is 0.
 fn hash(list: &[u16], with: Option<&ClientHello<'_>>) -> [u8; HASH] {
     if list.is_empty() {

@@ -13,7 +13,7 @@ pub(crate) const CLIENT_HELLO: u8 = 1;
 /// The kind of a handshake message: ServerHello.
 pub(crate) const SERVER_HELLO: u8 = 2;
 
-/// Whether a number is one that clients send to keep servers tolerant (RFC 8701).
+/// Returns whether a number is one that clients send to keep servers tolerant (RFC 8701).
 pub(crate) fn is_grease(number: u16) -> bool {
     number & 0x0f0f == 0x0a0a && number >> 8 == number & 0xff
 }

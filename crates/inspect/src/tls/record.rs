@@ -26,7 +26,7 @@ pub(crate) enum Start<'a> {
     Hello(u8, &'a [u8]),
 }
 
-/// Whether the bytes begin with a hello in a record.
+/// Returns whether the bytes begin with a hello in a record.
 pub(crate) fn is_hello(data: &[u8]) -> bool {
     let Some(&[HANDSHAKE, 3, minor, more, less]) = data.first_chunk::<HEADER>() else {
         return false;
@@ -39,7 +39,7 @@ pub(crate) fn is_hello(data: &[u8]) -> bool {
         && (len < 2 || data.get(6).is_none_or(|high| *high < 2))
 }
 
-/// Whether the bytes are a run of records, the last of which may go on in the next segment: for
+/// Returns whether the bytes are a run of records, the last of which may go on in the next segment: for
 /// connections whose beginning was not captured.
 pub(crate) fn is_run(data: &[u8]) -> bool {
     let (mut at, mut whole) = (0, 0);
@@ -60,7 +60,7 @@ pub(crate) fn is_run(data: &[u8]) -> bool {
     whole > 0
 }
 
-/// Whether the bytes are a ClientHello in the form of SSL 2.0 (RFC 5246, appendix E.2).
+/// Returns whether the bytes are a ClientHello in the form of SSL 2.0 (RFC 5246, appendix E.2).
 pub(crate) fn is_ssl2_hello(data: &[u8]) -> bool {
     let Some(
         &[

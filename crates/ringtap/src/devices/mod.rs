@@ -103,6 +103,14 @@ fn select(
     Ok(devices)
 }
 
+/// Returns the index of the interface that a device names, with or without an engine before it. 0 for
+/// others, such as "any": there, each packet names its interface.
+pub(crate) fn index_of(device: &str) -> u32 {
+    let name = device.split_once(':').map_or(device, |(_, name)| name);
+    let known = devices::by_name(name).or_else(|_| devices::by_name(device));
+    known.map_or(0, |known| known.index)
+}
+
 /// Returns the name of the device that `ringtap devices` lists under this number, if there is one.
 pub(crate) fn by_number(device: &str) -> Option<String> {
     device.parse::<u32>().ok()?;

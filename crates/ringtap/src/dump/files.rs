@@ -12,7 +12,6 @@ use super::error::DumpError;
 use super::plan::Plan;
 use super::progress::Progress;
 use super::sink::Sink;
-use super::summary::Summary;
 use super::{explain, index, is_same_file, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::input::{self, Interruption};
@@ -33,19 +32,19 @@ pub(crate) fn run(
     let requests = Requests::default();
     let mut passed_over = 0;
     let mut sources = Vec::new();
+    let search = (!args.range.no_index).then_some(Search {
+        from: plan.selection.from,
+        to: plan.selection.to,
+    });
     for path in paths {
-        if !input::may_be_silent(path) && !args.range.no_index {
-            let search = Search {
-                from: plan.selection.from,
-                to: plan.selection.to,
-            };
-            let (source, used) = input::open_indexed(path, filter, &search)?;
+        if let Some(search) = search.as_ref().filter(|_| !input::may_be_silent(path)) {
+            let (source, used) = input::open_indexed(path, filter, search)?;
             passed_over += index::tell(&used);
             sources.push(source);
-            continue;
+        } else {
+            let interruption = Interruption::new(&interrupt, &requests);
+            sources.push(input::open(path, filter, interruption)?);
         }
-        let interruption = Interruption::new(&interrupt, &requests);
-        sources.push(input::open(path, filter, interruption)?);
     }
     let fine = |source: &FileSource| source.reader().format() == Format::Pcapng;
     refuse_link_types(plan, paths, &sources)?;
@@ -54,8 +53,7 @@ pub(crate) fn run(
         ..plan.clone()
     };
     let (mut sink, after) = open_outputs(args, plan, false, rights)?;
-    let watched = requests.watch(vec![interrupt]);
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(vec![interrupt])?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let mut progress = Progress::new(&inputs, plan.output.file.is_some() && !plan.output.print);
 
@@ -79,19 +77,12 @@ pub(crate) fn run(
         // Nothing was done that a summary could report.
         return result;
     }
-    let captured = sink.selector.taken();
-    let mut summary = Summary {
-        engine: "file",
-        elapsed: started.elapsed(),
-        captured,
-        bytes: sink.selector.taken_bytes(),
-        sampled_out: sink.selector.sampled_out(),
-        // Packets that were read ahead and not needed are in the sum.
-        stats: Stats {
-            received: whole.then_some(packets),
-            ..Stats::default()
-        },
+    // Packets that were read ahead and not needed are in the sum.
+    let stats = Stats {
+        received: whole.then_some(packets),
+        ..Stats::default()
     };
+    let mut summary = sink.selector.summary("file", started.elapsed(), stats);
     let finished = sink.finish();
     summary.correct(&result, &finished);
     print_count(args, summary.captured)?;

@@ -72,8 +72,7 @@ pub(crate) fn run(
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
     let requests = Requests::default();
-    let watched = requests.watch(readers.wakers());
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(readers.wakers())?;
     // Programs that read the output may send a signal from now on.
     if !args.report.explain_capture {
         announce("capturing", &description, request.options.direction);
@@ -341,14 +340,7 @@ impl DumpRun<'_> {
     }
 
     fn summary(&self, stats: Stats) -> Summary {
-        let sink = self.sink();
-        Summary {
-            engine: self.engine,
-            elapsed: self.begun.elapsed(),
-            captured: sink.selector.taken(),
-            bytes: sink.selector.taken_bytes(),
-            sampled_out: sink.selector.sampled_out(),
-            stats,
-        }
+        let elapsed = self.begun.elapsed();
+        self.sink().selector.summary(self.engine, elapsed, stats)
     }
 }

@@ -1,7 +1,11 @@
 //! Selects packets of a source: time range, sampling, count, snaplen. The filter was applied earlier, in the
 //! kernel or by the source.
 
-use ringtap_capture::{Packet, Timestamp};
+use std::time::Duration;
+
+use ringtap_capture::{Packet, Stats, Timestamp};
+
+use super::summary::Summary;
 
 /// The decision on one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,19 +137,21 @@ impl Selector {
         self.taken
     }
 
-    /// Returns the captured bytes of the packets taken.
-    pub(crate) fn taken_bytes(&self) -> u64 {
-        self.taken_bytes
-    }
-
     /// Returns the packets that were captured after the end was requested. `None` if it was not.
     pub(crate) fn late(&self) -> Option<u64> {
         self.end.map(|_| self.late)
     }
 
-    /// Returns the packets that sampling left out.
-    pub(crate) fn sampled_out(&self) -> u64 {
-        self.sampled_out
+    /// Returns the counters of a run in which this selected the packets.
+    pub(crate) fn summary(&self, engine: &'static str, elapsed: Duration, stats: Stats) -> Summary {
+        Summary {
+            engine,
+            elapsed,
+            captured: self.taken,
+            bytes: self.taken_bytes,
+            sampled_out: self.sampled_out,
+            stats,
+        }
     }
 }
 
@@ -192,7 +198,7 @@ mod tests {
         };
         let (taken, selector) = judge_all(&selection, &[1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(taken, [1, 4, 7]);
-        assert_eq!((selector.taken(), selector.sampled_out()), (3, 4));
+        assert_eq!((selector.taken, selector.sampled_out), (3, 4));
     }
 
     #[test]
@@ -205,7 +211,7 @@ mod tests {
         let (taken, selector) = judge_all(&selection, &[1, 2, 3]);
         assert_eq!(taken, [1, 2]);
         assert!(selector.is_done());
-        assert_eq!(selector.taken_bytes(), 40);
+        assert_eq!(selector.taken_bytes, 40);
     }
 
     #[test]

@@ -50,8 +50,7 @@ pub(crate) fn run(
         placed.map_err(|source| setup("choose processors", source))?;
     }
     let mut probe = Probe::new(args, 1)?;
-    let watched = requests.watch(vec![interrupt]);
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(vec![interrupt])?;
     let started = Instant::now();
     let mut result = Ok(());
     for source in &mut sources {

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, Filter, Source, Stats, Timestamp, Waker, devices};
+use ringtap_capture::{Block, Filter, Source, Stats, Timestamp, Waker};
 
 use super::error::FlowError;
 use super::plan;
@@ -47,17 +47,13 @@ pub(crate) fn run(
         raw(rights.explain());
     }
     let mut probe = Probe::new(args, readers.sources.len())?;
-    let name = device.split_once(':').map_or(device, |(_, name)| name);
-    let known = devices::by_name(name).or_else(|_| devices::by_name(device));
-    // On "any", each packet names its interface.
-    probe.on_device(Some(known.map_or(0, |known| known.index)));
+    probe.on_device(Some(crate::devices::index_of(device)));
     probe.interfaces(readers.first().interfaces());
     let requests = Requests::default();
     let awake = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let mut wakers = readers.wakers();
     wakers.push(awake.clone());
-    let watched = requests.watch(wakers);
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(wakers)?;
     // Programs that read the output may send a signal from now on.
     if !args.report.explain_capture {
         announce("metering", &description, options.direction);

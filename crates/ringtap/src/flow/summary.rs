@@ -9,7 +9,7 @@ use ringtap_flow_io::{ExportReport, FileReport, OutputReport};
 use serde::Serialize;
 
 use crate::losses::JsonDropped;
-use crate::notice::{counted, counted_as};
+use crate::notice::{add_counters, counted, counted_as};
 
 /// The counters of one run beside the meter's own.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ impl Summary {
             (counters.records(), "records"),
             (counters.peak, "flows at a time at most"),
         ];
-        let never_zero = [
+        let nonzero = [
             (counters.not_ip, "packets without IP"),
             (
                 counters.malformed,
@@ -187,9 +187,7 @@ impl Summary {
         for (count, what) in always {
             let _ = writeln!(text, "{}", counted_as(count, what));
         }
-        for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = writeln!(text, "{}", counted_as(count, what));
-        }
+        add_counters(&mut text, nonzero);
         if let Some(ring) = dropped.ring.filter(|_| self.engine != "file") {
             let _ = writeln!(text, "{}", counted_as(ring, "packets dropped in the ring"));
         }

@@ -40,18 +40,7 @@ pub(crate) fn run(args: &GenArgs) -> ExitCode {
 }
 
 fn generate(args: &GenArgs) -> Result<(), Failure> {
-    if args.common.count.is_none() && args.duration.is_none() {
-        return Err(Failure::NoAmount);
-    }
-    if let Some(cpus) = &args.common.cpu {
-        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
-    }
-    let options = template_options(args);
-    if args.gso && (options.flows != 1 || options.sizes.len() != 1) {
-        return Err(Failure::Mixed);
-    }
-    let template = Template::new(&options)?;
-    let arrivals = arrivals(args, sizes::mean(&options.sizes));
+    let (template, arrivals) = packets(args)?;
     let mut options = SendOptions::default();
     options.demand = Some(Demand {
         longest: template.longest(),
@@ -68,9 +57,7 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
     let requests = Requests::default();
     sender.prepare(&template)?;
     rights.relinquish(sender.required_capabilities(), Needs::of_devices())?;
-    requests
-        .watch_for_end(vec![sender.waker()])
-        .map_err(Failure::Signals)?;
+    requests.watch_for_end(vec![sender.waker()])?;
     announce_sender(&sender, &args.common, &rights);
     let generation = Generation {
         count: args.common.count,
@@ -105,6 +92,22 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         Some((index, error)) => Err(Failure::At { index, error }),
         None => Ok(()),
     }
+}
+
+/// Returns the packets to be sent and their times, as the options ask.
+fn packets(args: &GenArgs) -> Result<(Template, Arrivals), Failure> {
+    if args.common.count.is_none() && args.duration.is_none() {
+        return Err(Failure::NoAmount);
+    }
+    if let Some(cpus) = &args.common.cpu {
+        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
+    }
+    let options = template_options(args);
+    if args.gso && (options.flows != 1 || options.sizes.len() != 1) {
+        return Err(Failure::Mixed);
+    }
+    let arrivals = arrivals(args, sizes::mean(&options.sizes));
+    Ok((Template::new(&options)?, arrivals))
 }
 
 /// Returns the goal of the progress bar: packets, else milliseconds.

@@ -41,7 +41,7 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
     rights.entrust(&mut readers)?;
     rights.relinquish(&[], Needs::of_devices())?;
     let requests = Requests::default();
-    requests.watch(readers.wakers()).map_err(Failure::Signals)?;
+    requests.watch(readers.wakers())?;
     notice(format_args!(
         "receiving on {} (engine {})",
         description.device, description.engine

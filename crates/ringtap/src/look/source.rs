@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_capture::{
     Block, CaptureOptions, FileSource, Filter, Interface, Item, Next, Precision, ReadOptions,
-    Readers, Source, Stats, Waker, devices,
+    Readers, Source, Stats, Waker,
 };
 use ringtap_flow::{Counters, InspectOptions, MeterOptions};
 use ringtap_flow_io::Collector;
@@ -89,12 +89,10 @@ impl Device {
         let readers = live::open(device, &options, filter, (1, is_explained))?;
         let placed = options.place_thread();
         placed.map_err(|source| setup("place the capture thread", source))?;
-        let name = device.split_once(':').map_or(device, |(_, name)| name);
-        let known = devices::by_name(name).or_else(|_| devices::by_name(device));
         Ok(Self {
             readers,
             options,
-            index: known.map_or(0, |known| known.index),
+            index: crate::devices::index_of(device),
         })
     }
 

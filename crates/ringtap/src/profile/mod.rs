@@ -17,6 +17,7 @@ use crate::exit::{USAGE, status_of};
 use crate::input::is_same_file;
 use crate::notice::notice;
 use crate::output;
+use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
 use crate::values::CpuList;
 
@@ -32,8 +33,8 @@ enum Failure {
     Profile(ringtap_profile::Error),
     #[error("{}", crate::filter::describe(.0))]
     Open(ringtap_capture::Error),
-    #[error("cannot install signal handlers: {0}")]
-    Signals(io::Error),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     #[error("standard output: {0}")]
     Print(io::Error),
     #[error("cannot write {}: {source}", path.display())]
@@ -107,7 +108,7 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
         let path = path.to_owned();
         return Err(Failure::SameFile { path });
     }
-    let stop = watch_for_end().map_err(Failure::Signals)?;
+    let stop = watch_for_end()?;
     let mut reports = Vec::new();
     for engine in &engines {
         match profile(&plan, *engine, args, &stop) {
@@ -241,23 +242,23 @@ fn options(args: &ProfileArgs, generates: bool) -> CaptureOptions {
 }
 
 /// Returns a flag that a signal sets.
-fn watch_for_end() -> io::Result<std::sync::Arc<AtomicBool>> {
+fn watch_for_end() -> Result<std::sync::Arc<AtomicBool>, SetupError> {
     let requests = Requests::default();
     requests.watch_for_end(Vec::new())?;
     let stop = std::sync::Arc::new(AtomicBool::new(false));
     let seen = std::sync::Arc::downgrade(&stop);
-    std::thread::Builder::new()
-        .name("end".to_owned())
-        .spawn(move || {
-            while let Some(stop) = seen.upgrade() {
-                if requests.stop() {
-                    stop.store(true, Ordering::Relaxed);
-                    return;
-                }
-                drop(stop);
-                std::thread::sleep(LOOK);
+    let thread = std::thread::Builder::new().name("end".to_owned());
+    let started = thread.spawn(move || {
+        while let Some(stop) = seen.upgrade() {
+            if requests.stop() {
+                stop.store(true, Ordering::Relaxed);
+                return;
             }
-        })?;
+            drop(stop);
+            std::thread::sleep(LOOK);
+        }
+    });
+    started.map_err(|source| setup("start a thread", source))?;
     Ok(stop)
 }
 

@@ -1,11 +1,10 @@
 //! The reasons why sending ended.
 
-use std::io;
-
 use ringtap_send::SendError;
 
 use crate::exit;
 use crate::rights::RightsError;
+use crate::setup::SetupError;
 
 /// A failed `ringtap send` or `ringtap gen`.
 #[derive(Debug, thiserror::Error)]
@@ -30,8 +29,8 @@ pub(crate) enum Failure {
     Processor(ringtap_sys::Error),
     #[error(transparent)]
     Rights(#[from] RightsError),
-    #[error("cannot watch for signals: {0}")]
-    Signals(io::Error),
+    #[error(transparent)]
+    Setup(#[from] SetupError),
     #[error("specify --count or --duration, or at the other end --receive")]
     NoAmount,
     #[error(

@@ -78,9 +78,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
         input::sort_by_time(&mut args.read);
     }
     let requests = Requests::default();
-    requests
-        .watch_for_end(vec![sender.waker()])
-        .map_err(Failure::Signals)?;
+    requests.watch_for_end(vec![sender.waker()])?;
     announce_sender(&sender, &args.common, &rights);
     let mut outcome = match &args.build {
         Some(built) => built::send(args, &built.0, &mut sender, timing, &requests)?,

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::gaps::{Shortened, describe as describe_time};
 use crate::cli::CommonArgs;
-use crate::notice::{counted, counted_as, notice, raw};
+use crate::notice::{add_counters, counted, notice, raw};
 use crate::rights::Rights;
 
 /// The packets that were sent and that were not, with the reasons.
@@ -116,7 +116,35 @@ impl Summary {
             self.back_end.verb(),
             rates(report)
         );
-        for (count, what) in [
+        add_counters(&mut text, self.counters());
+        if self.shortened.gaps > 0 {
+            let time = describe_time(self.shortened.time);
+            let _ = writeln!(
+                text,
+                "{} shortened, by {time} in all",
+                counted(self.shortened.gaps, "gap")
+            );
+        }
+        for rejected in &report.rejections {
+            let reason = rejected.reason.text();
+            let (index, len) = (rejected.index, rejected.len);
+            let _ = writeln!(
+                text,
+                "packet {index}: a frame of {} {reason}",
+                counted(len as u64, "byte")
+            );
+        }
+        self.add_times(&mut text);
+        if report.stopped {
+            text.push_str("stopped before the end\n");
+        }
+        text
+    }
+
+    /// Returns the counters that are reported only if they are not zero.
+    fn counters(&self) -> [(u64, &'static str); 8] {
+        let report = &self.report;
+        [
             (
                 report.rejected,
                 "packets not sent, which the interface never accepts",
@@ -146,33 +174,7 @@ impl Summary {
                 report.backwards,
                 "packets with an earlier time than the one before; sent at once",
             ),
-        ] {
-            if count > 0 {
-                let _ = writeln!(text, "{}", counted_as(count, what));
-            }
-        }
-        if self.shortened.gaps > 0 {
-            let time = describe_time(self.shortened.time);
-            let _ = writeln!(
-                text,
-                "{} shortened, by {time} in all",
-                counted(self.shortened.gaps, "gap")
-            );
-        }
-        for rejected in &report.rejections {
-            let reason = rejected.reason.text();
-            let (index, len) = (rejected.index, rejected.len);
-            let _ = writeln!(
-                text,
-                "packet {index}: a frame of {} {reason}",
-                counted(len as u64, "byte")
-            );
-        }
-        self.add_times(&mut text);
-        if report.stopped {
-            text.push_str("stopped before the end\n");
-        }
-        text
+        ]
     }
 
     /// Reports how late packets were handed over, and when they left.

@@ -103,8 +103,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     statistics.begin();
     let waker = Waker::new().map_err(|source| setup("make a wake-up", source))?;
     let requests = Requests::default();
-    let watched = requests.watch(vec![waker.clone()]);
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(vec![waker.clone()])?;
     // Programs that read the output may send a signal from now on.
     announce(args, &statistics);
     if args.explain_capture {

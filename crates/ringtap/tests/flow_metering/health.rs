@@ -92,15 +92,8 @@ fn by_tshark(capture: &Path) -> Option<BTreeMap<Direction, Counts>> {
         "frame.number",
     ];
     let mut command = Command::new("tshark");
-    command.args([
-        "-n",
-        "-o",
-        "tcp.desegment_tcp_streams:FALSE",
-        "-T",
-        "fields",
-        "-E",
-        "separator=|",
-    ]);
+    command.args(["-n", "-o", "tcp.desegment_tcp_streams:FALSE"]);
+    command.args(["-T", "fields", "-E", "separator=|"]);
     command.args(["-Y", "tcp", "-r"]).arg(capture);
     command.args(FIELDS.iter().flat_map(|field| ["-e", field]));
     let output = command.output().expect("tshark starts");

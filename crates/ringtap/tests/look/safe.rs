@@ -184,16 +184,8 @@ pub(crate) fn tls() {
     let own = ["--tls-cert", &cert, "--tls-key", &key];
     let curl = |server: &Server, more: &[&str]| {
         let mut command = namespace.command("curl");
-        command.args([
-            "-sS",
-            "-m",
-            "30",
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{http_code}",
-            "--cacert",
-        ]);
+        command.args(["-sS", "-m", "30", "-o", "/dev/null"]);
+        command.args(["-w", "%{http_code}", "--cacert"]);
         command.arg(&ca).args(more);
         let url = format!("https://{}/api/v1/status", server.address);
         let output = command

@@ -242,6 +242,28 @@ fn numbers_in_packet_options_are_turned() {
     }
 }
 
+/// Returns an interface with all options that this crate knows.
+fn described_interface() -> Interface {
+    let mut interface = Interface::new(LinkType::ETHERNET, 96);
+    interface.name = Some("eth0".to_owned());
+    interface.description = Some("uplink".to_owned());
+    interface.filter = Some(CaptureFilter::Expression("tcp".to_owned()));
+    interface.os = Some("Linux 6.1".to_owned());
+    interface.hardware = Some("a card".to_owned());
+    interface.speed = Some(10_000_000_000);
+    interface.rx_speed = Some(1);
+    interface.tx_speed = Some(2);
+    interface.mac = Some([1, 2, 3, 4, 5, 6]);
+    interface.eui = Some([8; 8]);
+    interface.ipv4 = vec![([10, 0, 0, 1].into(), [255, 0, 0, 0].into())];
+    interface.ipv6 = vec![([1u16, 2, 3, 4, 5, 6, 7, 8].into(), 64)];
+    interface.resolution = Resolution::from_option(0x94).expect("valid");
+    interface.time_offset = -77;
+    interface.fcs_len = Some(32);
+    interface.other.push_comment("of the interface");
+    interface
+}
+
 #[test]
 fn descriptions_survive() {
     for (from, to) in [(LITTLE, LITTLE), (LITTLE, BIG), (BIG, LITTLE)] {
@@ -250,23 +272,7 @@ fn descriptions_survive() {
         section.os = Some("Linux".to_owned());
         section.application = Some("ringtap".to_owned());
         section.other.push_comment("of the section");
-        let mut interface = Interface::new(LinkType::ETHERNET, 96);
-        interface.name = Some("eth0".to_owned());
-        interface.description = Some("uplink".to_owned());
-        interface.filter = Some(CaptureFilter::Expression("tcp".to_owned()));
-        interface.os = Some("Linux 6.1".to_owned());
-        interface.hardware = Some("a card".to_owned());
-        interface.speed = Some(10_000_000_000);
-        interface.rx_speed = Some(1);
-        interface.tx_speed = Some(2);
-        interface.mac = Some([1, 2, 3, 4, 5, 6]);
-        interface.eui = Some([8; 8]);
-        interface.ipv4 = vec![([10, 0, 0, 1].into(), [255, 0, 0, 0].into())];
-        interface.ipv6 = vec![([1u16, 2, 3, 4, 5, 6, 7, 8].into(), 64)];
-        interface.resolution = Resolution::from_option(0x94).expect("valid");
-        interface.time_offset = -77;
-        interface.fcs_len = Some(32);
-        interface.other.push_comment("of the interface");
+        let interface = described_interface();
         let mut counters = InterfaceStatistics::new(0, Timestamp::new(5, 0));
         counters.start = Some(Timestamp::new(1, 0));
         counters.end = Some(Timestamp::new(6, 0));

@@ -13,7 +13,6 @@ use super::outlets::Outlets;
 use crate::cli::FlowArgs;
 use crate::notice::{notice, raw};
 use crate::rights::{Needs, Rights};
-use crate::setup::setup;
 use crate::signals::Requests;
 
 /// The interval at which signals and the clock are checked while nothing comes.
@@ -37,8 +36,7 @@ pub(crate) fn run(
     rights.relinquish(&[], needs)?;
     let mut outlets = Outlets::open(args)?;
     let requests = Requests::default();
-    let watched = requests.watch(Vec::new());
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(Vec::new())?;
     outlets.outputs.begin()?;
     notice(format_args!("collecting on udp:{}", collector.local_addr()));
     let interval = args.report.interval;

@@ -6,7 +6,7 @@ use ringtap_flow_io::{CollectReport, ExporterReport, OutputReport};
 use serde::Serialize;
 
 use super::super::summary::output_lines;
-use crate::notice::counted_as;
+use crate::notice::{add_counters, counted_as};
 
 /// The number of exporters that are shown to people. Those with forgotten entries come first.
 const SHOWN: usize = 10;
@@ -34,11 +34,33 @@ impl Summary {
         let mut text = String::new();
         let collected = &self.collected;
         let counters = &collected.counters;
-        let always = [
+        for (count, what) in [
             (counters.datagrams, "datagrams"),
             (counters.records, "records of flows"),
-        ];
-        let never_zero = [
+        ] {
+            let _ = writeln!(text, "{}", counted_as(count, what));
+        }
+        add_counters(&mut text, self.counters());
+        for exporter in collected.exporters.iter().take(SHOWN) {
+            let _ = writeln!(text, "{}", line(exporter));
+        }
+        if let Some(more) = collected
+            .known_exporters
+            .checked_sub(SHOWN)
+            .filter(|&more| more > 0)
+        {
+            let _ = writeln!(text, "{more} more exporters");
+        }
+        text.push_str(&output_lines(&self.outputs));
+        let _ = writeln!(text, "{:.3} seconds", self.seconds);
+        text
+    }
+
+    /// Returns the counters that are reported only if they are not zero.
+    fn counters(&self) -> [(u64, &'static str); 15] {
+        let collected = &self.collected;
+        let counters = &collected.counters;
+        [
             (counters.v5, "messages of NetFlow v5"),
             (counters.v9, "messages of NetFlow v9"),
             (counters.ipfix, "messages of IPFIX"),
@@ -81,26 +103,7 @@ impl Summary {
                 collected.dropped.unwrap_or(0),
                 "datagrams dropped by the kernel: the socket had no room",
             ),
-        ];
-        for (count, what) in always {
-            let _ = writeln!(text, "{}", counted_as(count, what));
-        }
-        for (count, what) in never_zero.into_iter().filter(|(count, _)| *count > 0) {
-            let _ = writeln!(text, "{}", counted_as(count, what));
-        }
-        for exporter in collected.exporters.iter().take(SHOWN) {
-            let _ = writeln!(text, "{}", line(exporter));
-        }
-        if let Some(more) = collected
-            .known_exporters
-            .checked_sub(SHOWN)
-            .filter(|&more| more > 0)
-        {
-            let _ = writeln!(text, "{more} more exporters");
-        }
-        text.push_str(&output_lines(&self.outputs));
-        let _ = writeln!(text, "{:.3} seconds", self.seconds);
-        text
+        ]
     }
 }
 

@@ -130,8 +130,7 @@ impl<'a> View<'a> {
     ) -> Result<(), LookError> {
         let (feed, inlet) = queue(when_full);
         let ticks = Arc::new(AtomicU64::new(0));
-        let watched = self.requests.watch(wakers);
-        watched.map_err(|source| setup("watch for signals", source))?;
+        self.requests.watch(wakers)?;
         let count = Arc::clone(&ticks);
         let watching = self.requests.clone();
         let thread = self.model.start(inlet, move |_| {

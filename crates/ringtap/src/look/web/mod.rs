@@ -30,7 +30,6 @@ use super::{Model, atlas, filter, tables};
 use crate::cli::{LookArgs, WebArgs};
 use crate::notice::{announce, notice, raw};
 use crate::rights::{NamedFiles, Needs, Rights};
-use crate::setup::setup;
 use crate::signals::Requests;
 use guard::Guard;
 pub(super) use tls::TlsError;
@@ -98,8 +97,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         ticks: ticked,
         cost: cost::Meter::default(),
     });
-    let watched = requests.watch(origin.wakers());
-    watched.map_err(|source| setup("watch for signals", source))?;
+    requests.watch(origin.wakers())?;
     let mut keeper = store.map(|store| Keeper::new(store, &model));
     let thread = model.start(inlet, move |is_last| {
         ticks.send_modify(|count| *count += 1);
