@@ -44,6 +44,8 @@ pub struct Options {
     pub quick: bool,
     /// Only cases whose title contains this text.
     pub case: Option<String>,
+    /// The minutes of a soak; without them it is left out.
+    pub minutes: Option<u32>,
     /// The folder for results; it is created if it is missing.
     pub out: PathBuf,
     /// The ringtap program to measure.

@@ -30,6 +30,9 @@ struct Arguments {
     /// Only cases whose title has this text
     #[arg(long, value_name = "TEXT")]
     case: Option<String>,
+    /// With look: soak ringtap web for so many minutes (an hour shows whether memory is flat)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    minutes: Option<u32>,
     /// Leave out cases whose results are in the folder: complete, from this build of ringtap, and from as
     /// long a run
     #[arg(long)]
@@ -82,6 +85,7 @@ fn options(arguments: &Arguments, ringtap: PathBuf) -> Options {
     Options {
         quick: arguments.quick,
         case: arguments.case.clone(),
+        minutes: arguments.minutes,
         out: arguments.out.clone(),
         ringtap,
         resume: arguments.resume,

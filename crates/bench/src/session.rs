@@ -47,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) ringtap: PathBuf,
     /// Less data and fewer rounds: a check that it works, not a comparison.
     pub(crate) quick: bool,
+    /// The minutes of a soak, if one is wanted.
+    pub(crate) minutes: Option<u32>,
     /// Only cases whose title contains this text.
     only: Option<String>,
     deadline: Instant,
@@ -76,6 +78,7 @@ impl Session {
             deadline,
             rounds: if options.quick { QUICK_ROUNDS } else { rounds },
             ends_where_equal: false,
+            minutes: options.minutes,
             // A quick check needs no warm-up.
             warm: options.quick,
             results: Results {
@@ -163,6 +166,11 @@ impl Session {
     /// such as all of the packets: more rounds would decide nothing.
     pub(crate) fn end_where_equal(&mut self) {
         self.ends_where_equal = true;
+    }
+
+    /// Measures at most so many rounds of the following cases.
+    pub(crate) fn at_most_rounds(&mut self, rounds: usize) {
+        self.rounds = self.rounds.min(rounds);
     }
 
     /// Records a failure of the experiment.
@@ -345,6 +353,7 @@ mod tests {
     fn a_case_that_fails_ends_no_other() {
         let options = Options {
             quick: true,
+            minutes: None,
             case: None,
             out: PathBuf::new(),
             ringtap: PathBuf::new(),

@@ -217,7 +217,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         purpose: "live traffic metered by ringtap web with three browsers, against ringtap flow",
         caption: "No experiment of the documents. Frames made in the kernel at top speed, metered by ringtap \
                   web, which feeds its model and three browsers, and by ringtap flow.",
-        seconds: (60, 20),
+        seconds: (240, 60),
         rounds: 5,
         body: look::run,
     },

@@ -11,10 +11,12 @@ use serde_json::{Value, json};
 
 use super::client::Server;
 use super::hostile as names;
-use super::web::{traffic, with_file};
+use super::web::{NAMED, NAMED_PACKETS, traffic, with_file};
 
 /// How long all checks of a page may take.
 const BROWSER: Duration = Duration::from_secs(280);
+/// The variable with the folder for the pictures, `docs/reference/images` of the repository.
+const PICTURES: &str = "RINGTAP_PICTURES";
 /// A host of the generated traffic.
 const HOST: &str = "192.0.2.1";
 
@@ -88,6 +90,35 @@ pub(crate) fn hostile() {
     wanted["only"] = "a name with markup".into();
     let checks = browse(&namespace, &server, folder.path(), &wanted);
     assert_eq!(checks, shown.len());
+    server.stop();
+}
+
+/// The pictures of the documents. They are put into the folder of [`PICTURES`], or are only looked at.
+pub(crate) fn pictures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let file = ringtap_testkit::corpus::file(NAMED).expect("a capture");
+    let server = Server::start_on(&namespace, "probe", &file);
+    server.wait("the file", |status| {
+        status["totals"]["packets"] == NAMED_PACKETS
+    });
+    let mut wanted = wanted(folder.path(), &server);
+    wanted["screenshots"] = true.into();
+    wanted["only"] = "screenshot".into();
+    wanted["host"] = "192.168.1.7".into();
+    assert_eq!(browse(&namespace, &server, folder.path(), &wanted), 3);
+    for name in ["overview", "host", "dark"] {
+        let picture = folder.path().join(format!("{name}.png"));
+        let bytes = std::fs::read(picture).expect("a picture");
+        assert!(
+            bytes.starts_with(b"\x89PNG") && bytes.len() > 20_000,
+            "{name}"
+        );
+        if let Some(place) = std::env::var_os(PICTURES) {
+            let path = Path::new(&place).join(format!("web-{name}.png"));
+            std::fs::write(path, bytes).expect("written");
+        }
+    }
     server.stop();
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,17 @@ impl Server {
         command
             .args(["web", "--listen", "127.0.0.1:0"])
             .args(arguments);
+        Self::watch(namespace, &mut command)
+    }
+
+    /// Starts `ringtap web` on a file of a folder, on a host of that name.
+    pub(crate) fn start_on(namespace: &Namespace, host: &str, file: &Path) -> Self {
+        let mut command = namespace.command("unshare");
+        let script = "hostname \"$0\" && exec \"$@\"";
+        command.args(["--uts", "sh", "-c", script, host, RINGTAP, "web"]);
+        command.args(["--listen", "127.0.0.1:0", "-r"]);
+        command.arg(file.file_name().expect("a name"));
+        command.current_dir(file.parent().expect("a folder"));
         Self::watch(namespace, &mut command)
     }
 

@@ -10,7 +10,7 @@ mod web;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ringtap_testkit::{Need, suite, test};
+use ringtap_testkit::{Need, Test, suite, test};
 
 const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 /// For what should end by itself; a hang fails the test instead of stopping all.
@@ -31,8 +31,7 @@ fn main() -> ExitCode {
     let tmux = &[Need::Root, Need::Tool("tmux"), Need::Tool("tcpreplay")];
     let tls = &[Need::Root, Need::Tool("openssl"), Need::Tool("curl")];
     let python = &[Need::Root, Need::Tool("python3")];
-    let page = &[Need::Root, Need::PagePackages, Need::Tool("chromium")];
-    suite(vec![
+    let mut tests = vec![
         test("web_counts_what_was_sent", replay, web::counts),
         test("web_counts_a_file_as_tshark_does", tshark, web::file),
         test("web_filters_sorts_and_exports_flows", root, web::flows),
@@ -46,13 +45,6 @@ fn main() -> ExitCode {
         test("web_survives_what_is_no_http", root, safe::garbage),
         test("web_keeps_its_history", replay, web::history),
         test("web_takes_records_of_exporters", root, web::collect),
-        test("the_page_of_a_file_in_a_browser", page, browser::file),
-        test("the_page_of_live_traffic_in_a_browser", page, browser::live),
-        test(
-            "the_page_shows_hostile_names_as_text",
-            page,
-            browser::hostile,
-        ),
         test("web_shows_places_and_vendors", root, web::places),
         test(
             "web_shows_the_bytes_of_a_flow_that_is_looked_at",
@@ -81,5 +73,32 @@ fn main() -> ExitCode {
             terminal::stuck,
         ),
         test("top_needs_a_terminal", root, terminal::none),
-    ])
+    ];
+    tests.extend(pages());
+    suite(tests)
+}
+
+/// Tests of the page in a browser.
+fn pages() -> Vec<Test> {
+    let page = &[Need::Root, Need::PagePackages, Need::Tool("chromium")];
+    let pictures = &[
+        Need::Root,
+        Need::PagePackages,
+        Need::Tool("chromium"),
+        Need::CorpusFile(web::NAMED),
+    ];
+    vec![
+        test("the_page_of_a_file_in_a_browser", page, browser::file),
+        test("the_page_of_live_traffic_in_a_browser", page, browser::live),
+        test(
+            "the_pictures_of_the_documents_can_be_taken",
+            pictures,
+            browser::pictures,
+        ),
+        test(
+            "the_page_shows_hostile_names_as_text",
+            page,
+            browser::hostile,
+        ),
+    ]
 }

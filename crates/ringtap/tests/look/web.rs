@@ -20,7 +20,7 @@ use super::{LIMIT, RINGTAP};
 const PACKETS: u64 = 20_000;
 /// A capture with TLS and DNS.
 pub(crate) const NAMED: &str = "ndpi/netflix.pcap";
-const NAMED_PACKETS: u64 = 1793;
+pub(crate) const NAMED_PACKETS: u64 = 1793;
 
 pub(crate) fn traffic() -> Traffic {
     Traffic {

@@ -245,7 +245,7 @@ if (wanted.screenshots) {
         return seconds < 20 && `only ${seconds} seconds with traffic`;
       });
       await page.screenshot({ path: path.join(wanted.output, `${name}.png`) });
-    }, { colorScheme });
+    }, { colorScheme, viewport: { width: 1200, height: 760 } });
   }
 }
 

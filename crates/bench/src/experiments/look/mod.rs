@@ -2,7 +2,13 @@
 //!
 //! Frames are made in the kernel at top speed. Both meter both directions and TCP; the web server additionally feeds
 //! its model and sends events to three clients. Memory is the peak of the process, with the meter's reserved
-//! flows, as far as they were used.
+//! flows, as far as they were used. Further cases: memory after millions of flows, times of the page in a browser, the
+//! cost of `ringtap top` without traffic, and, only where minutes are given for it, a soak.
+
+mod idle;
+mod memory;
+mod page;
+mod soak;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -65,7 +71,10 @@ pub(crate) fn run(session: &mut Session) -> Done {
         measure(&stage, load, &mut command, who == 0)
     })?;
     judge_least("of flow's rate", KEPT, case.as_ref(), 0, 0);
-    Ok(())
+    memory::run(session)?;
+    page::run(session, &stage)?;
+    idle::run(session, &stage)?;
+    soak::run(session, &stage)
 }
 
 /// Meters a load; with browsers or without.
@@ -87,9 +96,7 @@ fn measure(
             running
                 .wait_until_told("serving on http://", LIMIT)
                 .map_err(explain)?;
-            let said = running.said();
-            let rest = said.split("http://").nth(1).unwrap_or_default();
-            Some(rest.split('/').next().unwrap_or_default().to_owned())
+            Some(address(&running.said()))
         }
         false => None,
     };
@@ -119,6 +126,28 @@ fn measure(
             memory,
         ])
     })
+}
+
+/// Returns the address that a server has printed.
+fn address(said: &str) -> String {
+    let rest = said.split("http://").nth(1).unwrap_or_default();
+    rest.split('/').next().unwrap_or_default().to_owned()
+}
+
+/// Asks for a path; returns the answer with its header.
+fn get(address: &str, path: &str) -> Result<String, String> {
+    let explain = |error: std::io::Error| format!("{path}: {error}");
+    let mut stream = TcpStream::connect(address).map_err(explain)?;
+    stream.set_read_timeout(Some(LIMIT)).map_err(explain)?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(explain)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).map_err(explain)?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    match answer.split(' ').nth(1) {
+        Some("200") => Ok(answer),
+        _ => Err(format!("{path}: {answer}")),
+    }
 }
 
 /// Reads events as a browser does, until the load is over.

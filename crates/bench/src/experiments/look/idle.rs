@@ -1,0 +1,81 @@
+//! The cost of `ringtap top` where nothing happens.
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ringtap_lab::Need;
+
+use crate::helpers::cpu_seconds;
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+use crate::stage::Stage;
+
+const CASE: &str = "top without traffic";
+const TIME: Duration = Duration::from_secs(10);
+const SETTLED: Duration = Duration::from_secs(3);
+/// The most that it may take of a processor, in percent.
+const GOAL: f64 = 1.0;
+
+pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
+    if !session.wants(CASE) {
+        return Ok(());
+    }
+    if let Some(reason) = Need::Tool("tmux").unmet() {
+        session.note(format!("{CASE}: left out: {reason}"));
+        return Ok(());
+    }
+    let metrics = vec![Metric::new("processor", "%", 2)];
+    session.figure(
+        "The cost of top without traffic",
+        Axis::names("terminal"),
+        metrics,
+    );
+    session.at_most_rounds(3);
+    let ringtap = session.ringtap.clone();
+    let socket = format!("ringtap-bench-{}", std::process::id());
+    let tmux = |arguments: &[&str]| {
+        let mut command = Command::new("tmux");
+        command.args(["-L", &socket]).args(arguments);
+        let output = command.stdin(Stdio::null()).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let mut worst = 0.0_f64;
+    session.case(CASE, None, &["ringtap top"], 0, |_| {
+        let explain = |error: std::io::Error| error.to_string();
+        let mut command = stage.pair.right.namespace.command("tmux");
+        command.args([
+            "-L",
+            &socket,
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "80",
+            "-y",
+            "24",
+        ]);
+        command
+            .arg(&ringtap)
+            .args(["top", "-i", &stage.pair.right.device]);
+        let started = command.stdin(Stdio::null()).status().map_err(explain)?;
+        if !started.success() {
+            return Err("tmux does not start".to_owned());
+        }
+        thread::sleep(SETTLED);
+        let id = tmux(&["display", "-p", "#{pane_pid}"]).map_err(explain)?;
+        let id = id.trim().parse().map_err(|_| "ringtap top does not run")?;
+        let before = cpu_seconds(id).map_err(explain)?;
+        thread::sleep(TIME);
+        let after = cpu_seconds(id).map_err(explain)?;
+        tmux(&["kill-server"]).map_err(explain)?;
+        let percent = 100.0 * (after - before) / TIME.as_secs_f64();
+        worst = worst.max(percent);
+        Ok(vec![percent])
+    })?;
+    session.note(format!(
+        "top takes {worst:.2} % of a processor at most (goal {GOAL:.0} %)"
+    ));
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Memory beside the flow cache, after millions of flows: `ringtap web` against `ringtap flow` on one file.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use ringtap_lab::process::Running;
+
+use super::{LIMIT, MEBIBYTE};
+use crate::helpers::float;
+use crate::results::{Axis, Metric};
+use crate::session::{Done, Session};
+
+const FLOWS: u32 = 10_000_000;
+const QUICK_FLOWS: u32 = 200_000;
+/// Flows under way at most, in both programs.
+const CACHE: &str = "65536";
+/// How long the file may take.
+const READING: Duration = Duration::from_secs(300);
+const CASE: &str = "memory after unique flows";
+/// The most that the model may take, in MiB.
+const GOAL: f64 = 64.0;
+
+pub(super) fn run(session: &mut Session) -> Done {
+    if !session.wants(CASE) {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = folder.path().join("flows.pcap");
+    let flows = session.amount(FLOWS, QUICK_FLOWS);
+    write(&file, flows).map_err(|error| error.to_string())?;
+    let metrics = vec![Metric::new("peak memory", "MiB", 1)];
+    session.figure("Memory after unique flows", Axis::names("flows"), metrics);
+    session.at_most_rounds(1);
+    let ringtap = session.ringtap.clone();
+    let title = format!("{CASE}, {flows} flows");
+    let names = ["ringtap web", "ringtap flow"];
+    let mut peaks = [0.0; 2];
+    session.case(&title, None, &names, 1, |who| {
+        let mut command = Command::new(&ringtap);
+        match who {
+            0 => command.args(["web", "--listen", "127.0.0.1:0"]),
+            _ => command.args(["flow", "--biflow", "--tcp", "--top", "0"]),
+        };
+        command.args(["--flows", CACHE, "-r"]).arg(&file);
+        peaks[who] = measure(&mut command, who == 0, flows)?;
+        Ok(vec![peaks[who]])
+    })?;
+    let beside = peaks[0] - peaks[1];
+    let reached = if beside <= GOAL {
+        "reached"
+    } else {
+        "not reached"
+    };
+    session.note(format!(
+        "the model takes {beside:.1} MiB beside the flow cache after {flows} flows; the goal, at most {GOAL:.0} MiB, is {reached}"
+    ));
+    Ok(())
+}
+
+/// Writes a capture of flows of one packet of UDP each: 40 hosts with their servers for each thousand flows.
+fn write(path: &Path, flows: u32) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.write_all(&word.to_le_bytes())?;
+    }
+    let mut frame = [0_u8; 60];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14..38].copy_from_slice(&[
+        0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 0, 192, 0, 2, 1, 0, 0, 0, 53,
+    ]);
+    frame[39] = 26;
+    for flow in 0..flows {
+        let [_, a, b, c] = (flow / 25).to_be_bytes();
+        frame[27..30].copy_from_slice(&[a, b, c]);
+        frame[33] = b;
+        frame[34..36].copy_from_slice(&(1024 + flow % 25).to_be_bytes()[2..]);
+        // 100,000 flows a second.
+        let (seconds, micros) = (1_700_000_000 + flow / 100_000, flow % 100_000 * 10);
+        for word in [seconds, micros, 60, 60] {
+            file.write_all(&word.to_le_bytes())?;
+        }
+        file.write_all(&frame)?;
+    }
+    file.flush()
+}
+
+/// Returns the peak of a program that has read the file, in MiB.
+fn measure(command: &mut Command, is_web: bool, flows: u32) -> Result<f64, String> {
+    let explain = |error: std::io::Error| error.to_string();
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut running = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
+    if !is_web {
+        let mut peak = 0.0;
+        while !running.has_ended() {
+            peak = running.peak_memory().map_or(peak, float);
+            thread::sleep(Duration::from_millis(20));
+        }
+        let output = running.wait(LIMIT).map_err(explain)?;
+        return match output.status.success() {
+            true => Ok(peak / MEBIBYTE),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        };
+    }
+    running
+        .wait_until_told("serving on http://", LIMIT)
+        .map_err(explain)?;
+    let address = super::address(&running.said());
+    let expected = format!("\"packets\":{flows},");
+    let deadline = std::time::Instant::now() + READING;
+    loop {
+        let status = super::get(&address, "/api/v1/status")?;
+        if status.contains(&expected) {
+            break;
+        }
+        if std::time::Instant::now() > deadline {
+            return Err(format!("the file is not read: {status}"));
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    for path in ["/api/v1/flows", "/api/v1/top", "/api/v1/hosts", "/metrics"] {
+        super::get(&address, path)?;
+    }
+    let peak = running.peak_memory().map_or(0.0, float) / MEBIBYTE;
+    running.signal("INT").map_err(explain)?;
+    running.wait(LIMIT).map_err(explain)?;
+    Ok(peak)
+}
