@@ -16,7 +16,6 @@ const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
 /// For what should end by itself; a hang fails the test instead of stopping all.
 const LIMIT: Duration = Duration::from_secs(60);
 
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn main() -> ExitCode {
     let root = &[Need::Root];
     let replay = &[Need::Root, Need::Tool("tcpreplay")];
