@@ -271,7 +271,7 @@ pub struct Host {
     pub dns: Dns,
     /// Its newest flows.
     pub recent_flows: Vec<Flow>,
-    /// Bytes and packets that it sent and received over time.
+    /// Bytes that it sent and received over time; packets are not known.
     pub series: Option<Series>,
 }
 

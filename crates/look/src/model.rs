@@ -385,7 +385,7 @@ impl Look {
                 host.place = self.places.locate(&**atlas, address);
             }
             places[at] = host.place;
-            host.steps.add(time_ns, [sent, received]);
+            host.steps.add(time_ns, [sent.1, received.1]);
             host.first_ns = host.first_ns.min(time_ns);
             host.last_ns = host.last_ns.max(time_ns);
             host.mac = host.mac.or(mac);

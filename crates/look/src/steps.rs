@@ -1,4 +1,4 @@
-//! The traffic of a host over time: steps of 10 s for 5 minutes, and of 5 minutes for 6 hours.
+//! The traffic of a host over time: bytes in steps of 10 s for 5 minutes, and of 12 minutes for 6 hours.
 
 use std::collections::VecDeque;
 
@@ -8,8 +8,8 @@ use crate::top::Window;
 const SECOND: u64 = 1_000_000_000;
 const MILLISECOND: u64 = 1_000_000;
 
-/// Packets and bytes of a step: sent, and received.
-type Step = [(u64, u64); 2];
+/// Bytes of a step: sent, and received.
+type Step = [u64; 2];
 
 /// Steps of one length, the oldest first; those without traffic at the end are left out.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ struct Ring<const SECONDS: u64, const STEPS: usize> {
 #[derive(Clone, Debug)]
 pub(crate) struct HostSteps {
     minutes: Ring<10, 30>,
-    hours: Ring<300, 72>,
+    hours: Ring<720, 30>,
 }
 
 impl HostSteps {
@@ -34,7 +34,7 @@ impl HostSteps {
         }
     }
 
-    /// Adds packets and bytes: sent, and received.
+    /// Adds bytes: sent, and received.
     pub(crate) fn add(&mut self, time_ns: u64, traffic: Step) {
         self.minutes.add(time_ns, traffic);
         self.hours.add(time_ns, traffic);
@@ -78,8 +78,7 @@ impl<const SECONDS: u64, const STEPS: usize> Ring<SECONDS, STEPS> {
             .and_then(|at| self.steps.get_mut(at))
         {
             for (sum, more) in step.iter_mut().zip(traffic) {
-                sum.0 = sum.0.saturating_add(more.0);
-                sum.1 = sum.1.saturating_add(more.1);
+                *sum = sum.saturating_add(more);
             }
         }
         while self.steps.len() > STEPS {
@@ -96,11 +95,12 @@ impl<const SECONDS: u64, const STEPS: usize> Ring<SECONDS, STEPS> {
             self.steps.get(usize::try_from(at).ok()?)
         };
         let line = |name: &str, way: usize| {
-            let of = |number| step(number).map_or((0, 0), |step| step[way]);
+            let of = |number| step(number).map_or(0, |step| step[way]);
+            let bytes: Vec<_> = (begin..end).map(|number| Some(of(number))).collect();
             Line {
                 name: name.to_owned(),
-                bytes: (begin..end).map(|number| Some(of(number).1)).collect(),
-                packets: (begin..end).map(|number| Some(of(number).0)).collect(),
+                packets: vec![None; bytes.len()],
+                bytes,
             }
         };
         let ms = |number: u64| number.saturating_mul(Self::STEP_NS / MILLISECOND);
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn steps_are_those_of_the_last_minutes_and_hours() {
         let mut steps = HostSteps::new();
-        let begin = 1_700_000_100 * SECOND;
+        let begin = 1_700_006_400 * SECOND;
         for second in 0..7 * 3600 {
-            steps.add(begin + second * SECOND, [(1, 100), (2, 1000)]);
+            steps.add(begin + second * SECOND, [100, 1000]);
         }
         let now = begin + (7 * 3600 - 1) * SECOND;
         let sums = |window| {
@@ -139,11 +139,11 @@ mod tests {
         assert_eq!(sums(Window::Minutes), (10_000, 30, 30_000, 300_000));
         assert_eq!(
             sums(Window::Hours),
-            (300_000, 72, 72 * 30_000, 72 * 300_000)
+            (720_000, 30, 30 * 72_000, 30 * 720_000)
         );
         // Packets from long ago, and from a later day.
-        steps.add(begin, [(1, 1), (0, 0)]);
-        steps.add(now + 86_400 * SECOND, [(1, 7), (0, 0)]);
+        steps.add(begin, [1, 0]);
+        steps.add(now + 86_400 * SECOND, [7, 0]);
         let later = steps.series(Window::Minutes, now + 86_400 * SECOND);
         assert_eq!(later.series[0].bytes, [Some(7)]);
         let silent = steps.series(Window::Minutes, now + 87_400 * SECOND);
