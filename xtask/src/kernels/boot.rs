@@ -13,6 +13,7 @@ use super::fetch::Fetched;
 use super::machine::Machine;
 use super::modules;
 use super::outcome::UNSTEADY;
+use super::processor::Processor;
 use super::suites::Program;
 use super::table::Kernel;
 use crate::process;
@@ -34,6 +35,10 @@ const SLOWNESS: &str = "10";
 const MOST_REPEATED: usize = 5;
 /// The time limit for one of these, in seconds.
 const AGAIN_LIMIT: u64 = 600;
+/// The kernel's options, besides the console.
+const OPTIONS: &str = "quiet loglevel=5 mitigations=off panic=-1 no_timer_check";
+/// The share with the host's files in a machine whose root is another.
+const REPOSITORY: &str = "machine";
 /// Where results go, inside.
 const OUT: &str = "/run/vm/out";
 
@@ -59,6 +64,15 @@ mount -t tmpfs -o size=1500m tmpfs /above
 mkdir -p /above/upper /above/work
 mount -t overlay -o lowerdir=/host,upperdir=/above/upper,workdir=/above/work overlay /new || poweroff -f
 mkdir -p /new/run /new/tmp /new/proc /new/sys /new/dev
+# Where the root is not the host's, the repository and the folders beside it are at their place all the same.
+if [ -e /modules/repository ]; then
+    mkdir -p /machine /new/machine /above/beside /above/beside-work
+    mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 machine /machine || poweroff -f
+    beside=$(cat /modules/repository)
+    mkdir -p "/new$beside"
+    mount -t overlay -o "lowerdir=/machine$beside,upperdir=/above/beside,workdir=/above/beside-work" overlay "/new$beside" || poweroff -f
+    mount --move /machine /new/machine
+fi
 for folder in proc sys dev; do mount --move /$folder /new/$folder; done
 mount -t tmpfs tmpfs /new/run
 mkdir -p /new/dev/pts /new/dev/shm
@@ -143,10 +157,10 @@ pub(crate) fn run(
     }
     write("release", fetched.release.clone())?;
     let first = results.join("initrd");
-    first_files(fetched, &first)?;
-    let mut machine = kernel.machine.command(super::QEMU);
+    first_files(kernel.machine.processor, fetched, &first)?;
+    let mut machine = kernel.machine.command();
     machine.args(kernel.machine.arguments());
-    machine.args(arguments(fetched, results));
+    machine.args(arguments(kernel.machine.processor, fetched, results));
     println!("booting {}", fetched.release);
     let mut limited = process::limited(job.limit() + BOOT_LIMIT, &machine);
     let status = limited.stdout(Stdio::null()).status();
@@ -168,7 +182,7 @@ pub(crate) fn run(
 
 /// Returns the beginning of every script in the machine.
 fn beginning(machine: &Machine) -> String {
-    let repository = ringtap_testkit::repository();
+    let (repository, processor) = (ringtap_testkit::repository(), machine.processor);
     let mut script = format!(
         "export PATH=$PATH:/usr/sbin:/sbin:/run/vm/bin HOME=/root USER=root\n\
          export RINGTAP_TEST_SLOWNESS={SLOWNESS} RINGTAP_TEST_OWN_MACHINE=1\n\
@@ -179,8 +193,11 @@ fn beginning(machine: &Machine) -> String {
          echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
          touch -c {ringtap}\n",
         modules = [&MODULES, machine.modules()].concat().join(" "),
-        ringtap = repository.join("target/debug/ringtap").display(),
-        target = repository.join("target/tmp").display(),
+        ringtap = repository
+            .join(processor.programs)
+            .join("ringtap")
+            .display(),
+        target = repository.join(processor.target).join("tmp").display(),
     );
     if !repository.starts_with("/tmp") {
         script.push_str("mount -t tmpfs tmpfs /tmp && chmod 1777 /tmp\n");
@@ -219,7 +236,7 @@ fn suites(programs: &[&Program], machine: &Machine, script: &mut String) {
 }
 
 /// Returns QEMU's command line.
-fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
+fn arguments(processor: &Processor, fetched: &Fetched, results: &Path) -> Vec<String> {
     let share = |name: &str, path: &Path, options: &str| {
         [
             "-fsdev".to_owned(),
@@ -234,13 +251,10 @@ fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
     let console = format!("file:{}", results.join("console").display());
     let image = fetched.image.display().to_string();
     let first = results.join("initrd").display().to_string();
+    let options = format!("console={} {OPTIONS}", processor.console);
     let mut arguments: Vec<String> = [
-        "-machine",
-        "q35",
         "-accel",
         ACCELERATOR,
-        "-cpu",
-        "max",
         "-nographic",
         "-no-reboot",
         "-nodefaults",
@@ -251,23 +265,24 @@ fn arguments(fetched: &Fetched, results: &Path) -> Vec<String> {
         "-initrd",
         &first,
         "-append",
-        "console=ttyS0 quiet loglevel=5 mitigations=off panic=-1 no_timer_check",
+        &options,
         "-device",
         "virtio-rng-pci",
     ]
     .map(str::to_owned)
     .to_vec();
-    arguments.extend(share(
-        "host",
-        Path::new("/"),
-        ",readonly=on,multidevs=remap",
-    ));
+    arguments.extend(processor.board.iter().map(|&word| word.to_owned()));
+    let readable = ",readonly=on,multidevs=remap";
+    arguments.extend(share("host", &fetched.root, readable));
+    if !processor.is_host {
+        arguments.extend(share(REPOSITORY, Path::new("/"), readable));
+    }
     arguments.extend(share("out", results, ""));
     arguments
 }
 
 /// Writes the first file system, a compressed cpio archive.
-fn first_files(fetched: &Fetched, to: &Path) -> Result<(), String> {
+fn first_files(processor: &Processor, fetched: &Fetched, to: &Path) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| format!("a temporary folder: {error}"))?;
     let root = folder.path();
     let failed = |error: std::io::Error| format!("{}: {error}", root.display());
@@ -282,11 +297,18 @@ fn first_files(fetched: &Fetched, to: &Path) -> Result<(), String> {
         order.push(file);
     }
     fs::write(root.join("modules/order"), order.join(" ")).map_err(failed)?;
-    let modules = fetched.modules.display().to_string();
+    let mut modules = fetched.modules.display().to_string();
+    if !processor.is_host {
+        modules.insert_str(0, &format!("/{REPOSITORY}"));
+        let repository = ringtap_testkit::repository();
+        let beside = repository.parent().unwrap_or(&repository).display();
+        fs::write(root.join("modules/repository"), beside.to_string()).map_err(failed)?;
+    }
     fs::write(root.join("modules/folder"), modules).map_err(failed)?;
     fs::write(root.join("init"), INIT).map_err(failed)?;
     let pack = format!(
-        "chmod 755 init bin/busybox && find . | bin/busybox cpio -o -H newc | gzip -1 > '{}'",
+        "chmod 755 init bin/busybox && find . | '{}' cpio -o -H newc | gzip -1 > '{}'",
+        fetched.host_busybox.display(),
         to.display()
     );
     let mut shell = Command::new("sh");

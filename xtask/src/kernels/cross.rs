@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use super::fetch;
 use super::outcome::{self, ProgramOutcome};
+use super::suites::{self, Suite};
 use crate::process;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// Runs a program for AArch64 (Debian: qemu-user-static).
 pub(crate) const EMULATOR: &str = "qemu-aarch64-static";
 /// The suite whose compiler is new enough.
-const SUITE: &str = "sid";
+pub(super) const SUITE: &str = "sid";
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 /// A compiler for both processors, and what a shell needs.
 const PACKAGES: [&str; 11] = [
@@ -68,8 +69,20 @@ pub(crate) fn run(
     if let Some(program) = missing {
         return Err(format!("needs {program} (Debian: qemu-user-static)"));
     }
-    let root = fetch::root(&cache.join("cross"), SUITE, &ARCHITECTURES, &PACKAGES)?;
-    let programs = build(&root)?;
+    let root = compiler(cache)?;
+    let mut arguments: Vec<String> = [
+        "test",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for name in CRATES {
+        arguments.extend(["-p".to_owned(), format!("ringtap-{name}")]);
+    }
+    let messages = build(&root, &arguments)?;
+    let mut programs: Vec<Program> = messages.lines().filter_map(program_in).collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
     fs::create_dir_all(results).map_err(|error| format!("{}: {error}", results.display()))?;
     let mut outcomes = Vec::new();
     for program in programs {
@@ -77,6 +90,23 @@ pub(crate) fn run(
         see(&outcomes)?;
     }
     Ok(outcomes)
+}
+
+/// Builds the suites for a machine with this processor.
+///
+/// # Errors
+/// A sentence on what is missing or does not build.
+pub(crate) fn suites(
+    cache: &Path,
+    wanted: &[&'static Suite],
+) -> Result<Vec<suites::Program>, String> {
+    let messages = build(&compiler(cache)?, &suites::arguments(wanted))?;
+    suites::programs(wanted, &messages)
+}
+
+/// Returns the root with the compiler.
+fn compiler(cache: &Path) -> Result<PathBuf, String> {
+    fetch::root(&cache.join("cross"), SUITE, &ARCHITECTURES, &PACKAGES)
 }
 
 /// A program of tests.
@@ -88,8 +118,9 @@ struct Program {
     path: PathBuf,
 }
 
-/// Builds the programs inside the root, where the repository and cargo's crates are seen at their places.
-fn build(root: &Path) -> Result<Vec<Program>, String> {
+/// Runs cargo inside the root, where the repository and its crates are seen at their places, and returns its
+/// messages.
+fn build(root: &Path, arguments: &[String]) -> Result<String, String> {
     let repository = ringtap_testkit::repository();
     let mut fetching = process::cargo(&repository);
     process::check(fetching.args(["fetch", "--quiet", "--target", TARGET]))?;
@@ -118,16 +149,8 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
     ));
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &script, "sh"]);
-    command.args([
-        "test",
-        "--no-run",
-        "--offline",
-        "--message-format=json-render-diagnostics",
-    ]);
-    command.args(["--target", TARGET]);
-    for name in CRATES {
-        command.args(["-p", &format!("ringtap-{name}")]);
-    }
+    command.args(arguments);
+    command.args(["--offline", "--target", TARGET]);
     let linker = "aarch64-linux-gnu-gcc";
     command
         .env_clear()
@@ -135,6 +158,9 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
         .env("HOME", "/root")
         .env("CARGO_TARGET_DIR", repository.join("target/cross"))
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", linker)
+        // Installing gcc would have made the link `cc`.
+        .env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", "gcc")
+        .env("HOST_CC", "gcc")
         .env("CC_aarch64_unknown_linux_gnu", linker);
     // As little to write as the caller asks for.
     if let Some(debug) = std::env::var_os("CARGO_PROFILE_DEV_DEBUG") {
@@ -147,10 +173,7 @@ fn build(root: &Path) -> Result<Vec<Program>, String> {
     if !output.status.success() {
         return Err(format!("the build: {}", output.status));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut programs: Vec<Program> = text.lines().filter_map(program_in).collect();
-    programs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(programs)
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The program of tests that a message of cargo's is about, also one of a library's own tests.

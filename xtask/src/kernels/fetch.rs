@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::processor::{Processor, X86_64};
 use super::table::Kernel;
 use crate::process;
 
@@ -16,6 +17,28 @@ use crate::process;
 const FETCH_LIMIT: Duration = Duration::from_secs(300);
 const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// The suite of a foreign root: its C library is the one that programs are cross-compiled for.
+const FOREIGN_SUITE: &str = super::cross::SUITE;
+/// What the live suites run.
+const FOREIGN_PACKAGES: [&str; 17] = [
+    "base-files",
+    "base-passwd",
+    "bash",
+    "coreutils",
+    "dash",
+    "ethtool",
+    "grep",
+    "hostname",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "mount",
+    "procps",
+    "python3-minimal",
+    "sed",
+    "tcpdump",
+    "util-linux",
+];
 /// Newer kernels come in several packages.
 const KINDS: [&str; 3] = ["image", "binary", "modules"];
 
@@ -29,6 +52,10 @@ pub(crate) struct Fetched {
     pub(crate) modules: PathBuf,
     /// A static BusyBox, which contains the first programs of the machine.
     pub(crate) busybox: PathBuf,
+    /// The same for the host.
+    pub(crate) host_busybox: PathBuf,
+    /// The folder that the machine sees as its root.
+    pub(crate) root: PathBuf,
 }
 
 /// Fetches a kernel, unless it is there already.
@@ -36,14 +63,20 @@ pub(crate) struct Fetched {
 /// # Errors
 /// Returns a sentence on the missing program.
 pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
-    let busybox = busybox(cache)?;
+    let processor = kernel.machine.processor;
+    let host_busybox = busybox(cache, &X86_64)?;
+    let (busybox, machine_root) = if processor.is_host {
+        (host_busybox.clone(), PathBuf::from("/"))
+    } else {
+        (busybox(cache, processor)?, foreign_root(cache, processor)?)
+    };
     let folder = cache.join(kernel.packages);
     let whole = folder.join("whole");
     if !whole.exists() {
         if folder.exists() {
             fs::remove_dir_all(&folder).map_err(|error| explain(&folder, &error))?;
         }
-        let apt = Apt::new(&cache.join("apt"), kernel.suite)?;
+        let apt = Apt::with(&cache.join("apt"), kernel.suite, &[processor.debian])?;
         let release = newest(kernel, &apt.packages("linux-image-")?)?;
         let names = KINDS.map(|kind| format!("linux-{kind}-{release}-{}", kernel.flavour));
         println!("fetching linux-image-{release}-{}", kernel.flavour);
@@ -52,7 +85,7 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
             apt.extract(name, &folder)?;
         }
         let root = modules_of(&folder)?;
-        index(&busybox, &root)?;
+        index(&host_busybox, &root)?;
         fs::write(&whole, "").map_err(|error| explain(&whole, &error))?;
     }
     let modules = modules_of(&folder)?;
@@ -75,6 +108,8 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
         image,
         modules,
         busybox,
+        host_busybox,
+        root: machine_root,
     })
 }
 
@@ -104,8 +139,31 @@ pub(crate) fn root(
     Ok(folder)
 }
 
-fn busybox(cache: &Path) -> Result<PathBuf, String> {
-    let folder = cache.join("busybox");
+/// The root of a machine whose programs the host does not run: Debian's packages, extracted.
+fn foreign_root(cache: &Path, processor: &Processor) -> Result<PathBuf, String> {
+    let cache = cache.join(format!("root-{}", processor.debian));
+    let folder = root(
+        &cache,
+        FOREIGN_SUITE,
+        &[processor.debian],
+        &FOREIGN_PACKAGES,
+    )?;
+    // Installing base-passwd would have copied them.
+    for name in ["passwd", "group"] {
+        let to = folder.join("etc").join(name);
+        let from = folder.join(format!("usr/share/base-passwd/{name}.master"));
+        if !to.exists() {
+            fs::copy(&from, &to).map_err(|error| explain(&from, &error))?;
+        }
+    }
+    Ok(folder)
+}
+
+fn busybox(cache: &Path, processor: &Processor) -> Result<PathBuf, String> {
+    let folder = match processor.is_host {
+        true => cache.join("busybox"),
+        false => cache.join(format!("busybox-{}", processor.debian)),
+    };
     let program = || {
         let folders = ["bin", "usr/bin"].map(|bin| folder.join(bin).join("busybox"));
         folders.into_iter().find(|path| path.is_file())
@@ -113,7 +171,8 @@ fn busybox(cache: &Path) -> Result<PathBuf, String> {
     if let Some(found) = program() {
         return Ok(found);
     }
-    Apt::new(&cache.join("apt"), "bookworm")?.extract("busybox-static", &folder)?;
+    let apt = Apt::with(&cache.join("apt"), "bookworm", &[processor.debian])?;
+    apt.extract("busybox-static", &folder)?;
     program().ok_or_else(|| format!("{}: no busybox among the files", folder.display()))
 }
 
@@ -181,15 +240,10 @@ struct Apt {
 }
 
 impl Apt {
-    /// Reads the suite's lists.
-    fn new(parent: &Path, suite: &str) -> Result<Self, String> {
-        Self::with(parent, suite, &["amd64"])
-    }
-
     /// Reads the suite's lists for these architectures, the first of which is the usual one.
     fn with(parent: &Path, suite: &str, architectures: &[&str]) -> Result<Self, String> {
         let apt = Self {
-            folder: parent.join(suite),
+            folder: parent.join([&[suite], architectures].concat().join("-")),
             architectures: architectures.iter().map(|&one| one.to_owned()).collect(),
         };
         for folder in ["state/lists/partial", "cache/archives/partial", "packages"] {

@@ -2,9 +2,12 @@
 
 use std::process::Command;
 
+use super::processor::{AARCH64, Processor, X86_64};
+
 /// A machine that QEMU emulates.
 #[derive(Debug)]
 pub(crate) struct Machine {
+    pub(crate) processor: &'static Processor,
     processors: usize,
     /// NUMA nodes, among which processors and memory are divided.
     nodes: usize,
@@ -20,6 +23,7 @@ pub(crate) struct Machine {
 
 /// Where all suites are run.
 pub(crate) const USUAL: Machine = Machine {
+    processor: &X86_64,
     processors: 2,
     nodes: 1,
     memory: 3072,
@@ -60,6 +64,27 @@ pub(crate) static SMALL: Machine = Machine {
         "capture.live",
         "capture.tap",
         "capture.stat",
+    ],
+    ..USUAL
+};
+
+/// Another processor: the suites of the engines and of what stands on them.
+pub(crate) static ARM: Machine = Machine {
+    processor: &AARCH64,
+    suites: &[
+        "capture.live",
+        "capture.tap",
+        "capture.xsk",
+        "capture.stat",
+        "capture.hooks",
+        "capture.files",
+        "capture.devices",
+        "send.send",
+        "sys.bpf",
+        "sys.interfaces",
+        "sys.packet_ring",
+        "sys.privileges",
+        "sys.xsk",
     ],
     ..USUAL
 };
@@ -106,7 +131,8 @@ impl Machine {
 
     /// The command that runs QEMU, whose arguments are to follow: in a network of its own where the
     /// machine has adapters, which has nothing but their wires.
-    pub(crate) fn command(&self, qemu: &str) -> Command {
+    pub(crate) fn command(&self) -> Command {
+        let qemu = self.processor.qemu;
         if !self.adapters {
             return Command::new(qemu);
         }
@@ -180,8 +206,8 @@ mod tests {
             let found = arguments.iter().filter(|word| word.starts_with(&begin));
             assert_eq!(found.count(), 2, "{device}");
         }
-        assert_eq!(ADAPTERS.command("qemu").get_program(), "unshare");
-        assert_eq!(USUAL.command("qemu").get_program(), "qemu");
+        assert_eq!(ADAPTERS.command().get_program(), "unshare");
+        assert_eq!(USUAL.command().get_program(), X86_64.qemu);
     }
 
     #[test]

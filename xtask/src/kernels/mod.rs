@@ -15,6 +15,7 @@ mod fetch;
 mod machine;
 mod modules;
 mod outcome;
+mod processor;
 mod record;
 mod report;
 mod suites;
@@ -27,14 +28,12 @@ use std::sync::{Mutex, PoisonError};
 
 use boot::Job;
 pub(crate) use outcome::KernelOutcome;
+use processor::X86_64;
 use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
 
 /// The word for the tests that need no kernel, on another processor.
 const CROSS: &str = "--aarch64";
-
-/// The packages that a machine without QEMU needs.
-const QEMU: &str = "qemu-system-x86_64";
 
 /// The most boots of a kernel: a machine that stops takes one suite with it, and the others run in the next.
 const BOOTS: usize = 4;
@@ -240,7 +239,8 @@ impl Place {
 
 /// Returns why no kernel can be booted here.
 fn obstacle() -> Option<String> {
-    let needed = [QEMU, "apt-get", "dpkg-deb", "xz", "gzip"];
+    let qemu = X86_64.qemu;
+    let needed = [qemu, "apt-get", "dpkg-deb", "xz", "gzip"];
     let missing = needed
         .into_iter()
         .find(|program| ringtap_testkit::need::find_tool(program).is_none());
@@ -265,7 +265,7 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         }
         return Ok(true);
     }
-    let programs = suites::build(&request.wanted())?;
+    let programs = build(&place, request)?;
     let queue = Mutex::new(request.kernels.iter().copied().collect::<VecDeque<_>>());
     let work = Work {
         place: &place,
@@ -350,10 +350,55 @@ fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<(), Strin
     Ok(())
 }
 
+/// The suites' programs for each kind of processor.
+#[derive(Default)]
+struct Programs {
+    host: Vec<Program>,
+    foreign: Vec<Program>,
+}
+
+impl Programs {
+    fn of(&self, kernel: &Kernel) -> &[Program] {
+        match kernel.machine.processor.is_host {
+            true => &self.host,
+            false => &self.foreign,
+        }
+    }
+}
+
+/// Builds the suites for the processors that the wanted kernels run on.
+fn build(place: &Place, request: &Request) -> Result<Programs, String> {
+    let (host, foreign): (Vec<&Kernel>, Vec<&Kernel>) = request
+        .kernels
+        .iter()
+        .partition(|kernel| kernel.machine.processor.is_host);
+    let mut programs = Programs::default();
+    if !host.is_empty() {
+        programs.host = suites::build(&request.wanted())?;
+    }
+    if let Some(first) = foreign.first() {
+        let processor = first.machine.processor;
+        if ringtap_testkit::need::find_tool(processor.qemu).is_none() {
+            return Err(format!(
+                "needs {} (Debian: {})",
+                processor.qemu, processor.package
+            ));
+        }
+        let mut wanted = request.wanted();
+        wanted.retain(|suite| {
+            foreign
+                .iter()
+                .any(|kernel| kernel.machine.runs(&suite.id()))
+        });
+        programs.foreign = cross::suites(&place.packages, &wanted)?;
+    }
+    Ok(programs)
+}
+
 /// The state that the threads share, each of which boots a kernel.
 struct Work<'a> {
     place: &'a Place,
-    programs: &'a [Program],
+    programs: &'a Programs,
     again: bool,
     /// Held by the thread that fetches, prints or writes results.
     turn: Mutex<()>,
@@ -367,8 +412,15 @@ impl Work<'_> {
             let _turn = turn();
             fetch::kernel(&self.place.packages, kernel)
         };
-        let outcome = fetched
-            .and_then(|fetched| run_one(self.place, kernel, &fetched, self.programs, self.again));
+        let outcome = fetched.and_then(|fetched| {
+            run_one(
+                self.place,
+                kernel,
+                &fetched,
+                self.programs.of(kernel),
+                self.again,
+            )
+        });
         let _turn = turn();
         println!("\n== Linux {} ({})", kernel.name, kernel.suite);
         let written = outcome.and_then(|outcome| {

@@ -79,23 +79,36 @@ impl Suite {
 /// # Errors
 /// The build fails, or lacks a suite of the table.
 pub(crate) fn build(wanted: &[&'static Suite]) -> Result<Vec<Program>, String> {
-    let repository = ringtap_testkit::repository();
-    let mut command = process::cargo(&repository);
-    let arguments = ["test", "--workspace", "--no-run", "--message-format=json"];
-    command.args(arguments).arg(crate::test::FEATURES);
-    // Not the others; with the features of the whole workspace, so that nothing is built twice.
-    for suite in wanted {
-        command.args(["--test", suite.target]);
-    }
-    let output = command.stderr(Stdio::inherit()).output();
+    let mut command = process::cargo(&ringtap_testkit::repository());
+    let output = command
+        .args(arguments(wanted))
+        .stderr(Stdio::inherit())
+        .output();
     let output = output.map_err(|error| format!("cargo: {error}"))?;
     if !output.status.success() {
         return Err(format!("the build: {}", output.status));
     }
-    let built: Vec<(String, String, PathBuf)> = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(program_in)
-        .collect();
+    programs(wanted, &String::from_utf8_lossy(&output.stdout))
+}
+
+/// Returns cargo's arguments for building the suites alone, with the features of the whole workspace, so that
+/// nothing is built twice.
+pub(crate) fn arguments(wanted: &[&'static Suite]) -> Vec<String> {
+    let all = ["test", "--workspace", "--no-run", "--message-format=json"];
+    let mut arguments: Vec<String> = all.map(str::to_owned).to_vec();
+    arguments.push(crate::test::FEATURES.to_owned());
+    for suite in wanted {
+        arguments.extend(["--test".to_owned(), suite.target.to_owned()]);
+    }
+    arguments
+}
+
+/// Returns the programs of the suites, from cargo's messages.
+///
+/// # Errors
+/// A suite is not among them.
+pub(crate) fn programs(wanted: &[&'static Suite], messages: &str) -> Result<Vec<Program>, String> {
+    let built: Vec<(String, String, PathBuf)> = messages.lines().filter_map(program_in).collect();
     wanted
         .iter()
         .map(|&suite| {

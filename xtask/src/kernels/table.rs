@@ -1,6 +1,6 @@
 //! The kernels and the machines that they are booted in: the one place that lists them.
 
-use super::machine::{ADAPTERS, Machine, NODES, PROCESSORS, SMALL, USUAL};
+use super::machine::{ADAPTERS, ARM, Machine, NODES, PROCESSORS, SMALL, USUAL};
 
 /// A kernel of Debian's, in a machine.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ const BOOKWORM: Kernel = kernel("6.1", "bookworm", "6.1", PLAIN, "Debian 12");
 const TRIXIE: Kernel = kernel("6.12", "bookworm-backports", "6.12", PLAIN, "Debian 13");
 
 /// All kernels, oldest first, then other machines.
-pub(crate) static KERNELS: [Kernel; 14] = [
+pub(crate) static KERNELS: [Kernel; 15] = [
     kernel("5.10", "bullseye", "5.10", PLAIN, "Debian 11"),
     BOOKWORM,
     kernel(
@@ -106,6 +106,16 @@ pub(crate) static KERNELS: [Kernel; 14] = [
     machine("6.12-processors", "4 processors", &TRIXIE, &PROCESSORS),
     machine("6.12-nodes", "2 NUMA nodes", &TRIXIE, &NODES),
     machine("6.12-small", "512 MiB of memory", &TRIXIE, &SMALL),
+    Kernel {
+        machine: &ARM,
+        ..kernel(
+            "6.12-arm64",
+            "trixie",
+            "6.12",
+            ARM.processor.debian,
+            "AArch64",
+        )
+    },
 ];
 
 impl Kernel {

@@ -146,7 +146,16 @@ fn register(socket: &OwnedFd, umem: &Umem) -> Result<()> {
     registration.len = umem.len() as u64;
     registration.chunk_size = umem.frame_size();
     let call = "setsockopt(XDP_UMEM_REG)";
-    set(socket, libc::XDP_UMEM_REG, &registration, call)
+    let mut registered = set(socket, libc::XDP_UMEM_REG, &registration, call);
+    if let Err(error) = &mut registered
+        && error.errno() == Some(libc::ENOBUFS)
+    {
+        error.context = format!(
+            "of {} KiB, for which CAP_IPC_LOCK or a higher limit on locked memory (ulimit -l) is needed",
+            umem.len() >> 10
+        );
+    }
+    registered
 }
 
 fn ring_offsets(socket: &OwnedFd) -> Result<libc::xdp_mmap_offsets> {
