@@ -11,12 +11,19 @@ pub fn folder() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("RINGTAP_CORPUS") {
         return Some(PathBuf::from(named)).filter(|folder| folder.is_dir());
     }
-    let repository = crate::repository();
-    let beside = repository
-        .parent()
-        .map(|parent| parent.join("shared/corpus"));
-    let mut places = beside.into_iter().chain(fetched());
+    let mut places = beside().into_iter().chain(fetched());
     places.find(|folder| folder.is_dir())
+}
+
+fn beside() -> Option<PathBuf> {
+    Some(crate::repository().parent()?.join("shared/corpus"))
+}
+
+/// Returns whether the corpus is the one beside the repository, whose differences between programs are known
+/// one by one.
+#[must_use]
+pub fn is_beside() -> bool {
+    folder().is_some() && folder() == beside()
 }
 
 /// Returns the folder in which `cargo xtask corpus` stores the corpus: `ringtap/corpus` in the

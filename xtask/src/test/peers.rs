@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 38] = [
+const PEERS: [(&str, Sign); 40] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -34,6 +34,8 @@ const PEERS: [(&str, Sign); 38] = [
         Sign::File("/usr/share/doc/libc6-dbg/copyright"),
     ),
     ("libpcap-dev", Sign::File("/usr/include/pcap/pcap.h")),
+    // cargo-public-api is built with it.
+    ("libssl-dev", Sign::File("/usr/include/openssl/ssl.h")),
     ("lz4", Sign::Program("lz4")),
     ("masscan", Sign::Program("masscan")),
     ("netsniff-ng", Sign::Program("trafgen")),
@@ -42,6 +44,7 @@ const PEERS: [(&str, Sign); 38] = [
     ("nmap", Sign::Program("nmap")),
     ("openssl", Sign::Program("openssl")),
     ("p0f", Sign::Program("p0f")),
+    ("pkg-config", Sign::Program("pkg-config")),
     ("pmacct", Sign::Program("pmacctd")),
     ("prometheus", Sign::Program("prometheus")),
     (

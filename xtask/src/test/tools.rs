@@ -3,8 +3,10 @@
 //! If a machine lacks one, cargo builds it once from crates.io, in the version named here, into
 //! `target/tools`. Without optimisation each takes a minute or two on two processors.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::process;
@@ -41,6 +43,12 @@ const BUILD_LIMIT: Duration = Duration::from_secs(900);
 /// The time limit for fetching a toolchain.
 const TOOLCHAIN_LIMIT: Duration = Duration::from_secs(600);
 
+/// Returns the tools that could not be built, with the reasons: each is tried once.
+fn failed() -> MutexGuard<'static, BTreeMap<&'static str, String>> {
+    static FAILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
+    FAILED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Tool {
     /// Returns a cargo that has the subcommand: the user's own, or that of `target/tools`, built if
     /// necessary.
@@ -54,6 +62,9 @@ impl Tool {
             }
         }
         let (program, version) = (format!("cargo-{}", self.name), self.version);
+        if let Some(reason) = failed().get(self.name) {
+            return Err(reason.clone());
+        }
         println!("{program} {version} is built into target/tools");
         let mut install = self.plain(repository);
         install
@@ -66,7 +77,11 @@ impl Tool {
         let built = process::check(&mut process::limited(BUILD_LIMIT, &install));
         // Another version is never built from it.
         let _ = std::fs::remove_dir_all(folder(repository).join("build"));
-        built.map_err(|reason| format!("needs {program}, which cannot be built: {reason}"))?;
+        if let Err(reason) = built {
+            let reason = format!("needs {program}, which cannot be built: {reason}");
+            failed().insert(self.name, reason.clone());
+            return Err(reason);
+        }
         self.command(repository, true)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A driver sorts packets into flows by their ends and hands them to the inspector. tshark dissects the
 //! same file; its first value of a field among the packets of a flow is what the flow must have. Every
-//! difference must be in `differences.txt`, with its reason.
+//! difference must be in `differences.txt`, with its reason. Another corpus than the one beside the repository
+//! may have a few that are not there.
 //!
 //! The table of agreement in `docs/reference/flow-fields.md` must be what was found;
 //! `RINGTAP_WRITE_TABLE=1 cargo test -p ringtap-inspect --test tshark` writes it. A quick run takes every
@@ -28,6 +29,8 @@ use oracle::Frame;
 
 /// Tests that share the captures, so that two run at a time and none takes long.
 const PARTS: usize = 4;
+/// In a corpus that `differences.txt` was not written for, one of so many values may differ for no known reason.
+const TOLERATED: usize = 20;
 /// A quick run takes one of so many captures.
 const SAMPLE: usize = 8;
 /// Writes the table instead of comparing it.
@@ -81,10 +84,21 @@ fn compare(part: usize) -> Result<(), String> {
             }
         }
     }
-    let names: BTreeSet<String> = files.iter().map(|file| corpus::name(file)).collect();
-    unknown.extend(known.stale(&names, &found));
-    if !unknown.is_empty() {
-        return Err(format!("not in differences.txt:\n{}", unknown.join("\n")));
+    if corpus::is_beside() {
+        let names: BTreeSet<String> = files.iter().map(|file| corpus::name(file)).collect();
+        unknown.extend(known.stale(&names, &found));
+    }
+    let compared = tally.values().map(|&count| count as usize).sum::<usize>();
+    let tolerated = match corpus::is_beside() {
+        true => 0,
+        false => compared / TOLERATED,
+    };
+    if unknown.len() > tolerated {
+        return Err(format!(
+            "{} of {compared} values differ for reasons that are not in differences.txt:\n{}",
+            unknown.len(),
+            unknown.join("\n")
+        ));
     }
     let mut sum = SUM.lock().unwrap_or_else(PoisonError::into_inner);
     for (key, count) in tally {
@@ -186,8 +200,7 @@ fn check_table(table: &str) -> Result<(), String> {
         let page = format!("{before}{}\n{table}{}{after}", MARKS[0], MARKS[1]);
         return std::fs::write(&path, page).map_err(|error| error.to_string());
     }
-    let own = repository().with_file_name("shared").join("corpus");
-    if corpus::folder() == Some(own) && old.trim() != table.trim() {
+    if corpus::is_beside() && old.trim() != table.trim() {
         return Err(format!("the table in {} is not\n{table}", path.display()));
     }
     Ok(())

@@ -20,16 +20,16 @@ fn main() -> ExitCode {
     let two = &[Need::Root, Need::Kernel(5, 12), Need::Processors(2)];
     let tshark = &[Need::Corpus, Need::Tool("tshark")];
     let nfdump = &[Need::Corpus, Need::Tool("nfpcapd"), Need::Tool("nfdump")];
-    suite(vec![
+    let health = (0..health::PARTS).map(|part| {
+        let (number, all) = (part + 1, health::PARTS);
+        let name = format!("connections_have_the_health_that_tshark_finds_{number}_of_{all}");
+        test(name, tshark, move || health::agrees(part))
+    });
+    let mut tests = vec![
         test(
             "sums_are_those_of_tshark_on_the_corpus",
             tshark,
             tshark::sums,
-        ),
-        test(
-            "connections_have_the_health_that_tshark_finds",
-            tshark,
-            health::agrees,
         ),
         test("flows_have_the_totals_of_nfpcapd", nfdump, nfpcapd::totals),
         test("a_live_capture_meters_what_was_sent", root, live::meters),
@@ -53,7 +53,9 @@ fn main() -> ExitCode {
         test("wrong_usage_is_2", &[], usage),
         test("lists_and_extensions_are_taken", &[], lists),
         test("packets_are_not_written_over", &[], same_file),
-    ])
+    ];
+    tests.extend(health);
+    suite(tests)
 }
 
 /// Returns the summary that `--json-stats` gives.

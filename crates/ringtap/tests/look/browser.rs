@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::client::Server;
 use super::hostile as names;
-use super::web::{NAMED, NAMED_PACKETS, traffic, with_file};
+use super::web::{NAMED, packets_in, traffic, with_file};
 
 /// How long all checks of a page may take.
 const BROWSER: Duration = Duration::from_secs(280);
@@ -99,9 +99,8 @@ pub(crate) fn pictures() {
     let namespace = Namespace::new();
     let file = ringtap_testkit::corpus::file(NAMED).expect("a capture");
     let server = Server::start_on(&namespace, "probe", &file);
-    server.wait("the file", |status| {
-        status["totals"]["packets"] == NAMED_PACKETS
-    });
+    let packets = packets_in(&file);
+    server.wait("the file", |status| status["totals"]["packets"] == packets);
     let mut wanted = wanted(folder.path(), &server);
     wanted["screenshots"] = true.into();
     wanted["only"] = "screenshot".into();
