@@ -1,7 +1,8 @@
 //! The counters of outputs.
 
-use ringtap_flow::export::Message;
 use serde::Serialize;
+
+use crate::export::Sums;
 
 /// The counters of all outputs: sent, written and lost.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -47,15 +48,22 @@ pub struct FileReport {
 }
 
 impl ExportReport {
-    pub(crate) fn count(&mut self, message: &Message<'_>, is_sent: bool) {
-        let flows = u64::from(message.flows);
+    pub(crate) fn count(&mut self, sums: Sums, is_sent: bool) {
         if is_sent {
-            self.messages += 1;
-            self.bytes += message.bytes.len() as u64;
-            self.flows += flows;
+            self.messages += sums.messages;
+            self.bytes += sums.bytes;
+            self.flows += sums.flows;
         } else {
-            self.lost_messages += 1;
-            self.lost_flows += flows;
+            self.lost_messages += sums.messages;
+            self.lost_flows += sums.flows;
         }
+    }
+
+    /// Counts messages as lost that were counted as sent.
+    pub(crate) fn take_back(&mut self, sums: Sums) {
+        self.messages -= sums.messages;
+        self.bytes -= sums.bytes;
+        self.flows -= sums.flows;
+        self.count(sums, false);
     }
 }

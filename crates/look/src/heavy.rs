@@ -4,13 +4,19 @@
 //! is removed and counted as left out. So a flood of unique keys costs no memory, and keys with much traffic
 //! stay. Each set adds up the bytes that it removed: no key of the set lacks more, and [`Row::error`] has
 //! that bound.
+//!
+//! Keys wait until there are several. Then the sets of all are read before the first one is looked at, so
+//! that the processor waits for the memory of many at a time. [`Heavy::settle`] adds those that wait.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
+use std::hint::black_box;
 use std::net::IpAddr;
 
 /// Keys of one set.
 const WAYS: usize = 4;
+/// Keys that wait, at most.
+const BATCH: usize = 32;
 
 /// The sums of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +45,22 @@ impl Sum {
 pub trait HeavyKey: Copy + Eq {
     /// Returns a hash of the key's words, which `mix` combines one by one.
     fn mix(&self, state: u64, mix: impl Fn(u64, u64) -> u64) -> u64;
+
+    /// Returns a hash that depends on a seed.
+    fn hash(&self, seed: [u64; 2]) -> u64 {
+        self.mix(seed[0], |state, word| {
+            fold(state ^ word, 0x9e37_79b9_7f4a_7c15)
+        })
+    }
+}
+
+/// Multiplies two words, and combines both halves of the product.
+#[inline(always)]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed")]
+    let (low, high) = (product as u64, (product >> 64) as u64);
+    low ^ high
 }
 
 /// A key with its sums.
@@ -56,44 +78,202 @@ pub struct Row<K> {
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     sets: usize,
-    seed: u64,
+    seed: [u64; 2],
 }
 
 impl Family {
     /// Tables of at least so many keys, by a hash that nobody outside knows.
     #[must_use]
     pub fn new(keys: usize) -> Self {
+        let state = RandomState::new();
         Self {
             sets: keys.div_ceil(WAYS).max(1).next_power_of_two(),
-            seed: RandomState::new().hash_one(0) | 1,
+            seed: [state.hash_one(0), state.hash_one(1)],
         }
     }
 
-    /// Returns the number that nobody outside knows.
+    /// Returns a number that nobody outside knows.
     pub(crate) fn seed(&self) -> u64 {
-        self.seed
+        self.seed[0]
     }
 
-    fn set_of<K: HeavyKey>(&self, key: &K) -> usize {
-        let hash = key.mix(self.seed, |state, word| {
-            let product = u128::from(state ^ word) * 0x9e37_79b9_7f4a_7c15;
-            #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed")]
-            let (low, high) = (product as u64, (product >> 64) as u64);
-            low ^ high
-        });
-        usize::try_from(hash >> 20).unwrap_or(0) & (self.sets - 1)
+    #[inline(always)]
+    fn set_of(&self, hash: u64) -> usize {
+        usize::try_from(hash & u64::from(u32::MAX)).unwrap_or(0) & (self.sets - 1)
     }
+}
+
+/// Returns a part of a hash that is not 0.
+fn tag_of(hash: u64) -> u32 {
+    (hash >> 32) as u32 | 1
 }
 
 /// The table.
 #[derive(Clone, Debug)]
 pub struct Heavy<K> {
     family: Family,
-    /// Empty until the first key comes.
-    entries: Vec<Option<Row<K>>>,
-    /// The bytes that left each set.
-    lost: Vec<u64>,
+    waiting: Vec<Waiting<K>>,
+    places: Places<K>,
+}
+
+/// A key, and the numbers that are added to its sums later.
+#[derive(Clone, Copy, Debug)]
+struct Waiting<K> {
+    hash: u64,
+    key: K,
+    more: Sum,
+}
+
+/// The places of keys. There are none until the first key comes.
+#[derive(Clone, Debug)]
+struct Places<K> {
+    sets: Vec<Set>,
+    /// Those of a set lie together; empty if the set says so.
+    entries: Vec<Entry<K>>,
+    /// The error of each entry: 0 in a set that has lost nothing.
+    errors: Vec<[u64; WAYS]>,
     left_out: u64,
+}
+
+/// The part of a set that decides whether a key is known, and which key is removed.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Set {
+    /// A part of each key's hash that is not 0; 0 is an empty place.
+    tags: [u32; WAYS],
+    bytes: [u64; WAYS],
+    /// The bytes that left the set.
+    lost: u64,
+}
+
+/// A key, and its sums but for the bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry<K> {
+    key: K,
+    packets: u64,
+    sent: u64,
+    flows: u64,
+}
+
+impl Set {
+    /// Returns a bit for each way of that tag.
+    #[inline]
+    fn ways_of(&self, tag: u32) -> u32 {
+        let ways = self.tags.iter().zip(0..);
+        ways.fold(0, |found, (&known, way)| {
+            found | u32::from(known == tag) << way
+        })
+    }
+
+    /// Returns an empty way, otherwise that of the key with the fewest bytes. Without a branch, which
+    /// nobody could predict.
+    #[inline]
+    fn least(&self) -> usize {
+        // Counted from 1 where there is a key. The way is in the lowest bits.
+        let place = |way: usize| {
+            let bytes = self.bytes[way].min(u64::MAX >> 8) + u64::from(self.tags[way] != 0);
+            bytes * WAYS as u64 + way as u64
+        };
+        let least = (0..WAYS).map(place).fold(u64::MAX, u64::min);
+        usize::try_from(least).unwrap_or(0) % WAYS
+    }
+}
+
+impl<K: HeavyKey> Places<K> {
+    /// Makes the places, which any key fills up until they have their own.
+    fn reserve(&mut self, sets: usize, key: K) {
+        let empty = Entry {
+            key,
+            packets: 0,
+            sent: 0,
+            flows: 0,
+        };
+        self.sets = vec![Set::default(); sets];
+        self.entries = vec![empty; sets * WAYS];
+        self.errors = vec![[0; WAYS]; sets];
+    }
+
+    /// Adds to a key's sum; the key's error grows by that of a row, if it comes from one.
+    #[inline(always)]
+    fn add(&mut self, at: usize, tag: u32, key: &K, more: &Sum, error: Option<u64>) {
+        let set = &mut self.sets[at];
+        let entries = &mut self.entries[at * WAYS..(at + 1) * WAYS];
+        let mut same = set.ways_of(tag);
+        while same != 0 {
+            let way = same.trailing_zeros() as usize % WAYS;
+            let entry = &mut entries[way];
+            if entry.key == *key {
+                set.bytes[way] = set.bytes[way].saturating_add(more.bytes);
+                entry.packets = entry.packets.saturating_add(more.packets);
+                entry.sent = entry.sent.saturating_add(more.sent);
+                entry.flows = entry.flows.saturating_add(more.flows);
+                if let Some(error) = error {
+                    let sum = &mut self.errors[at][way];
+                    *sum = sum.saturating_add(error);
+                }
+                return;
+            }
+            same &= same - 1;
+        }
+        let way = set.least();
+        if error.is_some() || set.lost > 0 {
+            self.errors[at][way] = error.unwrap_or(0).saturating_add(set.lost);
+        }
+        if set.tags[way] != 0 {
+            self.left_out += 1;
+            set.lost = set.lost.saturating_add(set.bytes[way]);
+        }
+        set.tags[way] = tag;
+        set.bytes[way] = more.bytes;
+        entries[way] = Entry {
+            key: *key,
+            packets: more.packets,
+            sent: more.sent,
+            flows: more.flows,
+        };
+    }
+
+    /// Returns the row of a place, unless it is empty.
+    fn row(&self, at: usize, way: usize) -> Option<Row<K>> {
+        let (set, entry) = (&self.sets[at], &self.entries[at * WAYS + way]);
+        let sum = Sum {
+            bytes: set.bytes[way],
+            packets: entry.packets,
+            sent: entry.sent,
+            flows: entry.flows,
+        };
+        let row = Row {
+            key: entry.key,
+            sum,
+            error: self.errors[at][way],
+        };
+        (set.tags[way] != 0).then_some(row)
+    }
+
+    /// Adds the rows of another table's set.
+    fn merge(&mut self, at: usize, other: &Self) {
+        let lost = other.sets[at].lost;
+        if lost > 0 {
+            for way in 0..WAYS {
+                let is_there = |row: Row<K>| {
+                    let mut there = (0..WAYS).filter_map(|way| other.row(at, way));
+                    there.any(|other| other.key == row.key)
+                };
+                if self.row(at, way).is_some_and(|row| !is_there(row)) {
+                    let error = &mut self.errors[at][way];
+                    *error = error.saturating_add(lost);
+                }
+            }
+        }
+        for way in 0..WAYS {
+            if let Some(row) = other.row(at, way) {
+                let tag = other.sets[at].tags[way];
+                self.add(at, tag, &row.key, &row.sum, Some(row.error));
+            }
+        }
+        let sum = &mut self.sets[at].lost;
+        *sum = sum.saturating_add(lost);
+    }
 }
 
 impl<K: HeavyKey> Heavy<K> {
@@ -102,107 +282,118 @@ impl<K: HeavyKey> Heavy<K> {
     pub fn new(family: Family) -> Self {
         Self {
             family,
-            entries: Vec::new(),
-            lost: Vec::new(),
-            left_out: 0,
+            waiting: Vec::new(),
+            places: Places {
+                sets: Vec::new(),
+                entries: Vec::new(),
+                errors: Vec::new(),
+                left_out: 0,
+            },
         }
     }
 
-    /// Adds to a key's sum.
+    /// Adds to a key's sum. It is a part of its caller, so that the key is written where it waits, and
+    /// not copied there: a processor waits for long where it copies what it has just written.
+    #[inline(always)]
     pub fn add(&mut self, key: K, more: &Sum) {
-        self.reserve();
-        let set = self.family.set_of(&key);
-        self.add_to(set, key, more, 0);
-    }
-
-    fn reserve(&mut self) {
-        if self.entries.is_empty() {
-            self.entries = vec![None; self.family.sets * WAYS];
-            self.lost = vec![0; self.family.sets];
+        let (hash, more) = (key.hash(self.family.seed), *more);
+        self.waiting.push(Waiting { hash, key, more });
+        if self.waiting.len() >= BATCH {
+            self.settle();
         }
     }
 
-    fn add_to(&mut self, set: usize, key: K, more: &Sum, error: u64) {
-        let ways = &mut self.entries[set * WAYS..(set + 1) * WAYS];
-        let mut least = (0, u64::MAX);
-        for (way, entry) in ways.iter_mut().enumerate() {
-            match entry {
-                Some(row) if row.key == key => {
-                    row.sum.add(more);
-                    row.error = row.error.saturating_add(error);
-                    return;
-                }
-                Some(row) if row.sum.bytes < least.1 => least = (way, row.sum.bytes),
-                Some(_) => {}
-                None => {
-                    let error = error.saturating_add(self.lost[set]);
-                    let sum = *more;
-                    *entry = Some(Row { key, sum, error });
-                    return;
-                }
-            }
+    /// Adds the keys that wait. Call it before you read the sums.
+    #[inline(never)]
+    pub fn settle(&mut self) {
+        let Some(first) = self.waiting.first() else {
+            return;
+        };
+        if self.places.sets.is_empty() {
+            self.places.reserve(self.family.sets, first.key);
+            self.waiting.reserve_exact(BATCH);
         }
-        self.left_out += 1;
-        let lost = &mut self.lost[set];
-        let sum = *more;
-        let error = error.saturating_add(*lost);
-        if let Some(gone) = ways[least.0].replace(Row { key, sum, error }) {
-            *lost = lost.saturating_add(gone.sum.bytes);
+        let mut touched = 0;
+        for one in &self.waiting {
+            touched ^= self.places.sets[self.family.set_of(one.hash)].tags[0];
         }
+        black_box(touched);
+        for Waiting { hash, key, more } in &self.waiting {
+            let at = self.family.set_of(*hash);
+            self.places.add(at, tag_of(*hash), key, more, None);
+        }
+        self.waiting.clear();
     }
 
     /// Adds all sums of another table of the same family. Rows stay within their errors.
     pub fn merge(&mut self, other: &Self) {
-        if other.entries.is_empty() {
-            return;
-        }
-        self.reserve();
-        for set in 0..self.family.sets {
-            let ways = set * WAYS..(set + 1) * WAYS;
-            let lost = other.lost[set];
-            if lost > 0 {
-                let there = &other.entries[ways.clone()];
-                let is_there = |key: K| there.iter().flatten().any(|row| row.key == key);
-                for row in self.entries[ways.clone()].iter_mut().flatten() {
-                    if !is_there(row.key) {
-                        row.error = row.error.saturating_add(lost);
-                    }
-                }
+        self.settle();
+        if let Some(entry) = other.places.entries.first() {
+            if self.places.sets.is_empty() {
+                self.places.reserve(self.family.sets, entry.key);
             }
-            for row in other.entries[ways].iter().flatten() {
-                self.add_to(set, row.key, &row.sum, row.error);
+            for at in 0..self.family.sets {
+                self.places.merge(at, &other.places);
             }
-            self.lost[set] = self.lost[set].saturating_add(lost);
+            self.places.left_out += other.places.left_out;
         }
-        self.left_out += other.left_out;
+        for one in &other.waiting {
+            self.add(one.key, &one.more);
+        }
+        self.settle();
     }
 
     /// Returns the keys with the greatest sums by `measure`, the greatest first. For equal sums, the
     /// one that sent more comes first.
     #[must_use]
     pub fn top(&self, count: usize, measure: impl Fn(&Sum) -> u64) -> Vec<Row<K>> {
-        let mut all: Vec<Row<K>> = self.rows().copied().collect();
-        all.sort_by_key(|row| std::cmp::Reverse((measure(&row.sum), row.sum.sent)));
+        use std::cmp::Reverse;
+        let order = |&(at, row): &(usize, Row<K>)| (Reverse((measure(&row.sum), row.sum.sent)), at);
+        let mut all: Vec<(usize, Row<K>)> = self.rows().enumerate().collect();
+        if (1..all.len()).contains(&count) {
+            all.select_nth_unstable_by_key(count - 1, order);
+        }
         all.truncate(count);
-        all
+        all.sort_unstable_by_key(order);
+        all.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// Returns all rows, in no order.
-    pub fn rows(&self) -> impl Iterator<Item = &Row<K>> {
-        self.entries.iter().flatten()
+    /// Returns all rows, in no order, without the keys that wait.
+    pub fn rows(&self) -> impl Iterator<Item = Row<K>> {
+        debug_assert!(self.waiting.is_empty(), "settle comes first");
+        let places = (0..self.places.entries.len()).map(|place| (place / WAYS, place % WAYS));
+        places.filter_map(|(at, way)| self.places.row(at, way))
     }
 
     /// Returns how often a key was replaced.
     #[must_use]
     pub fn left_out(&self) -> u64 {
-        self.left_out
+        self.places.left_out
     }
 
     /// Begins anew.
     pub fn clear(&mut self) {
-        self.entries.fill(None);
-        self.lost.fill(0);
-        self.left_out = 0;
+        self.waiting.clear();
+        self.places.sets.fill(Set::default());
+        self.places.errors.fill([0; WAYS]);
+        self.places.left_out = 0;
+    }
+}
+
+/// Words of any meaning.
+impl<const N: usize> HeavyKey for [u64; N] {
+    fn mix(&self, state: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
+        self.iter().fold(state, |state, word| mix(state, *word))
+    }
+
+    /// Takes two words at a time.
+    #[inline(always)]
+    fn hash(&self, [first, second]: [u64; 2]) -> u64 {
+        self.chunks(2).fold(0, |state, words| {
+            let a = words.first().copied().unwrap_or(0) ^ state ^ first;
+            let b = words.get(1).copied().unwrap_or(0) ^ second;
+            fold(a, b)
+        })
     }
 }
 
@@ -240,12 +431,6 @@ mod tests {
 
     use super::*;
 
-    impl HeavyKey for u64 {
-        fn mix(&self, state: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
-            mix(state, *self)
-        }
-    }
-
     fn of_bytes(bytes: u64) -> Sum {
         Sum {
             bytes,
@@ -258,16 +443,17 @@ mod tests {
     fn what_has_much_traffic_stays_in_a_flood() {
         let mut heavy = Heavy::new(Family::new(16_384));
         for number in 0..200_000_u64 {
-            heavy.add(1000 + number, &of_bytes(60));
+            heavy.add([1000 + number], &of_bytes(60));
             if number % 1000 == 0 {
-                heavy.add(7, &of_bytes(1500));
-                heavy.add(8, &of_bytes(900));
+                heavy.add([7], &of_bytes(1500));
+                heavy.add([8], &of_bytes(900));
             }
         }
+        heavy.settle();
         let top = heavy.top(2, |sum| sum.bytes);
-        assert_eq!(top[0].key, 7);
+        assert_eq!(top[0].key, [7]);
         assert_eq!((top[0].sum.bytes, top[0].sum.packets), (300_000, 200));
-        assert_eq!((top[1].key, top[1].sum.bytes), (8, 180_000));
+        assert_eq!((top[1].key, top[1].sum.bytes), ([8], 180_000));
         assert!(heavy.left_out() > 100_000);
         heavy.clear();
         assert!(heavy.top(9, |sum| sum.bytes).is_empty());
@@ -287,16 +473,16 @@ mod tests {
             for slice in slices {
                 let mut part = Heavy::new(family);
                 for (key, bytes) in slice {
-                    part.add(key, &of_bytes(bytes));
+                    part.add([key], &of_bytes(bytes));
                     *exact.entry(key).or_default() += bytes;
                 }
                 whole.merge(&part);
             }
             for Row { key, sum, error } in whole.rows() {
-                let exact = exact[key];
+                let exact = exact[&key[0]];
                 prop_assert!(sum.bytes <= exact && exact <= sum.bytes + error,
-                    "key {key}: {exact} is not within {} and {} more", sum.bytes, error);
-                prop_assert!(whole.left_out() > 0 || *error == 0);
+                    "key {key:?}: {exact} is not within {} and {} more", sum.bytes, error);
+                prop_assert!(whole.left_out() > 0 || error == 0);
             }
         }
     }

@@ -95,7 +95,8 @@ impl<K: HeavyKey> Tops<K> {
     }
 
     fn end_minute(&mut self) {
-        let minute = std::mem::replace(&mut self.now, Heavy::new(self.family));
+        let mut minute = std::mem::replace(&mut self.now, Heavy::new(self.family));
+        minute.settle();
         self.hour.merge(&minute);
         self.minutes.push_back(minute);
         if self.minutes.len() > SLICES {
@@ -115,6 +116,7 @@ impl<K: HeavyKey> Tops<K> {
     /// Returns the sums of a window, and when it begins.
     pub(crate) fn window(&self, window: Window) -> (Heavy<K>, u64) {
         let mut sums = self.now.clone();
+        sums.settle();
         let from_ns = match window {
             Window::Minutes => {
                 self.minutes.iter().for_each(|minute| sums.merge(minute));

@@ -503,7 +503,7 @@ impl Look {
             };
             self.named(top_row(other.to_string(), &sum, row.error))
         };
-        peers.into_iter().take(HOST_ROWS).map(peer).collect()
+        peers.iter().take(HOST_ROWS).map(peer).collect()
     }
 
     /// Returns the listed flows that a query asks for.

@@ -1,6 +1,7 @@
 //! Sends records to collectors. All UDP collectors share one encoder. Each TCP collector has its own encoder
 //! in its own thread, because each connection is a new session.
 
+mod batch;
 mod queue;
 mod tcp;
 mod udp;
@@ -14,14 +15,15 @@ use ringtap_flow::schema::Row;
 
 use crate::places::Places;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
+pub(crate) use batch::Sums;
 use tcp::TcpExporter;
-use udp::UdpCollector;
+use udp::Collectors;
 
 /// The collectors of a run.
 pub(super) struct Exporters {
     /// The messages to all UDP collectors.
     encoder: Encoder,
-    udp: Vec<UdpCollector>,
+    udp: Collectors,
     tcp: Vec<TcpExporter>,
 }
 
@@ -33,12 +35,12 @@ impl Exporters {
     ) -> Result<Self, OutputError> {
         let mut exporters = Self {
             encoder: Encoder::new(options.export)?,
-            udp: Vec::new(),
+            udp: Collectors::default(),
             tcp: Vec::new(),
         };
         for address in collectors {
             if !address.0.is_tcp() {
-                exporters.udp.push(UdpCollector::open(address, options)?);
+                exporters.udp.open(address, options)?;
             } else if options.export.version == Version::Ipfix {
                 exporters
                     .tcp
@@ -55,7 +57,7 @@ impl Exporters {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
-                .row(row, &mut |message: Message<'_>| send(udp, &message));
+                .row(row, &mut |message: Message<'_>| udp.send(&message));
             self.teach_new();
         }
         for exporter in &mut self.tcp {
@@ -67,7 +69,8 @@ impl Exporters {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
-                .advance(now_ns, &mut |message: Message<'_>| send(udp, &message));
+                .advance(now_ns, &mut |message: Message<'_>| udp.send(&message));
+            self.udp.send_waiting();
             self.teach_new();
         }
         for exporter in &mut self.tcp {
@@ -77,8 +80,7 @@ impl Exporters {
 
     /// Repeats templates when a collector has restarted, instead of waiting for the interval.
     fn teach_new(&mut self) {
-        let came_back = |any, collector: &mut UdpCollector| collector.came_back() || any;
-        if self.udp.iter_mut().fold(false, came_back) {
+        if self.udp.came_back() {
             self.encoder.announce_again();
         }
     }
@@ -86,10 +88,7 @@ impl Exporters {
     pub(super) fn set_statistics(&mut self, mut statistics: Statistics) {
         // An exporter sends the same statistics to all collectors: the losses of the collector that missed
         // most.
-        let lost = self
-            .udp
-            .iter()
-            .map(|collector| collector.report().lost_flows);
+        let lost = self.udp.reports().map(|report| report.lost_flows);
         statistics.not_sent_flows = lost.max().unwrap_or(0);
         self.encoder.set_statistics(statistics);
         for exporter in &self.tcp {
@@ -101,11 +100,9 @@ impl Exporters {
         if !self.udp.is_empty() {
             let udp = &mut self.udp;
             self.encoder
-                .finish(&mut |message: Message<'_>| send(udp, &message));
+                .finish(&mut |message: Message<'_>| udp.send(&message));
         }
-        for collector in &mut self.udp {
-            collector.settle();
-        }
+        self.udp.settle();
         for exporter in &mut self.tcp {
             exporter.finish();
         }
@@ -114,10 +111,10 @@ impl Exporters {
     /// Returns the counters of each collector.
     pub(super) fn report(&self) -> Vec<ExportReport> {
         let counters = self.encoder.counters();
-        let udp = self.udp.iter().map(|collector| ExportReport {
+        let udp = self.udp.reports().map(|report| ExportReport {
             not_expressible: counters.not_expressible,
             clamped: counters.clamped,
-            ..collector.report()
+            ..report
         });
         udp.chain(self.tcp.iter().map(TcpExporter::report))
             .collect()
@@ -153,12 +150,6 @@ impl Teller {
         if self.told.take().is_some() {
             (self.notify)(&format!("{}: connected", self.collector));
         }
-    }
-}
-
-fn send(collectors: &mut [UdpCollector], message: &Message<'_>) {
-    for collector in collectors {
-        collector.send(message);
     }
 }
 

@@ -14,6 +14,7 @@ use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{Encoder, Message, Statistics};
 
 use super::Teller;
+use super::batch::Sums;
 use super::queue::{Queue, Taken};
 use crate::places::Places;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
@@ -230,7 +231,7 @@ impl Sender {
         } = self;
         let mut write = |message: Message<'_>| {
             let is_sent = link.write(message.bytes);
-            shared.report().count(&message, is_sent);
+            shared.report().count(Sums::of(&message), is_sent);
         };
         encoder.set_statistics(taken.statistics);
         encoder.advance(taken.now_ns, &mut write);

@@ -7,7 +7,6 @@ mod collect;
 mod error;
 mod feeder;
 mod files;
-mod heavy;
 mod labels;
 mod live;
 pub(crate) mod outlets;

@@ -4,17 +4,20 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ringtap_flow::{Entry, FlowRecord};
+use ringtap_look::heavy::{Family, Heavy, Row, Sum};
 
-use super::heavy::{Heavy, Sum};
 use super::labels::{Labels, name};
+
+/// Hosts, and flows, that the tables hold.
+const KEYS: usize = 16_384;
 
 /// Sums over records, by host and by flow.
 #[derive(Debug)]
 pub(crate) struct Talkers {
     /// By address and the bit of its version.
-    hosts: Heavy<3>,
+    hosts: Heavy<[u64; 3]>,
     /// By the words of [`Conversation::of`].
-    flows: Heavy<5>,
+    flows: Heavy<[u64; 5]>,
     host_names: Labels<IpAddr>,
     flow_names: Labels<Conversation>,
     rows: usize,
@@ -34,8 +37,8 @@ impl Talkers {
     /// Returns tables with this number of rows.
     pub(crate) fn new(rows: u16) -> Self {
         Self {
-            hosts: Heavy::new(),
-            flows: Heavy::new(),
+            hosts: Heavy::new(Family::new(KEYS)),
+            flows: Heavy::new(Family::new(KEYS)),
             host_names: Labels::new(),
             flow_names: Labels::new(),
             rows: rows.into(),
@@ -54,15 +57,16 @@ impl Talkers {
         let (source, source_six) = words(key.source);
         let (destination, destination_six) = words(key.destination);
         let host = |[high, low]: [u64; 2], six| [high, low, six];
-        self.hosts.add(host(source, source_six), sum(forward));
+        self.hosts.add(host(source, source_six), &sum(forward));
         if key.destination != key.source {
             let received = sum(bytes - forward);
-            self.hosts.add(host(destination, destination_six), received);
+            self.hosts
+                .add(host(destination, destination_six), &received);
         }
         let ports = u64::from(key.source_port) << 32 | u64::from(key.destination_port) << 16;
         let rest = ports | u64::from(key.protocol) << 8 | source_six << 1 | destination_six;
         let ([a, b], [c, d]) = (source, destination);
-        self.flows.add([a, b, c, d, rest], sum(forward));
+        self.flows.add([a, b, c, d, rest], &sum(forward));
         if let Some(application) = &record.application {
             self.add_names(record, application, [a, b, c, d, rest]);
         }
@@ -118,7 +122,8 @@ impl Talkers {
             "packets",
             "flows"
         );
-        for ([high, low, six], sum) in top {
+        for Row { key, sum, .. } in top {
+            let [high, low, six] = key;
             let _ = writeln!(
                 text,
                 "{:<39} {:>15} {:>15} {:>12} {:>9}{}",
@@ -140,8 +145,8 @@ impl Talkers {
         }
         let heading = format!("flows by {what}");
         let _ = writeln!(text, "{heading:<55} {:>15} {:>12}", "bytes", "packets");
-        for (flow, sum) in top {
-            let flow = Conversation::of(flow);
+        for Row { key, sum, .. } in top {
+            let flow = Conversation::of(key);
             let (name, label) = (flow.to_string(), self.flow_names.behind(&flow));
             let _ = writeln!(
                 text,
