@@ -10,13 +10,12 @@ const STEP: usize = 3;
 const FLOWS: usize = 8;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let options = InspectOptions {
-        payloads: 15,
-        buffers: 2,
-        buffer_bytes: 512,
-        names: 64,
-        seed: 1,
-    };
+    let options = InspectOptions::default()
+        .payloads(15)
+        .buffers(2)
+        .buffer_bytes(512)
+        .names(64)
+        .seed(1);
     let mut inspector = Inspector::new(&options).expect("valid options");
     let mut flows = [(Entry::new(), FlowState::default(), 0_u32); FLOWS];
     let mut rest = input;

@@ -11,12 +11,10 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Some((&[switches, a, b, c, d], data)) = input.split_first_chunk::<5>() else {
         return;
     };
-    let options = InspectOptions {
-        buffers: 2,
-        buffer_bytes: 2048,
-        names: 64,
-        ..InspectOptions::default()
-    };
+    let options = InspectOptions::default()
+        .buffers(2)
+        .buffer_bytes(2048)
+        .names(64);
     let mut inspector = Inspector::new(&options).expect("valid options");
     let (mut entry, mut state) = (Entry::new(), FlowState::default());
     let transport = match switches & 1 {

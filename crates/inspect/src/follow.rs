@@ -37,7 +37,10 @@ impl Inspector {
     ) -> Step {
         use Protocol as P;
         match protocol {
-            P::Dns | P::Mdns | P::Llmnr | P::Nbns => self.dns(protocol, entry, state, payload),
+            P::Dns | P::Mdns | P::Llmnr | P::Nbns => match payload.transport {
+                Transport::Udp => self.dns(protocol, entry, state, payload),
+                Transport::Tcp { .. } => self.dns_stream(protocol, flow, entry, state, payload),
+            },
             P::Tls => self.tls(flow, entry, state, payload),
             P::Dtls => self.dtls(flow, entry, state, payload),
             P::Quic => self.quic(flow, entry, state, payload),
@@ -186,6 +189,55 @@ impl Inspector {
         Step::More
     }
 
+    /// A segment of DNS over TCP: messages have their length in front, and may span segments.
+    fn dns_stream(
+        &mut self,
+        protocol: Protocol,
+        flow: u32,
+        entry: &mut Entry,
+        state: &mut FlowState,
+        payload: &Payload<'_>,
+    ) -> Step {
+        let (initiator, sequence) = (payload.from_initiator, payload.sequence());
+        if !self.buffers.is_held(state.buffer, flow, initiator) {
+            let (data, is_whole) = first_message(payload.data);
+            let message = Payload {
+                data,
+                complete: is_whole,
+                ..*payload
+            };
+            // What is there of a message counts, in case that the rest does not come.
+            let step = self.dns(protocol, entry, state, &message);
+            if is_whole || step != Step::More || !payload.complete {
+                return step;
+            }
+            return self.gather(flow, state, payload);
+        }
+        let added = self
+            .buffers
+            .add_segment(state.buffer, sequence, payload.data);
+        if self.unless_overrun(added, flow, state) != Step::More {
+            return Step::This;
+        }
+        let (data, is_whole) = first_message(self.buffers.contiguous(state.buffer));
+        if !is_whole {
+            return Step::More;
+        }
+        // The buffer is given back before the message is read, so it is copied.
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let len = data.len().min(scratch.len());
+        scratch[..len].copy_from_slice(&data[..len]);
+        self.release(flow, state);
+        let message = Payload {
+            data: &scratch[..len],
+            complete: true,
+            ..*payload
+        };
+        let step = self.dns(protocol, entry, state, &message);
+        self.scratch = scratch;
+        step
+    }
+
     fn dns(
         &mut self,
         protocol: Protocol,
@@ -193,11 +245,7 @@ impl Inspector {
         state: &mut FlowState,
         payload: &Payload<'_>,
     ) -> Step {
-        let data = match payload.transport {
-            Transport::Tcp { .. } => payload.data.get(2..).unwrap_or_default(),
-            Transport::Udp => payload.data,
-        };
-        let Some(message) = Message::parse(data, payload.complete) else {
+        let Some(message) = Message::parse(payload.data, payload.complete) else {
             return Step::More;
         };
         let question = message.question();
@@ -286,6 +334,15 @@ impl Inspector {
             }
         });
     }
+}
+
+/// Returns the first message of a stream, or what is there of it, and whether it is whole.
+fn first_message(stream: &[u8]) -> (&[u8], bool) {
+    let Some((&len, rest)) = stream.split_first_chunk() else {
+        return (&[], false);
+    };
+    let len = usize::from(u16::from_be_bytes(len));
+    (&rest[..len.min(rest.len())], len <= rest.len())
 }
 
 /// Notes the first question.

@@ -2,7 +2,8 @@
 
 use crate::buffers::Connection;
 use crate::entry::{Entry, Tag};
-use crate::inspector::Inspector;
+use crate::identify::SHORTEST_DNS;
+use crate::inspector::{DNS_PORT, Inspector};
 use crate::payload::{FlowState, Payload, Step, Transport};
 use crate::protocol::{NameSource, Protocol};
 use crate::quic::{frames, google, header, keys};
@@ -25,15 +26,12 @@ const TLS_PORTS: [u16; 4] = [443, 853, 8443, 993];
 
 impl Inspector {
     /// Keeps the first payload of a connection that is probably TLS, in case the segment before it comes
-    /// later.
+    /// later; and the beginning of a message of DNS that is too short to show anything.
     pub(crate) fn keep_unknown(&mut self, flow: u32, state: &mut FlowState, payload: &Payload<'_>) {
         let is_tcp = matches!(payload.transport, Transport::Tcp { .. });
-        if is_tcp
-            && state.buffer == 0
-            && payload.from_initiator
-            && payload.complete
-            && TLS_PORTS.contains(&payload.responder_port)
-        {
+        let is_tls = payload.from_initiator && TLS_PORTS.contains(&payload.responder_port);
+        let is_dns = payload.has_port(DNS_PORT) && payload.data.len() < SHORTEST_DNS;
+        if is_tcp && state.buffer == 0 && payload.complete && (is_tls || is_dns) {
             self.gather(flow, state, payload);
         }
     }

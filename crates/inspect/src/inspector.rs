@@ -59,6 +59,9 @@ pub struct Inspector {
     pub(crate) counters: Counters,
 }
 
+/// The port of DNS.
+pub(crate) const DNS_PORT: u16 = 53;
+
 impl Inspector {
     /// Returns an inspector, with memory for all that it may hold.
     ///
@@ -155,10 +158,29 @@ impl Inspector {
         state: &mut FlowState,
         payload: &Payload<'_>,
     ) -> Step {
-        match identify::protocol(payload, &mut self.guesses, flow) {
+        let initiator = payload.from_initiator;
+        // The length of a message of DNS may be a segment of its own.
+        let is_joined =
+            payload.has_port(DNS_PORT) && self.buffers.is_held(state.buffer, flow, initiator);
+        if is_joined {
+            let sequence = payload.sequence();
+            let added = self
+                .buffers
+                .add_segment(state.buffer, sequence, payload.data);
+            if self.unless_overrun(added, flow, state) != Step::More {
+                return Step::This;
+            }
+        }
+        let data = if is_joined {
+            self.buffers.contiguous(state.buffer)
+        } else {
+            payload.data
+        };
+        let begun = Payload { data, ..*payload };
+        match identify::protocol(&begun, &mut self.guesses, flow) {
             Some(protocol) => {
                 entry.set_protocol(protocol);
-                if protocol != Protocol::Tls {
+                if protocol != Protocol::Tls && !(is_joined && protocol == Protocol::Dns) {
                     self.forget(flow, state);
                 }
                 self.follow(protocol, flow, entry, state, payload)

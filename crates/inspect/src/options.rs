@@ -1,28 +1,30 @@
 //! How much an inspector may hold and look at.
 
-/// Sizes of an [`Inspector`](crate::Inspector): its memory and how far it looks into a flow.
-///
-/// ```
-/// use ringtap_inspect::{InspectOptions, Inspector};
-///
-/// let options = InspectOptions { names: 1024, ..InspectOptions::default() };
-/// let inspector = Inspector::new(&options)?;
-/// assert_eq!(inspector.counters().names, 0);
-/// # Ok::<(), ringtap_inspect::OptionError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InspectOptions {
-    /// Payloads looked at for each direction of a flow: 1 to 15. A message that is under way then may have
-    /// 32 more.
-    pub payloads: u8,
-    /// Handshakes that span packets and are put together at a time, over all flows: 1 to 65535.
-    pub buffers: u16,
-    /// Bytes of such a handshake: 512 to 65536.
-    pub buffer_bytes: u32,
-    /// Addresses in the passive table of names: 0 (no table) to 2^24. Rounded up to a power of two.
-    pub names: u32,
-    /// A number that senders of packets cannot guess, for the table's hash.
-    pub seed: u64,
+ringtap_packet::options! {
+    /// Sizes of an [`Inspector`](crate::Inspector): its memory and how far it looks into a flow.
+    ///
+    /// ```
+    /// use ringtap_inspect::{InspectOptions, Inspector};
+    ///
+    /// let options = InspectOptions::default().names(1024);
+    /// let inspector = Inspector::new(&options)?;
+    /// assert_eq!(inspector.counters().names, 0);
+    /// # Ok::<(), ringtap_inspect::OptionError>(())
+    /// ```
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct InspectOptions {
+        /// Payloads looked at for each direction of a flow: 1 to 15. A message that is under way then may have
+        /// 32 more.
+        pub payloads: u8,
+        /// Handshakes that span packets and are put together at a time, over all flows: 1 to 65535.
+        pub buffers: u16,
+        /// Bytes of such a handshake: 512 to 65536.
+        pub buffer_bytes: u32,
+        /// Addresses in the passive table of names: 0 (no table) to 2^24. Rounded up to a power of two.
+        pub names: u32,
+        /// A number that senders of packets cannot guess, for the table's hash.
+        pub seed: u64,
+    }
 }
 
 impl Default for InspectOptions {

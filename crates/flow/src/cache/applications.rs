@@ -10,7 +10,9 @@ use ringtap_inspect::{
 };
 use ringtap_packet::protocol::TCP;
 
+use super::cut::{Cut, Cuts};
 use super::slot::{NONE, Slot, State};
+use super::tcp::SYN;
 use crate::options::Limits;
 use crate::parse::Observation;
 use crate::record::FlowKey;
@@ -24,8 +26,10 @@ pub(crate) struct Applications {
     entries: Vec<Entry>,
     /// Entries that are free again.
     free: Vec<u32>,
+    cuts: Cuts,
     pub(crate) wanted: Wanted,
     both_ways: bool,
+    inactive_ns: u64,
     /// The entry of a payload of a flow that has none, until it is known whether there is anything to keep.
     fresh: Entry,
 }
@@ -57,7 +61,9 @@ impl Applications {
             flows: Vec::with_capacity(flows),
             entries: Vec::with_capacity(flows),
             free: Vec::with_capacity(flows),
+            cuts: Cuts::new(),
             both_ways: limits.both_ways,
+            inactive_ns: limits.inactive_ns,
             fresh: Entry::new(),
         })
     }
@@ -71,6 +77,7 @@ impl Applications {
         self.flows.capacity() * size_of::<Flow>()
             + self.entries.capacity() * size_of::<Entry>()
             + self.free.capacity() * size_of::<u32>()
+            + Cuts::bytes()
             + self.wanted.bytes()
     }
 
@@ -93,6 +100,42 @@ impl Applications {
         if entry != NONE {
             self.free.push(entry);
         }
+    }
+
+    /// Keeps what a slot's flow has said: the active timeout has cut its record.
+    pub(crate) fn cut(&mut self, id: u32, slot: &Slot, hash: u32) {
+        let Some(flow) = self.flows.get_mut(id as usize) else {
+            return;
+        };
+        if let Some(entry) = self.entries.get(flow.entry as usize) {
+            self.inspector.forget(id, &mut flow.state);
+            let cut = Cut {
+                key: slot.key,
+                entry: *entry,
+                state: flow.state,
+                last_ns: slot.traffic.last_ns,
+            };
+            self.cuts.put(hash, cut);
+        }
+    }
+
+    /// A flow begins in a slot; if it is one that was cut before, it goes on. Returns whether it has said
+    /// all it will.
+    pub(crate) fn go_on(&mut self, id: u32, slot: &Slot, packet: &Observation) -> bool {
+        let Some(cut) = self.cuts.take(packet.hash, &slot.key) else {
+            return false;
+        };
+        let silence = packet.time_ns.saturating_sub(cut.last_ns);
+        let is_new = packet.tcp_flags & SYN != 0 || silence > self.inactive_ns;
+        let Some(flow) = self.flows.get_mut(id as usize).filter(|_| !is_new) else {
+            return false;
+        };
+        flow.state = cut.state;
+        flow.entry = store(&mut self.entries, &mut self.free, cut.entry);
+        if flow.state.is_done() {
+            self.wanted.done(packet.hash);
+        }
+        flow.state.is_done()
     }
 
     /// Looks at a payload of a slot's flow; returns whether the flow has said all it will.
@@ -148,17 +191,7 @@ impl Applications {
             return verdict;
         }
         let entry = std::mem::take(fresh);
-        flow.entry = match free.pop() {
-            Some(at) => {
-                entries[at as usize] = entry;
-                at
-            }
-            // There is room for as many as there are slots.
-            None => {
-                entries.push(entry);
-                u32::try_from(entries.len() - 1).unwrap_or(NONE)
-            }
-        };
+        flow.entry = store(entries, free, entry);
         verdict
     }
 
@@ -192,6 +225,17 @@ impl Applications {
         entry.set_dns_name(name);
         Some(entry)
     }
+}
+
+/// Puts an entry into the pool, and returns its number.
+fn store(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
+    if let Some(at) = free.pop() {
+        entries[at as usize] = entry;
+        return at;
+    }
+    // There is room for as many as there are slots.
+    entries.push(entry);
+    u32::try_from(entries.len() - 1).unwrap_or(NONE)
 }
 
 impl Ends {

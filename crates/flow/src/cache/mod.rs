@@ -5,6 +5,7 @@
 //! beginning. A new flow takes a free slot, or that of the flow whose timeout is nearest.
 
 mod applications;
+mod cut;
 mod index;
 mod interim;
 mod short;
@@ -274,6 +275,9 @@ impl Cache {
         };
         if let Some(reason) = self.ended_before(id, observation) {
             self.emit(id, reason, counters, sink);
+            if reason == EndReason::Active {
+                self.cut(id, observation.hash);
+            }
             self.begin(id, observation);
             counters.flows += 1;
         }
@@ -380,7 +384,11 @@ impl Cache {
                 match self.time_left(id) {
                     (0, reason) => {
                         self.emit(id, reason, counters, sink);
-                        self.release(id);
+                        let hash = self.slots[id as usize].key.hash(self.seed);
+                        if reason == EndReason::Active {
+                            self.cut(id, hash);
+                        }
+                        self.release_hashed(id, hash);
                     }
                     (wait, _) => self.wheel.put(&mut self.slots, id, wait),
                 }
@@ -508,12 +516,21 @@ impl Cache {
         }
     }
 
+    /// The active timeout has cut the record of a flow.
+    fn cut(&mut self, id: u32, hash: u32) {
+        if let Some(applications) = &mut self.applications {
+            applications.cut(id, &self.slots[id as usize], hash);
+        }
+    }
+
     fn begin(&mut self, id: u32, observation: &Observation) {
         let slot = &mut self.slots[id as usize];
         slot.begin(observation);
         if let Some(applications) = &mut self.applications {
-            slot.state.set(State::CURIOUS);
             applications.forget(id);
+            if !applications.go_on(id, slot, observation) {
+                slot.state.set(State::CURIOUS);
+            }
         }
         if let Some(reported) = self.reported.get_mut(id as usize) {
             *reported = Reported::default();

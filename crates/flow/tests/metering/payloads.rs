@@ -4,7 +4,7 @@ use ringtap_flow::{Entry, FlowRecord, InspectOptions, LinkType, Meter, MeterOpti
 use ringtap_testkit::alloc::count;
 
 use super::build::{ipv4, tcp, udp};
-use super::{ACK, FIN, SECOND, START, SYN, meter, small, spread};
+use super::{ACK, FIN, RST, SECOND, START, SYN, meter, small, spread};
 
 fn inspecting(both_ways: bool) -> MeterOptions {
     small()
@@ -104,6 +104,39 @@ fn names_reach_all_meters() {
             let (several, _) = spread(&options, meters, &packets());
             assert_eq!(said(&one), said(&several), "{meters} meters");
         }
+    }
+}
+
+/// The packets of a long connection come so often that one of them meets the active timeout, or so rarely
+/// that the timeout passes between them.
+#[test]
+fn a_name_is_in_every_record_of_a_long_flow() {
+    for (both_ways, step) in [(false, 1), (true, 1), (false, 20), (true, 20)] {
+        let options = inspecting(both_ways).active(std::time::Duration::from_secs(60));
+        let client =
+            |flags, sequence, data: &[u8]| ipv4(1, 2, 6, &tcp(7000, 80, flags, sequence, data));
+        let mut packets = vec![(0, client(SYN, 1, b"")), (1, client(ACK, 2, REQUEST))];
+        let later = (1..400 / step).map(|count| {
+            let more = client(ACK, 60, b"\x00");
+            (count * step * SECOND, more)
+        });
+        packets.extend(later);
+        // Other ends that follow at once, and the same ones with a new connection, have nothing of it.
+        packets.push((400 * SECOND, ipv4(1, 3, 6, &tcp(7000, 80, ACK, 2, b"\x00"))));
+        packets.push((400 * SECOND + 1, client(RST, 61, b"")));
+        packets.push((405 * SECOND, client(SYN, 1, b"")));
+        let (records, _) = meter(&options, &packets);
+        let said = said(&records);
+        let named = said
+            .iter()
+            .filter(|row| row.1.starts_with("http www.example.net http"));
+        let silent = said.iter().filter(|row| row.1.is_empty());
+        assert_eq!(
+            (named.count(), silent.count()),
+            (said.len() - 2, 2),
+            "{said:?}"
+        );
+        assert!(said.len() >= 8, "{said:?}");
     }
 }
 

@@ -4,7 +4,7 @@ mod tcp;
 mod text;
 mod udp;
 
-pub(crate) use tcp::mqtt_name;
+pub(crate) use tcp::{SHORTEST_DNS, mqtt_name};
 
 use crate::guess::Guesses;
 use crate::payload::{Payload, Transport};

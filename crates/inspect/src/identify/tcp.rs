@@ -66,12 +66,15 @@ fn counted(payload: &Payload<'_>) -> Option<Protocol> {
 /// STUN's magic cookie (RFC 8489, section 5).
 pub(super) const STUN_COOKIE: u32 = 0x2112_a442;
 
+/// The shortest message of DNS with its length: a header and a question for the root.
+pub(crate) const SHORTEST_DNS: usize = 19;
+
 fn is_dns(payload: &Payload<'_>) -> bool {
     let Some(len) = be16(payload.data, 0) else {
         return false;
     };
     let is_port = payload.has_port(53);
-    if payload.data.len() < 19 || usize::from(len) + 2 > payload.data.len() && !is_port {
+    if payload.data.len() < SHORTEST_DNS || usize::from(len) + 2 > payload.data.len() && !is_port {
         return false;
     }
     let message = payload.data.get(2..2 + usize::from(len));

@@ -116,33 +116,61 @@ fn hash(list: &[u16], with: Option<&ClientHello<'_>>) -> [u8; HASH] {
     text.finish()
 }
 
-/// Text on its way to the hash, a block at a time.
-#[derive(Default)]
+/// Text on its way to the hash, some blocks at a time.
 struct Text {
     hasher: Sha256,
-    block: [u8; 32],
+    bytes: [u8; ROOM],
     used: usize,
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self {
+            hasher: Sha256::new(),
+            bytes: [0; ROOM],
+            used: 0,
+        }
+    }
 }
 
 impl Text {
     fn add(&mut self, separator: Option<u8>, number: u16) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        if self.used + 5 > self.block.len() {
-            self.hasher.update(&self.block[..self.used]);
+        if self.used + 5 > ROOM {
+            self.hasher.update(&self.bytes[..self.used]);
             self.used = 0;
         }
-        let digits = [12, 8, 4, 0].map(|shift| DIGITS[usize::from(number >> shift & 15)]);
-        for byte in separator.into_iter().chain(digits) {
-            self.block[self.used] = byte;
+        if let Some(separator) = separator {
+            self.bytes[self.used] = separator;
             self.used += 1;
         }
+        let [high, low] = number.to_be_bytes().map(|byte| DIGITS[usize::from(byte)]);
+        let digits = [high[0], high[1], low[0], low[1]];
+        if let Some(place) = self.bytes.get_mut(self.used..self.used + 4) {
+            place.copy_from_slice(&digits);
+        }
+        self.used += 4;
     }
 
     fn finish(mut self) -> [u8; HASH] {
-        self.hasher.update(&self.block[..self.used]);
+        self.hasher.update(&self.bytes[..self.used]);
         let digest = self.hasher.finalize();
         let mut hash = [0; HASH];
         hash.copy_from_slice(&digest[..HASH]);
         hash
     }
 }
+
+/// Bytes of text that are hashed at once: 4 blocks.
+const ROOM: usize = 256;
+
+/// The two digits of each byte in hexadecimal.
+const DIGITS: [[u8; 2]; 256] = {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut all = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        all[byte] = [HEX[byte >> 4], HEX[byte & 15]];
+        byte += 1;
+    }
+    all
+};

@@ -3,6 +3,7 @@
 mod hello;
 mod names;
 mod plain;
+mod quic;
 mod tls;
 
 use std::process::ExitCode;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         test("long_names_are_cut", &[], tls::long_names),
         test("tls_may_follow_plain_text", &[], tls::after_plain_text),
         test("names_come_from_answers", &[], names::learnt),
+        test("dns_over_tcp_may_span_segments", &[], names::over_tcp),
+        test("quic_is_read_with_the_published_keys", &[], quic::versions),
+        test("damaged_quic_shows_its_version", &[], quic::damaged),
         test("names_expire", &[], names::expire),
         test("the_table_of_names_is_bounded", &[], names::bounded),
         test("answers_have_a_latency", &[], names::latency),
@@ -155,12 +159,10 @@ fn beginnings() -> Vec<Vec<u8>> {
 /// Random changes of payloads, as segments of few flows.
 fn random_payloads() {
     let mut random = fastrand::Rng::with_seed(1);
-    let options = InspectOptions {
-        buffers: 3,
-        buffer_bytes: 512,
-        names: 64,
-        ..InspectOptions::default()
-    };
+    let options = InspectOptions::default()
+        .buffers(3)
+        .buffer_bytes(512)
+        .names(64);
     let mut inspector = Inspector::new(&options).expect("valid options");
     let beginnings = beginnings();
     let mut talks: Vec<Talk> = Vec::new();

@@ -113,10 +113,7 @@ pub(crate) fn expire() {
 }
 
 pub(crate) fn bounded() {
-    let options = InspectOptions {
-        names: 64,
-        ..InspectOptions::default()
-    };
+    let options = InspectOptions::default().names(64);
     let mut inspector = Inspector::new(&options).expect("valid options");
     for number in 0..1000_u32 {
         let [_, _, c, d] = number.to_be_bytes();
@@ -141,10 +138,7 @@ pub(crate) fn bounded() {
         "{counters:?}"
     );
     // Without a table nothing is learnt.
-    let options = InspectOptions {
-        names: 0,
-        ..InspectOptions::default()
-    };
+    let options = InspectOptions::default().names(0);
     let mut inspector = Inspector::new(&options).expect("valid options");
     let talk = ask(
         &mut inspector,
@@ -193,4 +187,40 @@ pub(crate) fn latency() {
     );
     let fields = talk.entry.fields();
     assert_eq!((fields.dns_latency_ns, fields.dns_rcode), (None, None));
+}
+
+/// A conversation over TCP, each message with its length in front, in all cuts into two segments.
+pub(crate) fn over_tcp() {
+    let with_length = |message: Vec<u8>| {
+        let len = u16::try_from(message.len()).expect("short");
+        [&len.to_be_bytes()[..], &message].concat()
+    };
+    let (a, b) = ([198, 51, 100, 1], [198, 51, 100, 2]);
+    let asked = with_length(query(7, "www.example.org", 1));
+    let answer = with_length(response(7, "www.example.org", 1, &[(a, 300), (b, 300)]));
+    for cut in 1..answer.len() {
+        let mut inspector = inspector();
+        let mut talk = Talk::tcp(53);
+        let mut say = |from_initiator, data: &[u8], cut: usize| {
+            let cut = cut.min(data.len() - 1);
+            let behind = u32::try_from(cut).expect("short");
+            talk.say(&mut inspector, from_initiator, 1, &data[..cut]);
+            talk.say(&mut inspector, from_initiator, 1 + behind, &data[cut..]);
+        };
+        say(true, &asked, cut);
+        say(false, &answer, cut);
+        let fields = talk.entry.fields();
+        assert_eq!(fields.protocol, Some(Protocol::Dns), "cut at {cut}");
+        assert_eq!(
+            fields.dns_name.map(Text::as_str),
+            Some("www.example.org"),
+            "cut at {cut}"
+        );
+        let codes = (fields.dns_rcode, fields.dns_answers);
+        assert_eq!(codes, (Some(0), Some(3)), "cut at {cut}");
+        for address in [a, b] {
+            let name = inspector.name_of(IpAddr::from(address), SECOND);
+            assert_eq!(name, Some("www.example.org"), "cut at {cut}");
+        }
+    }
 }

@@ -120,11 +120,7 @@ pub(crate) fn huge() {
 pub(crate) fn records() {
     for most in [1, 3, 4, 5, 100, 1000] {
         let data = Hello::browser("example.org").records(most);
-        let options = InspectOptions {
-            payloads: 15,
-            buffer_bytes: 16_384,
-            ..InspectOptions::default()
-        };
+        let options = InspectOptions::default().payloads(15).buffer_bytes(16_384);
         let mut inspector = Inspector::new(&options).expect("valid options");
         let mut talk = Talk::tcp(443);
         for (index, piece) in data.chunks(1400).enumerate() {
@@ -151,10 +147,7 @@ pub(crate) fn server() {
 }
 
 pub(crate) fn evictions() {
-    let options = InspectOptions {
-        buffers: 4,
-        ..InspectOptions::default()
-    };
+    let options = InspectOptions::default().buffers(4);
     let mut inspector = Inspector::new(&options).expect("valid options");
     let data = Hello::browser("example.org").records(16_384);
     let mut talks: Vec<Talk> = (0..6)

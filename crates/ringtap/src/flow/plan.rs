@@ -109,10 +109,9 @@ fn inspect(fields: Fields) -> Option<InspectOptions> {
     } else {
         0
     };
-    fields.needs_payload().then(|| InspectOptions {
-        names,
-        ..InspectOptions::default()
-    })
+    fields
+        .needs_payload()
+        .then(|| InspectOptions::default().names(names))
 }
 
 fn measures_tcp(args: &FlowArgs) -> bool {
