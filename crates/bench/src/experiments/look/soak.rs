@@ -229,12 +229,12 @@ fn generate(ringtap: &Path, side: &Side, over: &AtomicBool) {
     }
 }
 
-/// Returns the resident memory of a process, in MiB.
+/// Returns the memory of a process without what it maps, which the ring is, in MiB.
 fn resident(id: u32) -> Result<f64, String> {
     let path = format!("/proc/{id}/status");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kibibytes = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
-    let kibibytes = kibibytes.ok_or_else(|| format!("{path}: no VmRSS"))?;
+    let kibibytes = kibibytes.ok_or_else(|| format!("{path}: no RssAnon"))?;
     Ok(float(kibibytes * 1024) / MEBIBYTE)
 }
