@@ -169,6 +169,9 @@ fn finished(command: &mut Command) -> Output {
     running.wait(LIMIT).expect("it ends")
 }
 
+/// The kernel that has what the tap needs.
+const TAP: Need = Need::Kernel(5, 12);
+
 fn live_commands() {
     let pair = VethPair::new();
     let (folder, input) = capture(10_000);
@@ -176,7 +179,7 @@ fn live_commands() {
     let device = &pair.right.device;
     let packet = format!("packet:{device}");
     let tcx = format!("tcx:{device}");
-    let cases = [
+    let mut cases = vec![
         vec!["dump", "-i", device, "-w", "/dev/null"],
         vec!["dump", "-i", &packet, "--threads", "2", "-w", "/dev/null"],
         vec!["dump", "-i", "any", "-w", "/dev/null"],
@@ -192,6 +195,9 @@ fn live_commands() {
         vec!["gen", "-i", device, "--pps", "100", "--count", "1000000"],
         vec!["gen", "-i", device, "--receive"],
     ];
+    if TAP.unmet().is_some() {
+        cases.retain(|case| !case.iter().any(|word| word.starts_with("tcx:")));
+    }
     for case in cases {
         let mut command = pair.right.namespace.command(RINGTAP);
         let mut running = Running::start_piped(command.args(&case)).expect("ringtap starts");
@@ -633,11 +639,8 @@ fn explained() {
     let text = stderr(&succeeded(command.args(["-i", &pair.right.device, "udp"])));
     let user = unprivileged();
     let told = format!("user: {}, group {}", user.name, user.gid);
-    // Counting at clsact, too, has filters to remove.
-    let kept = match Need::Tcx.unmet() {
-        Some(_) => "capabilities: CAP_NET_ADMIN",
-        None => "capabilities: none",
-    };
+    // Counting at clsact has filters to remove: another process does that.
+    let kept = "capabilities: none";
     assert!(
         text.contains(&told) && text.contains(kept) && text.contains("allowed (seccomp)"),
         "{text}"

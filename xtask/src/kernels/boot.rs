@@ -43,7 +43,8 @@ const REPOSITORY: &str = "machine";
 const OUT: &str = "/run/vm/out";
 
 /// Modules that tests use and that no kernel loads by itself in time.
-const MODULES: [&str; 6] = [
+const MODULES: [&str; 7] = [
+    "tun",
     "veth",
     "dummy",
     "cls_bpf",
@@ -190,6 +191,7 @@ fn beginning(machine: &Machine) -> String {
          mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
          for module in {modules}; do modprobe $module; done\n\
          echo {BACKLOG} > /proc/sys/net/core/netdev_max_backlog\n\
+         echo 1 > /proc/sys/net/core/fb_tunnels_only_for_init_net\n\
          echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
          touch -c {ringtap}\n",
         modules = [&MODULES, machine.modules()].concat().join(" "),

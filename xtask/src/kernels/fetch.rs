@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -148,7 +149,11 @@ fn foreign_root(cache: &Path, processor: &Processor) -> Result<PathBuf, String> 
         &[processor.debian],
         &FOREIGN_PACKAGES,
     )?;
-    // Installing base-passwd would have copied them.
+    // Installing base-passwd and passwd would have made them.
+    let shadow = folder.join("etc/shadow");
+    fs::write(&shadow, "root:*:::::::\n")
+        .and_then(|()| fs::set_permissions(&shadow, fs::Permissions::from_mode(0o600)))
+        .map_err(|error| explain(&shadow, &error))?;
     for name in ["passwd", "group"] {
         let to = folder.join("etc").join(name);
         let from = folder.join(format!("usr/share/base-passwd/{name}.master"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::pcap::{self, Pcap};
 use ringtap_testkit::traffic::{Rate, Replay, Sizes, Traffic};
-use ringtap_testkit::{Need, Test, test};
+use ringtap_testkit::{Need, Test, repetitions, test};
 
 use crate::program::{LIMIT, bytes, capturing, dump_live, figure, frames, interrupted, stderr};
 
@@ -18,6 +18,12 @@ const MILLION: Traffic = Traffic {
 };
 /// `LINKTYPE_LINUX_SLL2`.
 const COOKED_V2: u32 = 276;
+
+/// The rate at which nothing may be lost: 200,000 packets a second, on an emulated machine as much less as it is
+/// slower.
+fn at_speed() -> Rate {
+    Rate::Pps(repetitions(200_000))
+}
 
 pub(crate) fn tests() -> Vec<Test> {
     let needs = [Need::Root, Need::Tool("tcpreplay")];
@@ -82,7 +88,7 @@ fn million() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");
     MILLION.write_file(&sent).expect("traffic");
-    let (captured, summary) = capture(&sent, Rate::Pps(200_000), &[]);
+    let (captured, summary) = capture(&sent, at_speed(), &[]);
     assert_eq!(
         figure(&summary, "dropped in the ring"),
         Some(0),
@@ -100,7 +106,7 @@ fn million_filtered() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");
     let totals = MILLION.write_file(&sent).expect("traffic");
-    let (captured, summary) = capture(&sent, Rate::Pps(200_000), &["tcp", "port", "443"]);
+    let (captured, summary) = capture(&sent, at_speed(), &["tcp", "port", "443"]);
     let sent = bytes(&sent);
     let expected: Vec<_> = frames(&sent)
         .into_iter()
