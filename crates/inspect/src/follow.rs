@@ -206,7 +206,7 @@ impl Inspector {
                 complete: is_whole,
                 ..*payload
             };
-            // What is there of a message counts, in case that the rest does not come.
+            // The part of a message that has come counts, in case the rest does not come.
             let step = self.dns(protocol, entry, state, &message);
             if is_whole || step != Step::More || !payload.complete {
                 return step;

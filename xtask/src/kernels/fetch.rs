@@ -20,7 +20,7 @@ const DEFAULT_MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The suite of a foreign root: its C library is the one that programs are cross-compiled for.
 const FOREIGN_SUITE: &str = super::cross::SUITE;
-/// What the live suites run.
+/// The programs that the live suites run.
 const FOREIGN_PACKAGES: [&str; 17] = [
     "base-files",
     "base-passwd",

@@ -155,7 +155,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   processors of one pair (A:B) capture best, and any fixed place beats the scheduler. Here: frames \
                   of 64 bytes over their rate; the receiver's processor is A. Then A:A beyond what that \
                   processor can do, where receiving goes before reading, as by interrupts.",
-        seconds: (165, 45),
+        seconds: (165, 35),
         rounds: 5,
         body: affinity::run,
     },
@@ -198,7 +198,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                   instructions, copies of so many bytes and an application that works for so long, as the \
                   profiler's two methods tell them, and the filter run alone; packets of 60 bytes at top speed, of \
                   1514 bytes 300,000 a second, the tap at XDP.",
-        seconds: (170, 100),
+        seconds: (170, 80),
         rounds: 3,
         body: profile::run,
     },

@@ -1,4 +1,4 @@
-//! What was said by flows whose records the active timeout cut: their next records say it too.
+//! The names and fields of flows whose records the active timeout cut: their next records have them, too.
 
 use ringtap_inspect::{Entry, FlowState};
 

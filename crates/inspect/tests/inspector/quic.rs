@@ -15,7 +15,7 @@ const TAG: usize = 16;
 /// The offset of the packet number, which has 4 bytes.
 const NUMBER_AT: usize = 18;
 
-/// What the appendices of RFC 9001 and RFC 9369 print for the connection 0x8394c8f03e515708.
+/// The values that the appendices of RFC 9001 and RFC 9369 print for the connection 0x8394c8f03e515708.
 struct Version {
     number: u32,
     first: u8,
