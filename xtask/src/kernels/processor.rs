@@ -19,7 +19,8 @@ pub(crate) struct Processor {
     pub(crate) is_host: bool,
 }
 
-/// The host's. With AVX and five levels of page tables, which `max` has, emulation takes half as long again.
+/// The host's. `max` has AVX and five levels of page tables, which cost time to emulate: the suites of stat took 63 s
+/// with it, and 45 s without.
 pub(crate) static X86_64: Processor = Processor {
     debian: "amd64",
     qemu: "qemu-system-x86_64",

@@ -289,7 +289,9 @@ impl App {
             KeyCode::Char('w') => self.write(),
             KeyCode::Char(digit @ '1'..='6') => {
                 let tab = digit.to_digit(10).unwrap_or(1) as usize - 1;
-                self.go(tab.min(self.tabs.len() - 1));
+                if tab < self.tabs.len() {
+                    self.go(tab);
+                }
             }
             KeyCode::Tab | KeyCode::Right => self.go((self.tab + 1) % self.tabs.len()),
             KeyCode::BackTab | KeyCode::Left => {

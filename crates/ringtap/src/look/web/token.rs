@@ -14,8 +14,8 @@ const FILE: &str = "web-token";
 /// Random bytes of a token.
 const BYTES: usize = 16;
 
-/// Returns the token that requests need, or none on loopback and with client certificates. A new one is printed, once; with `--dir` it is
-/// kept in a file that only its owner may read.
+/// Returns the token that requests need, or none on loopback and with client certificates. A new one is printed,
+/// once; with `--dir` it is kept in a file that only its owner may read.
 pub(super) fn token(args: &WebArgs) -> Result<Option<String>, LookError> {
     let is_safe = args.listen.ip().is_loopback() || args.tls_client_ca.is_some();
     if is_safe && !args.token {
