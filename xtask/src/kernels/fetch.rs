@@ -149,17 +149,23 @@ fn foreign_root(cache: &Path, processor: &Processor) -> Result<PathBuf, String> 
         &[processor.debian],
         &FOREIGN_PACKAGES,
     )?;
-    // Installing base-passwd and passwd would have made them.
+    // Installing base-passwd, passwd and tcpdump, which becomes a user of its own, would have made these.
     let shadow = folder.join("etc/shadow");
     fs::write(&shadow, "root:*:::::::\n")
         .and_then(|()| fs::set_permissions(&shadow, fs::Permissions::from_mode(0o600)))
         .map_err(|error| explain(&shadow, &error))?;
-    for name in ["passwd", "group"] {
+    for (name, more) in [
+        (
+            "passwd",
+            "tcpdump:*:100:100::/nonexistent:/usr/sbin/nologin\n",
+        ),
+        ("group", "tcpdump:*:100:\n"),
+    ] {
         let to = folder.join("etc").join(name);
         let from = folder.join(format!("usr/share/base-passwd/{name}.master"));
-        if !to.exists() {
-            fs::copy(&from, &to).map_err(|error| explain(&from, &error))?;
-        }
+        fs::read_to_string(&from)
+            .and_then(|text| fs::write(&to, text + more))
+            .map_err(|error| explain(&from, &error))?;
     }
     Ok(folder)
 }
