@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Dump(Box<DumpArgs>),
     /// Count packets and bytes by filter in the kernel, without capturing them
     Stat(StatArgs),
+    /// Show where packets are lost between the wire and the programs, and what helps
+    ExplainLoss(ExplainLossArgs),
     /// Sort packets into flows; export their records, and show the hosts and flows with the most traffic
     #[command(disable_version_flag = true)]
     Flow(Box<FlowArgs>),
@@ -95,6 +97,24 @@ pub(crate) struct DevicesArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// All counters of the adapter, including those that are zero
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) rights: RightsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainLossArgs {
+    /// Only this interface; without it, all of the network namespace
+    #[arg(short = 'i', long = "interface", value_name = "DEV")]
+    pub(crate) interface: Option<String>,
+    /// Time between the two readings of the counters, such as 500ms, 5s, 1m; a signal ends it early
+    #[arg(long, value_name = "DUR", default_value = "5s", value_parser = values::interval)]
+    pub(crate) interval: Duration,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also counters that are above zero, but did not grow
     #[arg(short, long)]
     pub(crate) verbose: bool,
     #[command(flatten)]

@@ -7,6 +7,7 @@ mod devices;
 mod dump;
 mod ending;
 mod exit;
+mod explain_loss;
 mod expression;
 mod filter;
 mod flow;
@@ -81,6 +82,7 @@ fn run() -> ExitCode {
         },
         cli::Command::Dump(args) => dump::run(*args),
         cli::Command::Stat(args) => stat::run(&args),
+        cli::Command::ExplainLoss(args) => explain_loss::run(&args),
         cli::Command::Flow(args) => flow::run(*args),
         cli::Command::Top(args) => look::top(*args),
         cli::Command::Web(args) => look::web(*args),

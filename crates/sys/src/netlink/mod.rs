@@ -17,6 +17,7 @@ mod link;
 mod message;
 mod name;
 mod netdev;
+mod scheduler;
 mod socket;
 mod traffic_control;
 mod watch;
@@ -27,6 +28,7 @@ pub use counters::Counters;
 pub use link::{Link, OperationalState, Vlan, XdpMode, XdpProgram};
 pub use name::{ALTNAME_MAX, NAME_MAX, Name, escape};
 pub use netdev::XdpFeatures;
+pub use scheduler::Scheduler;
 pub use traffic_control::BpfFilter;
 pub use watch::LinkWatch;
 

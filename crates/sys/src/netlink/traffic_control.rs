@@ -12,13 +12,13 @@ use super::{Netlink, Result};
 use crate::bpf::TcxSide;
 
 // Constants that the libc crate lacks, or has for some targets only.
-const RTM_NEWQDISC: u16 = 36;
+pub(super) const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
-const RTM_GETQDISC: u16 = 38;
+pub(super) const RTM_GETQDISC: u16 = 38;
 const RTM_NEWTFILTER: u16 = 44;
 const RTM_DELTFILTER: u16 = 45;
 const RTM_GETTFILTER: u16 = 46;
-const TCA_KIND: u16 = 1;
+pub(super) const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
@@ -27,14 +27,14 @@ const TCA_BPF_ID: u16 = 11;
 /// The program's result is the verdict, without an action after it (direct action).
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 /// `TC_H_CLSACT`, the place of the qdisc; then its two hooks, by their minor numbers.
-const PLACE: u32 = 0xffff_fff1;
+pub(super) const PLACE: u32 = 0xffff_fff1;
 const HANDLE: u32 = 0xffff_0000;
 const INGRESS: u32 = 0xffff_fff2;
 const EGRESS: u32 = 0xffff_fff3;
 /// `ETH_P_ALL`: every protocol.
 const ALL_PROTOCOLS: u16 = 3;
 /// Length of `struct tcmsg`, in bytes.
-const BODY_LEN: usize = 20;
+pub(super) const BODY_LEN: usize = 20;
 
 /// A BPF filter at a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ fn parent(side: TcxSide) -> u32 {
 }
 
 /// Returns a `struct tcmsg`: family and padding, index, handle, parent, priority and protocol.
-fn body(index: u32, handle: u32, parent: u32, info: u32) -> [u8; BODY_LEN] {
+pub(super) fn body(index: u32, handle: u32, parent: u32, info: u32) -> [u8; BODY_LEN] {
     let mut body = [0; BODY_LEN];
     let words = [0, index, handle, parent, info];
     for (at, word) in body.chunks_exact_mut(4).zip(words) {
