@@ -3,6 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::os::fd::AsFd as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use crate::flow::plan::tunnels;
 use crate::flow::probe::nanos;
 use crate::input::{self, Interruption};
 use crate::live::{self, LiveRun, Receiver};
+use crate::notice::notice;
 use crate::rights::{self};
 use crate::setup::setup;
 use crate::signals::Requests;
@@ -38,6 +40,8 @@ const MIN_TO_COPY: u32 = 64 << 10;
 const BUFFER: u64 = 64 << 20;
 /// How often signals and the clock are looked at while no records come.
 const TICK: Duration = Duration::from_millis(200);
+/// How long a reader of files waits for a tap whose queue is full.
+const FULL: Duration = Duration::from_millis(5);
 
 /// Returns the options of a view's meter.
 fn meter_options(args: &LookArgs) -> MeterOptions {
@@ -96,6 +100,11 @@ impl Device {
         })
     }
 
+    /// Lets taps be made.
+    pub(super) fn supply(&self, taps: &Taps) {
+        taps.interfaces(self.readers.first().interfaces());
+    }
+
     /// Returns what there is to be said of it, and the rights that it keeps.
     pub(super) fn first(&self) -> (&dyn Source, &CaptureOptions) {
         (self.readers.first(), &self.options)
@@ -122,7 +131,6 @@ impl Device {
         let mut pump = Pump::new(&meter_options(args), feed, Arc::clone(taps), false)?;
         pump.on_device(self.index);
         pump.interfaces(self.readers.first().interfaces());
-        taps.interfaces(self.readers.first().interfaces());
         let live = LiveRun::new(&self.readers, requests, &self.options);
         let mut watch = Watch {
             pump: &mut pump,
@@ -185,6 +193,8 @@ impl Receiver for Watch<'_> {
 /// Files that were opened.
 pub(super) struct Files {
     sources: Vec<FileSource>,
+    paths: Vec<PathBuf>,
+    filter: Option<Filter>,
     interrupt: Waker,
     requests: Requests,
 }
@@ -197,22 +207,29 @@ impl Files {
         requests: &Requests,
     ) -> Result<Self, LookError> {
         let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
-        let mut options = ReadOptions::default();
-        options.map = Some(rights::MAP_WITH_LEASE);
         let mut paths = args.source.read.clone();
         if args.source.is_list {
             input::sort_by_time(&mut paths);
         }
-        let mut sources = Vec::new();
-        for path in &paths {
-            let interruption = Interruption::new(&interrupt, requests);
-            sources.push(input::open_with(path, &options, filter, interruption)?);
-        }
-        Ok(Self {
-            sources,
+        let mut files = Self {
+            sources: Vec::new(),
+            paths,
+            filter: filter.cloned(),
             interrupt,
             requests: requests.clone(),
-        })
+        };
+        files.sources = files.open_all()?;
+        Ok(files)
+    }
+
+    fn open_all(&self) -> Result<Vec<FileSource>, LookError> {
+        let mut options = ReadOptions::default();
+        options.map = Some(rights::MAP_WITH_LEASE);
+        let open = |path: &PathBuf| {
+            let interruption = Interruption::new(&self.interrupt, &self.requests);
+            input::open_with(path, &options, self.filter.as_ref(), interruption)
+        };
+        Ok(self.paths.iter().map(open).collect::<Result<_, _>>()?)
     }
 
     /// Returns what wakes its reader.
@@ -220,12 +237,18 @@ impl Files {
         vec![self.interrupt.clone()]
     }
 
-    /// Meters the packets, and then waits until the end is asked for.
-    pub(super) fn run(mut self, args: &LookArgs, feed: Feed) -> Result<Outcome, LookError> {
+    /// Meters the packets. Then it reads the files again for those who want packets, until the end is asked for.
+    pub(super) fn run(
+        mut self,
+        args: &LookArgs,
+        feed: Feed,
+        taps: &Taps,
+    ) -> Result<Outcome, LookError> {
         let options = meter_options(args);
         let mut pump = Pump::new(&options, feed, Arc::default(), !args.replay)?;
         let mut pace = args.replay.then(Pace::default);
         let mut result = Ok(());
+        let mut interfaces = Vec::new();
         for source in &mut self.sources {
             result = read(
                 source,
@@ -237,18 +260,50 @@ impl Files {
             if result.is_err() || self.requests.stop() {
                 break;
             }
+            interfaces.extend_from_slice(source.interfaces());
             pump.next_source();
         }
         let stats = Stats::default();
         pump.finish(pump.now_ns(), &stats);
         result?;
+        self.sources.clear();
+        if !self.paths.iter().any(|path| input::may_be_silent(path)) {
+            taps.of_files(interfaces, &self.interrupt);
+        }
         while !self.requests.stop() {
-            pause(&self.interrupt, None)?;
+            if taps.is_empty() {
+                pause(&self.interrupt, None)?;
+            } else if let Err(failed) = self.pass(taps) {
+                notice(format_args!("packets for a view: {failed}"));
+            }
         }
         Ok(Outcome {
             counters: pump.counters(),
             stats,
         })
+    }
+
+    /// Reads the files for the taps that were made.
+    fn pass(&self, taps: &Taps) -> Result<(), LookError> {
+        let mut pass = taps.begin_pass();
+        if pass.is_over() {
+            return Ok(());
+        }
+        let mut before = 0;
+        for mut source in self.open_all()? {
+            while !self.requests.stop() && !pass.is_over() {
+                match source.next()? {
+                    Next::Block(block) => pass.block(&block, before, &mut || {
+                        let waited = pause(&self.interrupt, Some(FULL));
+                        waited.is_err() || self.requests.stop()
+                    }),
+                    Next::End => break,
+                    _ => {}
+                }
+            }
+            before += u32::try_from(source.interfaces().len()).unwrap_or(0);
+        }
+        Ok(())
     }
 }
 

@@ -1,22 +1,27 @@
-//! Taps: packets that a view wants from now on, as a pcapng stream.
+//! Taps: packets that a view wants, as a pcapng stream: those that come from now on, or those of files that were
+//! read.
 //!
 //! Data in: blocks of packets, on the thread that meters, and only while there is a tap. Data out: copies of
-//! those that its filter accepts, through a bounded queue; where that is full, they are dropped and
-//! counted.
+//! those that its filter accepts, through a bounded queue. If it is full, packets of a live capture are dropped
+//! and counted; files wait, and are read once more for the taps that were made meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{
-    Block, Filter, Interface, LinkType, Packet, PacketFlags, Timestamp, Visitor,
+    Block, Filter, Interface, LinkType, Packet, PacketFlags, Timestamp, Visitor, Waker,
 };
 use ringtap_filter::{Program, Tables};
 use ringtap_savefile::{PcapngWriter, Section};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Blocks of packets that may wait in a tap's queue.
+/// Blocks of packets that may wait in a tap's queue: of a live capture, and of files, which wait themselves.
 const QUEUE: usize = 256;
+const QUEUE_OF_FILES: usize = 4;
+/// How long files are read for a tap at most.
+const TIME_OF_FILES: Duration = Duration::from_secs(3600);
 /// Taps at a time.
 const TAPS: usize = 8;
 
@@ -37,8 +42,10 @@ pub(crate) enum TapError {
     #[error("{TAPS} downloads are under way; wait until one of them ends")]
     TooMany,
     /// No packets are to come.
-    #[error("packets can be downloaded from a live capture only")]
-    NotLive,
+    #[error(
+        "packets can be had from a live capture, and from files (not from standard input) once they are read"
+    )]
+    NoPackets,
 }
 
 /// A packet that was copied.
@@ -68,9 +75,19 @@ impl Copied {
 #[derive(Debug, Default)]
 pub(crate) struct Taps {
     count: AtomicUsize,
-    list: Mutex<Vec<Arc<Tap>>>,
+    list: Mutex<Vec<Tap>>,
     interfaces: Mutex<Vec<Interface>>,
-    is_live: AtomicBool,
+    supply: Mutex<Supply>,
+}
+
+/// Where the packets of taps come from.
+#[derive(Clone, Debug, Default)]
+enum Supply {
+    #[default]
+    Nothing,
+    Live,
+    /// Files, whose reader this wakes.
+    Files(Waker),
 }
 
 #[derive(Debug)]
@@ -78,7 +95,7 @@ struct Tap {
     programs: Vec<Program>,
     until: Instant,
     to: Sender<Vec<Copied>>,
-    lost: AtomicU64,
+    lost: Arc<AtomicU64>,
     limit: Option<Limit>,
     copied: AtomicUsize,
 }
@@ -87,7 +104,19 @@ impl Taps {
     /// The capture has these interfaces.
     pub(super) fn interfaces(&self, interfaces: &[Interface]) {
         *lock(&self.interfaces) = interfaces.to_vec();
-        self.is_live.store(true, Ordering::Relaxed);
+        *lock(&self.supply) = Supply::Live;
+    }
+
+    /// Files were read that have these interfaces, one file's after the other's. From now on their reader is woken
+    /// for each tap, and is to make a [pass](Self::begin_pass).
+    pub(super) fn of_files(&self, mut interfaces: Vec<Interface>, reader: &Waker) {
+        // tcpdump reads no file whose interfaces differ in it.
+        let most = interfaces.iter().map(Interface::effective_snaplen).max();
+        for interface in &mut interfaces {
+            interface.snaplen = most.unwrap_or_default();
+        }
+        *lock(&self.interfaces) = interfaces;
+        *lock(&self.supply) = Supply::Files(reader.clone());
     }
 
     /// Whether there are any.
@@ -116,8 +145,9 @@ impl Taps {
         time: Duration,
         limit: Option<Limit>,
     ) -> Result<Tapped, TapError> {
-        if !self.is_live.load(Ordering::Relaxed) {
-            return Err(TapError::NotLive);
+        let supply = lock(&self.supply).clone();
+        if matches!(supply, Supply::Nothing) {
+            return Err(TapError::NoPackets);
         }
         let interfaces = lock(&self.interfaces).clone();
         let filter = Filter::new(expression)
@@ -130,16 +160,22 @@ impl Taps {
         let programs = programs
             .collect::<Result<_, _>>()
             .map_err(TapError::Filter)?;
-        let (to, from) = channel(QUEUE);
+        let is_file = matches!(supply, Supply::Files(_)) && limit.is_none();
+        let (queue, time) = if is_file {
+            (QUEUE_OF_FILES, TIME_OF_FILES)
+        } else {
+            (QUEUE, time)
+        };
+        let (to, from) = channel(queue);
         let until = Instant::now() + time;
-        let tap = Arc::new(Tap {
+        let tap = Tap {
             programs,
             until,
             to,
-            lost: AtomicU64::new(0),
+            lost: Arc::default(),
             limit,
             copied: AtomicUsize::new(0),
-        });
+        };
         let mut list = lock(&self.list);
         list.retain(|tap| !tap.is_over());
         // Those with a limit are bounded by who opens them.
@@ -147,10 +183,15 @@ impl Taps {
         if limit.is_none() && downloads >= TAPS {
             return Err(TapError::TooMany);
         }
-        list.push(Arc::clone(&tap));
+        let lost = Arc::clone(&tap.lost);
+        list.push(tap);
         self.count.store(list.len(), Ordering::Relaxed);
+        drop(list);
+        if let Supply::Files(reader) = supply {
+            reader.wake();
+        }
         Ok(Tapped {
-            tap,
+            lost,
             from,
             interfaces,
             until,
@@ -163,36 +204,80 @@ impl Taps {
         list.retain(|tap| !tap.is_over());
         self.count.store(list.len(), Ordering::Relaxed);
         for tap in list.iter() {
-            let taken = tap.copied.load(Ordering::Relaxed);
-            let mut copying = Copying {
-                programs: &tap.programs,
-                copied: Vec::new(),
-                room: tap.limit.map(|limit| Limit {
-                    packets: limit.packets.saturating_sub(taken),
-                    ..limit
-                }),
-            };
-            block.drain(&mut copying);
-            let copied = copying.copied;
+            let copied = tap.copies(block, 0);
             let count = copied.len() as u64;
-            tap.copied.fetch_add(copied.len(), Ordering::Relaxed);
             if count > 0 && tap.to.try_send(copied).is_err() {
                 tap.lost.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes all taps, for which files are to be read from their begin.
+    pub(super) fn begin_pass(&self) -> Pass {
+        self.count.store(0, Ordering::Relaxed);
+        Pass(std::mem::take(&mut *lock(&self.list)))
+    }
+}
+
+/// Taps that get the packets of files; they end with it.
+pub(super) struct Pass(Vec<Tap>);
+
+impl Pass {
+    /// Whether nobody wants packets any more.
+    pub(super) fn is_over(&mut self) -> bool {
+        self.0.retain(|tap| !tap.is_over());
+        self.0.is_empty()
+    }
+
+    /// Copies the packets of a block that taps want; interfaces are counted from `before`. If a queue is full, it
+    /// calls `wait` and tries again, unless that returns true.
+    pub(super) fn block(&self, block: &Block<'_>, before: u32, wait: &mut dyn FnMut() -> bool) {
+        for tap in &self.0 {
+            let mut copied = tap.copies(block, before);
+            while !copied.is_empty() && !tap.is_gone() {
+                match tap.to.try_send(copied) {
+                    Err(TrySendError::Full(again)) if !wait() => copied = again,
+                    _ => break,
+                }
             }
         }
     }
 }
 
 impl Tap {
+    /// Returns copies of the packets of a block that it wants, with interfaces counted from `before`.
+    fn copies(&self, block: &Block<'_>, before: u32) -> Vec<Copied> {
+        let taken = self.copied.load(Ordering::Relaxed);
+        let mut copying = Copying {
+            programs: &self.programs,
+            before,
+            copied: Vec::new(),
+            room: self.limit.map(|limit| Limit {
+                packets: limit.packets.saturating_sub(taken),
+                ..limit
+            }),
+        };
+        block.drain(&mut copying);
+        self.copied
+            .fetch_add(copying.copied.len(), Ordering::Relaxed);
+        copying.copied
+    }
+
     fn is_over(&self) -> bool {
         let copied = self.copied.load(Ordering::Relaxed);
         let is_full = self.limit.is_some_and(|limit| copied >= limit.packets);
-        is_full || self.to.is_closed() || Instant::now() >= self.until
+        is_full || self.is_gone()
+    }
+
+    /// Whether its packets are not wanted any more.
+    fn is_gone(&self) -> bool {
+        self.to.is_closed() || Instant::now() >= self.until
     }
 }
 
 struct Copying<'a> {
     programs: &'a [Program],
+    before: u32,
     copied: Vec<Copied>,
     room: Option<Limit>,
 }
@@ -206,12 +291,13 @@ impl Visitor for Copying<'_> {
             return;
         }
         let bytes = self.room.map_or(usize::MAX, |room| room.bytes);
-        let program = self.programs.get(packet.interface as usize);
+        let interface = self.before.saturating_add(packet.interface);
+        let program = self.programs.get(interface as usize);
         if program.is_some_and(|program| program.run(packet.data, packet.len) > 0) {
             self.copied.push(Copied {
                 timestamp: packet.timestamp,
                 len: packet.len,
-                interface: packet.interface,
+                interface,
                 flags: packet.flags,
                 data: packet.data[..packet.data.len().min(bytes)].into(),
             });
@@ -222,7 +308,7 @@ impl Visitor for Copying<'_> {
 /// The view's end of a tap.
 #[derive(Debug)]
 pub(crate) struct Tapped {
-    tap: Arc<Tap>,
+    lost: Arc<AtomicU64>,
     from: Receiver<Vec<Copied>>,
     interfaces: Vec<Interface>,
     until: Instant,
@@ -264,9 +350,15 @@ impl Tapped {
         self.from.try_recv().ok()
     }
 
+    /// Whether no more packets come.
+    pub(crate) fn is_over(&self) -> bool {
+        let is_closed = self.from.is_closed() && self.from.is_empty();
+        is_closed || Instant::now() >= self.until
+    }
+
     /// Packets that were dropped because nobody took them in time.
     pub(crate) fn lost(&self) -> u64 {
-        self.tap.lost.load(Ordering::Relaxed)
+        self.lost.load(Ordering::Relaxed)
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use etherparse::PacketBuilder;
+use ringtap_flow::{LinkType, Meter, MeterOptions, Packet};
+use ringtap_look::{Look, LookOptions, Store, Tick, WhenFull, queue};
 use ringtap_testkit::netns::{Namespace, VethPair};
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay};
@@ -118,6 +122,64 @@ pub(crate) fn pictures() {
             std::fs::write(path, bytes).expect("written");
         }
     }
+    server.stop();
+}
+
+/// Writes a history with a packet a second, from a day ago until 20 minutes later.
+fn write_yesterday(folder: &Path) {
+    const SECOND: u64 = 1_000_000_000;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let begin = now.expect("a time after 1970").as_secs() - 86_400 - 600;
+    let mut frame = Vec::new();
+    let packet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    let packet = packet.ipv4([10, 9, 0, 1], [192, 0, 2, 1], 64).udp(1, 2);
+    packet.write(&mut frame, &[0; 72]).expect("a frame");
+    let options = MeterOptions::default().interim(true).both_ways(true);
+    let mut meter = Meter::new(&options).expect("valid options");
+    let look = Mutex::new(Look::new(LookOptions::default()));
+    let (mut feed, inlet) = queue(WhenFull::Wait);
+    std::thread::scope(|scope| {
+        scope.spawn(|| inlet.run(&look, |_| {}));
+        for time_ns in (begin..begin + 1200).map(|second| second * SECOND) {
+            let packet = Packet {
+                data: &frame,
+                len: u32::try_from(frame.len()).expect("a short frame"),
+                time_ns,
+                link: LinkType::ETHERNET,
+                input: 1,
+            };
+            meter.push(&packet, &mut feed);
+            meter.interim(time_ns - SECOND, &mut feed);
+            feed.tick(Tick {
+                now_ns: time_ns,
+                counters: meter.counters(),
+                ..Tick::default()
+            });
+        }
+        drop(feed);
+    });
+    let (mut store, _) = Store::open(folder).expect("a folder");
+    let saved = look.lock().expect("no panic").saved();
+    store.save(&saved).expect("a history");
+}
+
+/// Traffic of the same time yesterday, out of the history, beside that of today.
+pub(crate) fn yesterday() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    write_yesterday(folder.path());
+    let kept = folder.path().display().to_string();
+    let arguments = ["-i", &pair.right.device, "--dir", &kept];
+    let server = Server::start(&pair.right.namespace, &arguments);
+    let file = folder.path().join("traffic.pcap");
+    traffic().write_file(&file).expect("a file");
+    Replay::new(&file, Rate::Pps(20_000)).run(&pair.left);
+    let mut wanted = wanted(folder.path(), &server);
+    // A packet of 100 bytes from IP on, each second.
+    wanted["yesterday"] = 800.into();
+    wanted["only"] = "yesterday".into();
+    let namespace = &pair.right.namespace;
+    assert_eq!(browse(namespace, &server, folder.path(), &wanted), 1);
     server.stop();
 }
 

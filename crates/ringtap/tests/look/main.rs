@@ -27,15 +27,18 @@ fn main() -> ExitCode {
         Need::Tool("tshark"),
         Need::CorpusFile(web::NAMED),
     ];
-    let tmux = &[Need::Root, Need::Tool("tmux"), Need::Tool("tcpreplay")];
     let tls = &[Need::Root, Need::Tool("openssl"), Need::Tool("curl")];
-    let python = &[Need::Root, Need::Tool("python3")];
     let mut tests = vec![
         test("web_counts_what_was_sent", replay, web::counts),
         test("web_counts_a_file_as_tshark_does", tshark, web::file),
         test("web_filters_sorts_and_exports_flows", root, web::flows),
         test("web_shows_the_names_that_tshark_reads", named, web::names),
         test("web_downloads_a_hosts_packets", tcpdump, web::download),
+        test(
+            "web_has_the_packets_of_files",
+            tcpdump,
+            web::packets_of_files,
+        ),
         test("web_refuses_strangers", root, safe::strangers),
         test("web_asks_for_its_token", root, safe::token),
         test("web_serves_clients_with_certificates", tls, safe::tls),
@@ -56,6 +59,18 @@ fn main() -> ExitCode {
             prometheus,
             web::prometheus,
         ),
+    ];
+    tests.extend(terminals());
+    tests.extend(pages());
+    suite(tests)
+}
+
+/// Tests of `ringtap top` in a terminal.
+fn terminals() -> Vec<Test> {
+    let root = &[Need::Root];
+    let tmux = &[Need::Root, Need::Tool("tmux"), Need::Tool("tcpreplay")];
+    let python = &[Need::Root, Need::Tool("python3")];
+    vec![
         test("top_shows_and_obeys_keys", tmux, terminal::keys),
         test("top_fits_a_large_terminal", tmux, terminal::large),
         test("top_writes_the_packets_of_a_host", tmux, terminal::write),
@@ -72,9 +87,7 @@ fn main() -> ExitCode {
             terminal::stuck,
         ),
         test("top_needs_a_terminal", root, terminal::none),
-    ];
-    tests.extend(pages());
-    suite(tests)
+    ]
 }
 
 /// Tests of the page in a browser.
@@ -89,6 +102,7 @@ fn pages() -> Vec<Test> {
     vec![
         test("the_page_of_a_file_in_a_browser", page, browser::file),
         test("the_page_of_live_traffic_in_a_browser", page, browser::live),
+        test("the_page_compares_with_yesterday", page, browser::yesterday),
         test(
             "the_pictures_of_the_documents_can_be_taken",
             pictures,

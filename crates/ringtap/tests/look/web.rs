@@ -379,20 +379,63 @@ pub(crate) fn download() {
         .expect("a header");
     let downloaded = folder.path().join("download.pcapng");
     fs::write(&downloaded, &body[end + 4..]).expect("a file");
-    let tcpdump = |file: &Path, filter: &[&str]| {
-        let mut command = Command::new("tcpdump");
-        command.args(["-nqt", "-r"]).arg(file).args(filter);
-        let output = command.stdin(Stdio::null()).output().expect("tcpdump runs");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    };
     let expected = tcpdump(&file, &["host", "192.0.2.1"]);
     assert!(expected.lines().count() > 100);
     assert_eq!(tcpdump(&downloaded, &[]), expected);
+    server.stop();
+}
+
+/// Returns the packets of a file as tcpdump prints them.
+fn tcpdump(file: &Path, filter: &[&str]) -> String {
+    let mut command = Command::new("tcpdump");
+    command.args(["-nqt", "-r"]).arg(file).args(filter);
+    let output = command.stdin(Stdio::null()).output().expect("tcpdump runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Packets of files can be downloaded once they are read, also those of the second file, and a flow has its first
+/// bytes.
+pub(crate) fn packets_of_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = Namespace::new();
+    let [first, second] = ["traffic.pcap", "hostile.pcap"].map(|name| folder.path().join(name));
+    let sent = traffic().write_file(&first).expect("a file");
+    let named = names::write(&second) as u64;
+    let [one, two] = [&first, &second].map(|path| path.display().to_string());
+    let server = Server::start(&namespace, &["-r", &one, "-r", &two]);
+    server.wait("both files", |status| {
+        count(status, "/totals/packets") == sent.packets + named
+    });
+    let path = folder.path().join("download.pcapng");
+    let downloaded = |what: &str| {
+        let answer = server.get(&format!("/api/v1/packets?{what}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        fs::write(&path, answer.body).expect("a file");
+        tcpdump(&path, &[])
+    };
+    for (what, filter) in [
+        ("host=192.0.2.1", "host 192.0.2.1"),
+        ("filter=host%2010.9.0.1", "host 10.9.0.1"),
+        ("filter=udp", "udp"),
+    ] {
+        let expected = [&first, &second].map(|file| tcpdump(file, &[filter]));
+        assert!(!expected.concat().is_empty(), "{filter}");
+        assert_eq!(downloaded(what), expected.concat(), "{filter}");
+    }
+    let listed = server.get("/api/v1/flows?filter=host%2010.9.0.1%20and%20tcp%20port%2080");
+    let id = listed.json()["flows"][0]["id"].clone();
+    let id = id.as_str().expect("a flow");
+    assert_eq!(
+        downloaded(&format!("flow={id}")),
+        tcpdump(&second, &["host 10.9.0.1 and tcp port 80"])
+    );
+    let detail = || server.get(&format!("/api/v1/flows/{id}")).json();
+    server.wait_for("first bytes", || detail()["first_bytes"][0].is_object());
+    let hex = detail()["first_bytes"][0]["hex"].to_string();
+    // GET / HTTP
+    assert!(hex.contains("474554202f2048545450"), "{hex}");
     server.stop();
 }
 

@@ -197,6 +197,26 @@ if (wanted.live) {
   });
 }
 
+if (wanted.yesterday) {
+  await check("yesterday's traffic is drawn beside today's", async (page) => {
+    await show(page, "overview");
+    await page.getByLabel("yesterday").check();
+    await page.locator(".u-legend th", { hasText: "yesterday" }).waitFor();
+    const { now_ms } = await ask(page, "status");
+    const day = 86_400_000;
+    const { series, step_ms } = await ask(page, `series?by=total&from=${now_ms - day - 300_000}&to=${now_ms - day}`);
+    const rates = series[0].bytes.filter((bytes) => bytes !== null).map((bytes) => (bytes * 8000) / step_ms);
+    expect(rates.includes(wanted.yesterday), `yesterday's rates are ${rates}`);
+    const over = page.locator(".u-over");
+    const box = await over.boundingBox();
+    await until(async () => {
+      await page.mouse.move(box.x + box.width * 0.5, box.y + 40 + Math.random() * 10);
+      const shown = number(await page.locator(".u-series", { hasText: "yesterday" }).locator("td").innerText());
+      return shown !== wanted.yesterday && `the legend shows ${shown} bit/s of yesterday`;
+    });
+  });
+}
+
 if (wanted.token) {
   await check("without a token there is a form, and a wrong token is refused", async (page) => {
     await page.goto(`${base}/#/overview`);

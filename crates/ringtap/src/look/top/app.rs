@@ -180,6 +180,9 @@ impl App {
 
     /// Reads the model, unless the view is paused.
     pub(super) fn refresh(&mut self) {
+        if let Some(text) = self.keeper.ended() {
+            self.message = Some(text);
+        }
         if self.paused {
             return;
         }

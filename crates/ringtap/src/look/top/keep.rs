@@ -1,4 +1,4 @@
-//! The key `w`: packets of a host or a flow, from now on, to a file.
+//! The key `w`: packets of a host or a flow to a file, those from now on or those of the files that were read.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -93,6 +93,12 @@ impl Keeper {
         Some((running.path.display().to_string(), packets))
     }
 
+    /// Ends a file that no more packets come for, as those of a file that was read; returns what to say.
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let running = self.running.as_ref()?;
+        running.thread.is_finished().then(|| self.stop())?
+    }
+
     /// Ends the file that is being written.
     fn stop(&mut self) -> Option<String> {
         let running = self.running.take()?;
@@ -142,7 +148,7 @@ fn write(
             count.fetch_add(packets.len() as u64, Ordering::Relaxed);
             file.write_all(&encoder.take()?)?;
         }
-        if is_last || tapped.until() <= std::time::Instant::now() {
+        if !any && tapped.is_over() || is_last {
             file.flush()?;
             return Ok(tapped.lost());
         }

@@ -80,6 +80,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
                 tables,
                 requests.clone(),
             );
+            device.supply(&view.taps);
             view.show(WhenFull::Drop, device.wakers(), |feed, taps| {
                 device.run(look, feed, &taps, requests)
             })
@@ -94,8 +95,8 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
                 tables,
                 requests,
             );
-            view.show(WhenFull::Wait, files.wakers(), |feed, _| {
-                files.run(look, feed)
+            view.show(WhenFull::Wait, files.wakers(), |feed, taps| {
+                files.run(look, feed, &taps)
             })
         }
     }

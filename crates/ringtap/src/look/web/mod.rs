@@ -56,7 +56,7 @@ enum Origin {
     Device(Box<Device>),
     /// Files that are opened once rights were given up.
     Named,
-    Files(Files),
+    Files(Box<Files>),
     Collector(Box<ringtap_flow_io::Collector>),
 }
 
@@ -78,7 +78,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     rights.relinquish(&origin.capabilities(), origin.needs(filter.as_ref()))?;
     let requests = Requests::default();
     let origin = match origin {
-        Origin::Named => Origin::Files(Files::open(look, filter.as_ref(), &requests)?),
+        Origin::Named => Origin::Files(Box::new(Files::open(look, filter.as_ref(), &requests)?)),
         other => other,
     };
     let model = Model::new(look, origin.describe(args), atlas::open(look)?);
@@ -88,6 +88,9 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let (ticks, ticked) = watch::channel(0);
     let (feed, inlet) = queue(origin.when_full());
     let taps = Arc::default();
+    if let Origin::Device(device) = &origin {
+        device.supply(&taps);
+    }
     let state = Arc::new(State {
         model: model.clone(),
         looking: Looking::new(&taps),
@@ -207,7 +210,7 @@ impl Origin {
         match self {
             Self::Device(device) => device.run(look, feed, taps, requests),
             Self::Collector(collector) => source::collect(*collector, feed, &requests),
-            Self::Files(files) => files.run(look, feed),
+            Self::Files(files) => files.run(look, feed, taps),
             Self::Named => Ok(Outcome::default()),
         }
     }

@@ -1,4 +1,4 @@
-//! Packets of a host, a flow or a filter, from now on, as a pcapng download.
+//! Packets of a host, a flow or a filter as a pcapng download: those from now on, or those of the files.
 
 use std::io;
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub(super) async fn packets(
     let tapped = tapped.map_err(|failed| {
         let status = match failed {
             TapError::Filter(_) => StatusCode::BAD_REQUEST,
-            TapError::NotLive => StatusCode::CONFLICT,
+            TapError::NoPackets => StatusCode::CONFLICT,
             TapError::TooMany => StatusCode::TOO_MANY_REQUESTS,
         };
         problem(status, failed.to_string())

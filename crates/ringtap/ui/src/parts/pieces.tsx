@@ -95,10 +95,16 @@ export function Alerts({ alerts }: { alerts: Alert[] }) {
   );
 }
 
-/** Downloads the packets of a host or flow that come from now on. */
+/** Downloads the packets of a host or flow: those that come from now on, or those of the files. */
 export function Download({ what, file }: { what: { host: string } | { flow: string }; file: boolean }) {
   const [seconds, setSeconds] = useState(10);
-  if (file) return null;
+  if (file) {
+    return (
+      <a class="button" href={addressWithToken("packets", what)} download>
+        Download pcapng
+      </a>
+    );
+  }
   return (
     <span class="download">
       <label>

@@ -154,7 +154,7 @@ export function FlowDetail({ id, status }: { id: string; status: Status }) {
           </dl>
         </Card>
         <Card title="First bytes">
-          {first_bytes && first_bytes.length > 0 ? first_bytes.map((packet, at) => <Dump key={at} packet={packet} />) : <p class="muted">{status.file ? "Packets of a file are not kept." : "No packet of this flow came since it is shown here."}</p>}
+          {first_bytes && first_bytes.length > 0 ? first_bytes.map((packet, at) => <Dump key={at} packet={packet} />) : <p class="muted">{status.file ? "No packet of this flow was found in the files yet." : "No packet of this flow came since it is shown here."}</p>}
         </Card>
       </div>
     </>
