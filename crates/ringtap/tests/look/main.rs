@@ -101,6 +101,7 @@ fn pages() -> Vec<Test> {
     ];
     vec![
         test("the_page_of_a_file_in_a_browser", page, browser::file),
+        test("the_page_has_no_barriers", page, browser::barriers),
         test("the_page_of_live_traffic_in_a_browser", page, browser::live),
         test("the_page_compares_with_yesterday", page, browser::yesterday),
         test(

@@ -5,6 +5,8 @@
 //   { "browser": program, "output": folder for screenshots and downloads, "token": text or null,
 //     "host": an address with traffic, "filter": a filter with flows, "hostile": names from packets, with markup,
 //     "only": how the names of the checks begin that are run, or null,
+//     "except": how the names of those begin that are not run, or null,
+//     "yesterday": bits per second of this time yesterday, or null,
 //     "live": whether packets can be downloaded, "screenshots": whether to make them }
 // Nothing here waits for a fixed time: a busy machine may take long for what is only a moment elsewhere.
 import fs from "node:fs";
@@ -85,6 +87,7 @@ async function show(page, view) {
 
 async function check(name, work, options) {
   if (wanted.only && !name.startsWith(wanted.only)) return;
+  if (wanted.except && name.startsWith(wanted.except)) return;
   const { context, page, wrong } = await open(options);
   let failed = null;
   try {
