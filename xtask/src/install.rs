@@ -1,10 +1,12 @@
 //! `cargo xtask install`: ringtap, ringtap-bench and their libpcap, to be used from a folder of one's own.
 //!
-//! Makes a release build and copies its results, the headers, pkg-config's file, the `pcap-config` script and
-//! the documents. `cargo xtask package` puts the same into Debian packages. Nothing outside the prefix is
+//! Makes a release build and copies its results, the headers, pkg-config's file, the `pcap-config` script, the
+//! documents, the manual pages and completion for shells. `cargo xtask package` puts the same into Debian packages. Nothing outside the prefix is
 //! changed, and `ldconfig` is not run.
 
+mod extras;
 mod package;
+mod sbom;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,17 +15,25 @@ use std::process::ExitCode;
 
 use crate::process;
 
+pub(crate) use extras::man;
 pub(crate) use package::run as package;
 
 /// The version of libpcap that the library is compatible with, as configure scripts ask for it.
 const LIBPCAP: &str = "1.10.3";
+/// The profile of builds to be used.
+pub(crate) const RELEASE: &str = "release";
 const RINGTAP: &str = env!("CARGO_PKG_VERSION");
 
 /// The programs: the second is what `ringtap bench` runs.
 const PROGRAMS: [&str; 2] = ["ringtap", "ringtap-bench"];
 
-/// By which programs ask for the library: upstream's name, Debian's, the linker's.
-const LINKS: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
+/// Files beside the folder of documents.
+const DOCUMENTS: [&str; 3] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// The names by which programs ask for the library: upstream's and Debian's.
+const LINKS: [&str; 2] = ["libpcap.so.1", "libpcap.so.0.8"];
+/// The name by which the linker does.
+const LINKER: &str = "libpcap.so";
 
 /// Where things go.
 struct Layout {
@@ -33,6 +43,10 @@ struct Layout {
     root: PathBuf,
     /// The folder of libraries, below the prefix.
     libraries: PathBuf,
+    /// The folder of headers, below the prefix.
+    headers: PathBuf,
+    /// The profile whose build is installed.
+    profile: &'static str,
 }
 
 /// Installs for use from a prefix.
@@ -61,6 +75,8 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
         prefix: prefix.to_path_buf(),
         root: PathBuf::from("/"),
         libraries: PathBuf::from("lib"),
+        headers: PathBuf::from("include"),
+        profile: RELEASE,
     })
 }
 
@@ -83,17 +99,22 @@ fn parse(words: &[&str]) -> Option<Result<Layout, String>> {
             prefix,
             root: PathBuf::from(root.unwrap_or("/")),
             libraries: PathBuf::from(libraries),
+            headers: PathBuf::from("include"),
+            profile: RELEASE,
         }),
         Err(error) => Err(format!("the prefix: {error}")),
     })
 }
 
 fn install(layout: &Layout) -> Result<(), String> {
-    build()?;
+    build(layout.profile)?;
     layout.programs()?;
     layout.library()?;
     layout.development()?;
     layout.documents()?;
+    let program = process::built_program(layout.profile, "ringtap")?;
+    layout.manual(&program)?;
+    layout.completion(&program)?;
     let libraries = layout.prefix.join(&layout.libraries);
     println!("installed below {}", layout.prefix.display());
     println!(
@@ -103,11 +124,12 @@ fn install(layout: &Layout) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds a release of everything that is installed.
-pub(crate) fn build() -> Result<(), String> {
+/// Builds everything that is installed.
+pub(crate) fn build(profile: &str) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);
-    cargo.args(["build", "--quiet", "--release"]);
+    cargo.args(["build", "--quiet"]);
+    cargo.args((profile == RELEASE).then_some("--release"));
     for package in ["ringtap", "ringtap-bench", "ringtap-pcap-abi"] {
         cargo.args(["--package", package]);
     }
@@ -123,7 +145,7 @@ impl Layout {
 
     fn programs(&self) -> Result<(), String> {
         for name in PROGRAMS {
-            let built = process::built_program("release", name)?;
+            let built = process::built_program(self.profile, name)?;
             copy(&built, &self.program(name), 0o755)?;
         }
         Ok(())
@@ -133,55 +155,53 @@ impl Layout {
         self.place(Path::new("bin").join(name))
     }
 
-    /// Installs the shared object by its version, and links with the other names.
+    /// Installs the shared object by its version, and links with the names by which programs ask for it.
     fn library(&self) -> Result<(), String> {
         let name = format!("libpcap.so.{LIBPCAP}");
         let folder = self.place(&self.libraries);
         copy(
-            &process::built_program("release", "libpcap.so")?,
+            &process::built_program(self.profile, "libpcap.so")?,
             &folder.join(&name),
             0o644,
         )?;
-        for link in LINKS {
-            let link = folder.join(link);
-            let _ = fs::remove_file(&link);
-            symlink(&name, &link).map_err(|error| format!("{}: {error}", link.display()))?;
-        }
-        Ok(())
+        LINKS.iter().try_for_each(|link| self.link(link))
     }
 
-    /// Installs headers, `libpcap.pc`, `pcap-config`.
+    /// Makes a link to the shared object.
+    fn link(&self, link: &str) -> Result<(), String> {
+        let name = format!("libpcap.so.{LIBPCAP}");
+        let folder = self.place(&self.libraries);
+        let link = folder.join(link);
+        let explain = |error: std::io::Error| format!("{}: {error}", link.display());
+        fs::create_dir_all(&folder).map_err(explain)?;
+        let _ = fs::remove_file(&link);
+        symlink(&name, &link).map_err(explain)
+    }
+
+    /// Installs headers, `libpcap.pc`, `pcap-config`, and the linker's name of the library.
     fn development(&self) -> Result<(), String> {
         let source = ringtap_testkit::repository().join("crates/pcap-abi");
-        copy_folder(&source.join("include"), &self.place("include"))?;
+        copy_folder(&source.join("include"), &self.place(&self.headers))?;
+        self.link(LINKER)?;
         let pc = self.libraries.join("pkgconfig/libpcap.pc");
         self.fill(
             &source.join("install/libpcap.pc.in"),
             &self.place(pc),
             0o644,
         )?;
-        let script = self.place("bin/pcap-config");
+        let script = match self.headers.to_str() {
+            Some("include") => self.place("bin/pcap-config"),
+            // Debian's own script is beside it.
+            _ => self.place(self.libraries.join("bin/pcap-config")),
+        };
         self.fill(&source.join("install/pcap-config.in"), &script, 0o755)
-    }
-
-    /// Installs the licences, where Debian has them.
-    fn copyright(&self, package: &str) -> Result<(), String> {
-        let repository = ringtap_testkit::repository();
-        let mut text =
-            String::from("ringtap is licensed under MIT or Apache-2.0, as you choose.\n");
-        for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
-            let licence = fs::read_to_string(repository.join(name));
-            text += &format!("\n{}", licence.map_err(|error| format!("{name}: {error}"))?);
-        }
-        let place = self.place(format!("share/doc/{package}/copyright"));
-        write(&place, text.as_bytes(), 0o644)
     }
 
     fn documents(&self) -> Result<(), String> {
         let repository = ringtap_testkit::repository();
         let folder = self.place("share/doc/ringtap");
         copy_folder(&repository.join("docs"), &folder)?;
-        for name in ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+        for name in DOCUMENTS {
             copy(&repository.join(name), &folder.join(name), 0o644)?;
         }
         Ok(())
@@ -195,6 +215,10 @@ impl Layout {
         let text = text
             .replace("@PREFIX@", &self.prefix.to_string_lossy())
             .replace("@LIBDIR@", &libraries.to_string_lossy())
+            .replace(
+                "@INCLUDEDIR@",
+                &self.prefix.join(&self.headers).to_string_lossy(),
+            )
             .replace("@VERSION@", LIBPCAP)
             .replace("@RINGTAP_VERSION@", RINGTAP);
         write(to, text.as_bytes(), mode)

@@ -31,6 +31,7 @@ usage: cargo xtask COMMAND
   fuzz             a short run of every fuzz target
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap and ringtap-bench, and the libpcap with headers, into a folder
+  man FOLDER       the manual pages of all commands and of the filter language
   package [--check]
                    the same as Debian packages, in target/debian; with --check, they are installed
                    and tried in a copy of the system that lives as long
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         ["bench", ref arguments @ ..] => bench::run(arguments),
         ["readme", folder] => bench::readme(folder),
         ["options"] => bench::options(),
+        ["man", folder] => install::man(folder),
         ["install", ref options @ ..] => install::run(options),
         ["package", ref options @ ..] => install::package(options),
         ["kernels", ref words @ ..] => kernels::run(words),

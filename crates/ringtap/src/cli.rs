@@ -11,6 +11,7 @@ use ringtap_flow_io::{CollectorAddress, ListenAddress, Network};
 
 use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
 
+mod config;
 mod foreign;
 mod injection;
 mod look;
@@ -20,6 +21,7 @@ mod profile;
 mod rights;
 mod writing;
 
+pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, TopArgs, WebArgs};
@@ -74,6 +76,11 @@ pub(crate) enum Command {
     /// Measure ringtap against its peers on this machine, in network namespaces of its own
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench(BenchArgs),
+    /// Check configuration files
+    Config(ConfigArgs),
+    /// Write the manual pages of all commands into a folder
+    #[command(hide = true)]
+    Manual(ManualArgs),
 }
 
 /// Everything after `bench` is for `ringtap-bench`, including `--help` and `--version`.
@@ -406,6 +413,8 @@ pub(crate) struct StatArgs {
 pub(crate) struct FlowArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,

@@ -3,12 +3,15 @@
 
 mod bench;
 mod cli;
+mod complete;
+mod config;
 mod devices;
 mod dump;
 mod ending;
 mod exit;
 mod explain_loss;
 mod expression;
+mod extcap;
 mod filter;
 mod flow;
 mod generate;
@@ -17,6 +20,7 @@ mod input;
 mod live;
 mod look;
 mod losses;
+mod manual;
 mod notice;
 mod output;
 mod profile;
@@ -27,10 +31,9 @@ mod signals;
 mod stat;
 mod values;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
-
-use clap::Parser as _;
 
 fn main() -> ExitCode {
     if ringtap_sys::privileges::is_set_user_id() {
@@ -58,20 +61,42 @@ fn print(error: &clap::Error) -> i32 {
     }
 }
 
+/// Explains why a command line is not run, or prints the help that it asks for.
+fn refuse(words: &[OsString], refused: &config::Refused) -> ExitCode {
+    let (error, has_file) = match refused {
+        config::Refused::File(error) => {
+            notice::notice(error);
+            return ExitCode::from(exit::USAGE);
+        }
+        config::Refused::Words { error, has_file } => (error, *has_file),
+    };
+    let words = words.iter().skip(1);
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let Some(meant) = hint::instead_of(&words, error.kind()) else {
+        let status = print(error);
+        if has_file && error.use_stderr() {
+            notice::notice("the options of --config are part of the command line");
+        }
+        std::process::exit(status);
+    };
+    // If nobody can read it, the exit status remains.
+    let _ = error.print();
+    notice::notice(format_args!("did you mean: {meant}"));
+    std::process::exit(error.exit_code())
+}
+
 fn run() -> ExitCode {
-    let cli = cli::Cli::try_parse().unwrap_or_else(|error| {
-        let words = std::env::args_os().skip(1);
-        let words: Vec<String> = words
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
-        let Some(meant) = hint::instead_of(&words, error.kind()) else {
-            std::process::exit(print(&error));
-        };
-        // If nobody can read it, the exit status remains.
-        let _ = error.print();
-        notice::notice(format_args!("did you mean: {meant}"));
-        std::process::exit(error.exit_code())
-    });
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if extcap::is_meant(&words) {
+        return extcap::run(&words);
+    }
+    complete::answer();
+    let cli = match config::parse(&words) {
+        Ok(cli) => cli,
+        Err(refused) => return refuse(&words, &refused),
+    };
     match cli.command {
         cli::Command::Devices(args) => match devices::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
@@ -91,5 +116,7 @@ fn run() -> ExitCode {
         cli::Command::Filter(args) => filter::run(&args),
         cli::Command::Profile(args) => profile::run(&args),
         cli::Command::Bench(_) => bench::run(),
+        cli::Command::Config(args) => config::run(&args),
+        cli::Command::Manual(args) => manual::run(&args),
     }
 }

@@ -1,7 +1,9 @@
 //! Signals. The first SIGINT, SIGTERM or SIGHUP requests a clean end, the second ends at once; SIGUSR1
-//! requests the counters so far. If SIGHUP was ignored at the start (`nohup`), it stays ignored.
+//! requests the counters so far. If SIGHUP was ignored at the start (`nohup`), it stays ignored. A command that
+//! can read its files again does so at SIGHUP, unless it was started at a terminal, whose end SIGHUP reports.
 
-use std::io;
+use std::fmt;
+use std::io::{self, IsTerminal as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -21,6 +23,17 @@ pub(crate) struct Requests {
     wakers: Arc<OnceLock<Vec<Waker>>>,
     /// Called before a signal ends the program at once.
     farewell: Arc<OnceLock<fn()>>,
+    /// Called at SIGHUP instead of ending.
+    reload: Arc<OnceLock<Reload>>,
+}
+
+/// Reads files again.
+struct Reload(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reload")
+    }
 }
 
 /// A second request within this time counts as the first one: `timeout` and terminals send a signal to a
@@ -42,6 +55,13 @@ impl Requests {
     /// Sets the function that is called before a second signal ends the program at once. It must not wait.
     pub(crate) fn before_abort(&self, farewell: fn()) {
         self.farewell.get_or_init(|| farewell);
+    }
+
+    /// Sets the function that is called at SIGHUP. It has no effect for a program that was started at a terminal.
+    pub(crate) fn at_hangup(&self, reload: impl Fn() + Send + Sync + 'static) {
+        if !io::stdin().is_terminal() {
+            self.reload.get_or_init(|| Reload(Box::new(reload)));
+        }
     }
 
     /// Wakes the waiting threads, so that they check for requests.
@@ -92,6 +112,11 @@ impl Requests {
         thread.spawn(move || {
             let mut asked: Option<Instant> = None;
             for signal in signals.forever() {
+                let reload = seen.reload.get().filter(|_| signal == SIGHUP);
+                if let Some(reload) = reload {
+                    (reload.0)();
+                    continue;
+                }
                 if signal == SIGUSR1 {
                     seen.report.store(true, Ordering::Relaxed);
                     if !wakes_for_report {

@@ -16,13 +16,14 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 40] = [
+const PEERS: [(&str, Sign); 43] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
     ("curl", Sign::Program("curl")),
     ("darkstat", Sign::Program("darkstat")),
     ("ethtool", Sign::Program("ethtool")),
+    ("fish", Sign::Program("fish")),
     ("g++", Sign::Program("c++")),
     ("gcc", Sign::Program("cc")),
     ("gzip", Sign::Program("gzip")),
@@ -37,6 +38,7 @@ const PEERS: [(&str, Sign); 40] = [
     // cargo-public-api is built with it.
     ("libssl-dev", Sign::File("/usr/include/openssl/ssl.h")),
     ("lz4", Sign::Program("lz4")),
+    ("mandoc", Sign::Program("mandoc")),
     ("masscan", Sign::Program("masscan")),
     ("netsniff-ng", Sign::Program("trafgen")),
     ("nfdump", Sign::Program("nfpcapd")),
@@ -66,6 +68,7 @@ const PEERS: [(&str, Sign); 40] = [
     ("valgrind", Sign::Program("valgrind")),
     ("wireguard-tools", Sign::Program("wg")),
     ("wireshark-common", Sign::Program("capinfos")),
+    ("zsh", Sign::Program("zsh")),
     ("zstd", Sign::Program("zstd")),
 ];
 

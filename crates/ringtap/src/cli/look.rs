@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use ringtap_flow_io::{ListenAddress, Network};
 
-use super::{FileArgs, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
+use super::{ConfigArg, FileArgs, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
 use crate::values::{self, Size};
 
 const SNAPLEN_HELP: &str = "Capture at most this many bytes of each packet; default 1600";
@@ -84,6 +84,8 @@ pub(crate) struct TopArgs {
 pub(crate) struct WebArgs {
     #[command(flatten)]
     pub(crate) look: LookArgs,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     /// Show the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "inactive", "flows", "tunnels", "replay",

@@ -67,6 +67,6 @@ fn named_files(args: &FlowArgs) -> NamedFiles {
     NamedFiles {
         inputs: rights::named(&inputs),
         outputs: rights::named(&args.records.write),
-        series: None,
+        ..NamedFiles::default()
     }
 }

@@ -13,6 +13,8 @@ use ringtap_capture::index::path_for;
 pub(crate) struct NamedFiles {
     /// Input files, each with its index.
     pub(crate) inputs: Vec<PathBuf>,
+    /// Input files that may be replaced during the run and are then read again, such as certificates.
+    pub(crate) renewed: Vec<PathBuf>,
     /// Output files, each with its index.
     pub(crate) outputs: Vec<PathBuf>,
     /// The fixed beginnings of the names in a series of files.
@@ -130,7 +132,9 @@ impl Series {
 impl NamedFiles {
     /// Returns whether a file may be read.
     pub(super) fn may_read(&self, path: &Path) -> bool {
-        is_one_of(&self.inputs, path) || self.may_write(path)
+        is_one_of(&self.inputs, path)
+            || self.renewed.iter().any(|file| file == path)
+            || self.may_write(path)
     }
 
     /// Returns whether a file may be made, overwritten and removed.
@@ -140,7 +144,7 @@ impl NamedFiles {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.has_no_outputs()
+        self.inputs.is_empty() && self.renewed.is_empty() && self.has_no_outputs()
     }
 
     pub(super) fn has_no_outputs(&self) -> bool {
@@ -163,6 +167,7 @@ mod tests {
     fn what_the_command_line_names_is_allowed_and_nothing_else() {
         let files = NamedFiles {
             inputs: vec!["in.pcap".into()],
+            renewed: Vec::new(),
             outputs: vec!["/a/out.pcap".into()],
             series: None,
         };

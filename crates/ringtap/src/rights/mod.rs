@@ -225,6 +225,9 @@ impl Rights {
             needs.read.push(path_for(path));
             needs.read.push(path.clone());
         }
+        // Another file takes the place of one that is replaced.
+        let renewed = self.files.renewed.iter().filter(own);
+        needs.read.extend(renewed.map(|path| folder_of(path)));
         let own = |path: &&PathBuf| writer_of(path).is_none();
         let outputs = self.files.outputs.iter().filter(own);
         needs

@@ -219,6 +219,42 @@ pub(crate) fn tls() {
         curl(&server, &["-H", &format!("Authorization: Bearer {token}")]),
         "200"
     );
+    renewed(server, &path, &curl);
+}
+
+/// SIGHUP has the server read its files again; files that are not valid change nothing.
+fn renewed(
+    mut server: Server,
+    path: &impl Fn(&str) -> String,
+    curl: &impl Fn(&Server, &[&str]) -> String,
+) {
+    let replace = |name: &str, text: &[u8]| {
+        let new = path("new");
+        fs::write(&new, text).expect("written");
+        fs::rename(&new, path(name)).expect("renamed");
+    };
+    let hang_up = |server: &mut Server, said: &str| {
+        let id = server.running.id().to_string();
+        let sent = Command::new("kill").args(["-HUP", &id]).status();
+        assert!(sent.expect("kill runs").success());
+        server
+            .running
+            .wait_until_told(said, LIMIT)
+            .expect("an answer");
+    };
+    let other = path("other.pem");
+    let key = fs::read(path("server.key")).expect("a key");
+    replace("server.pem", b"no certificate");
+    hang_up(&mut server, "the certificate in use stays");
+    assert_eq!(curl(&server, &[]), "401");
+    for end in ["pem", "key"] {
+        let text = fs::read(path(&format!("stranger.{end}"))).expect("a file");
+        replace(&format!("server.{end}"), &text);
+    }
+    assert_ne!(fs::read(path("server.key")).expect("a key"), key);
+    hang_up(&mut server, "were read again");
+    assert_eq!(curl(&server, &[]), "000", "the old authority");
+    assert_eq!(curl(&server, &["--cacert", &other]), "401");
     server.stop();
 }
 

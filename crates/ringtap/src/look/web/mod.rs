@@ -21,6 +21,7 @@ use ringtap_filter::Tables;
 use ringtap_look::{Feed, Found, Saved, Store, WhenFull, queue};
 use ringtap_sys::privileges::Capability;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
 
 use super::error::LookError;
 use super::first::Looking;
@@ -63,15 +64,18 @@ enum Origin {
 /// Serves until it is told to end.
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
+    let files = tls::Files::of(args);
     let named = NamedFiles {
         inputs: atlas::inputs(look),
+        renewed: files.iter().flat_map(tls::Files::paths).collect(),
         ..NamedFiles::default()
     };
     let rights = Rights::begin(&look.rights, named, None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref())?;
     let listener = listen(args)?;
-    let tls = tls::acceptor(args)?;
+    let tls = files.as_ref().map(tls::acceptor).transpose()?;
+    let (renewed, tls) = watch::channel(tls);
     let token = token::token(args)?;
     let tables = tables();
     let (store, saved) = history(args)?;
@@ -100,6 +104,9 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         ticks: ticked,
         cost: cost::Meter::default(),
     });
+    if let Some(files) = files {
+        requests.at_hangup(move || renew(&files, &renewed));
+    }
     requests.watch(origin.wakers())?;
     let mut keeper = store.map(|store| Keeper::new(store, &model));
     let thread = model.start(inlet, move |is_last| {
@@ -119,6 +126,17 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     // Its end of the queue is gone with the source.
     let _ = thread.join();
     result.map(|outcome| report(args, &outcome))
+}
+
+/// Reads the files of TLS again, for connections from now on.
+fn renew(files: &tls::Files, renewed: &watch::Sender<Option<TlsAcceptor>>) {
+    match tls::acceptor(files) {
+        Ok(acceptor) => {
+            renewed.send_replace(Some(acceptor));
+            notice("the certificate and its key were read again");
+        }
+        Err(error) => notice(format_args!("{error}; the certificate in use stays")),
+    }
 }
 
 impl Origin {

@@ -18,7 +18,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -54,7 +54,7 @@ impl Server {
 /// Starts the server's thread.
 pub(super) fn start(
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: watch::Receiver<Option<TlsAcceptor>>,
     state: Arc<State>,
 ) -> Result<Server, LookError> {
     let (stop, stopped) = oneshot::channel();
@@ -74,7 +74,7 @@ pub(super) fn start(
 
 async fn serve(
     listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: watch::Receiver<Option<TlsAcceptor>>,
     state: Arc<State>,
     mut stopped: oneshot::Receiver<()>,
 ) {
@@ -96,7 +96,7 @@ async fn serve(
         let Ok(place) = Arc::clone(&free).try_acquire_owned() else {
             continue;
         };
-        let (router, tls) = (router.clone(), tls.clone());
+        let (router, tls) = (router.clone(), tls.borrow().clone());
         tokio::spawn(async move {
             match tls {
                 None => talk(stream, router).await,

@@ -3,7 +3,8 @@
 //! Certificates are checked by rustls and webpki. A certificate that its authority has revoked stays valid here until it
 //! expires: give clients certificates of a short life, or of an authority of their own.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_rustls::TlsAcceptor;
@@ -14,6 +15,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
 use crate::cli::WebArgs;
+use crate::rights;
 
 /// A file of TLS that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -35,14 +37,42 @@ pub(crate) enum TlsError {
     },
 }
 
-/// Returns what accepts connections with TLS; `None` without a certificate.
+/// The files of TLS that the command line names.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    chain: PathBuf,
+    key: PathBuf,
+    authorities: Option<PathBuf>,
+}
+
+impl Files {
+    /// Returns the files; `None` without a certificate.
+    pub(super) fn of(args: &WebArgs) -> Option<Self> {
+        Some(Self {
+            chain: args.tls_cert.clone()?,
+            key: args.tls_key.clone()?,
+            authorities: args.tls_client_ca.clone(),
+        })
+    }
+
+    /// Returns their paths.
+    pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let known = [
+            Some(&self.chain),
+            Some(&self.key),
+            self.authorities.as_ref(),
+        ];
+        known.map(Option::<&PathBuf>::cloned).into_iter().flatten()
+    }
+}
+
+/// Returns what accepts connections with TLS. The files are read with the privileges of the user who started the
+/// program, now and later.
 ///
 /// # Errors
 /// A file cannot be read, or its content cannot be used.
-pub(super) fn acceptor(args: &WebArgs) -> Result<Option<TlsAcceptor>, TlsError> {
-    let (Some(chain), Some(key)) = (&args.tls_cert, &args.tls_key) else {
-        return Ok(None);
-    };
+pub(super) fn acceptor(files: &Files) -> Result<TlsAcceptor, TlsError> {
+    let (chain, key) = (&files.chain, &files.key);
     let unusable = |path: &Path| {
         let path = path.display().to_string();
         move |reason| TlsError::Unusable { path, reason }
@@ -52,7 +82,7 @@ pub(super) fn acceptor(args: &WebArgs) -> Result<Option<TlsAcceptor>, TlsError> 
     let builder = builder
         .with_safe_default_protocol_versions()
         .map_err(unusable(chain))?;
-    let builder = match &args.tls_client_ca {
+    let builder = match &files.authorities {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
@@ -68,14 +98,16 @@ pub(super) fn acceptor(args: &WebArgs) -> Result<Option<TlsAcceptor>, TlsError> 
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let secret = PrivateKeyDer::from_pem_file(key).map_err(|reason| TlsError::Pem {
-        path: key.display().to_string(),
-        reason,
+    let secret = opened(key).and_then(|file| {
+        PrivateKeyDer::from_pem_reader(file).map_err(|reason| TlsError::Pem {
+            path: key.display().to_string(),
+            reason,
+        })
     })?;
     let config = builder.with_single_cert(certificates(chain)?, secret);
     let mut config = config.map_err(unusable(chain))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -83,11 +115,18 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         path: path.display().to_string(),
         reason,
     };
-    let all = CertificateDer::pem_file_iter(path).map_err(failed)?;
+    let all = CertificateDer::pem_reader_iter(opened(path)?);
     let all: Vec<_> = all.collect::<Result<_, _>>().map_err(failed)?;
     if all.is_empty() {
         let path = path.display().to_string();
         return Err(TlsError::Empty { path });
     }
     Ok(all)
+}
+
+fn opened(path: &Path) -> Result<File, TlsError> {
+    rights::read_blocking(path).map_err(|error| TlsError::Pem {
+        path: path.display().to_string(),
+        reason: pem::Error::Io(error),
+    })
 }

@@ -1,0 +1,60 @@
+//! Completion of command lines in bash, zsh and fish.
+//!
+//! A shell's script calls the program with the variable `RINGTAP_COMPLETE` set to the name of the shell, and the
+//! words so far behind `--`; the program prints what could come next. Without words it prints the script. Options
+//! and commands are those of [`Cli`]; values of some options are asked of the system at that moment: interfaces,
+//! timestamps of the interface, users, groups. Nothing is opened for capturing, and no privilege is needed.
+
+mod bash;
+mod values;
+mod zsh;
+
+use clap::{Arg, Command, CommandFactory as _};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::ArgValueCompleter;
+use clap_complete::env::{Fish, Shells};
+
+use crate::cli::Cli;
+
+/// Asks for completion, with the name of the shell as its value.
+const VARIABLE: &str = "RINGTAP_COMPLETE";
+
+/// Answers a shell and ends the process, if a shell asks.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(command)
+        .var(VARIABLE)
+        .bin("ringtap")
+        .completer("ringtap")
+        .shells(Shells(&[&bash::Bash, &Fish, &zsh::Zsh]))
+        .complete();
+}
+
+/// Returns the definition of the command line with the sources of values.
+fn command() -> Command {
+    Cli::command().mut_subcommands(|command| command.mut_args(with_values))
+}
+
+/// Adds the source of an option's values, where there is a better one than its definition.
+fn with_values(argument: Arg) -> Arg {
+    let completer = match argument.get_id().as_str() {
+        "interface" => ArgValueCompleter::new(values::interfaces),
+        "devices" => ArgValueCompleter::new(values::plain_interfaces),
+        "timestamp" => ArgValueCompleter::new(values::timestamps),
+        "link_type" => ArgValueCompleter::new(values::link_types),
+        "user" => ArgValueCompleter::new(values::users),
+        "group" => ArgValueCompleter::new(values::groups),
+        "filter" | "filters" => ArgValueCompleter::new(values::filter_words),
+        _ => return argument,
+    };
+    argument.add(completer)
+}
+
+/// Returns a path as one word of a shell.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if path.chars().all(is_plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,191 @@
+//! The texts that Wireshark reads: lines of a word and parts in braces.
+
+use std::fmt::Write as _;
+
+use ringtap_capture::LinkType;
+use ringtap_capture::devices::DeviceInfo;
+
+use super::interface;
+
+/// The page that Wireshark's help button opens.
+const HELP: &str = "file:///usr/share/doc/ringtap/how-to/use-wireshark.md";
+
+/// Returns the list of interfaces.
+pub(super) fn interfaces(devices: &[DeviceInfo]) -> String {
+    let mut text = String::new();
+    sentence(
+        &mut text,
+        "extcap",
+        &[
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("help", HELP),
+            ("display", "ringtap"),
+        ],
+    );
+    for (name, description) in devices.iter().flat_map(interface::names) {
+        sentence(
+            &mut text,
+            "interface",
+            &[("value", &name), ("display", &description)],
+        );
+    }
+    text
+}
+
+/// Returns the one link type of an interface.
+pub(super) fn link_type(link_type: LinkType) -> String {
+    let mut text = String::new();
+    let number = link_type.to_dlt().to_string();
+    let name = link_type.name().unwrap_or("unknown");
+    let description = link_type.description().unwrap_or(name);
+    sentence(
+        &mut text,
+        "dlt",
+        &[
+            ("number", &number),
+            ("name", name),
+            ("display", description),
+        ],
+    );
+    text
+}
+
+/// An option: its name there and here, its type, its default, its explanation, its values.
+struct Shown {
+    call: &'static str,
+    display: &'static str,
+    kind: &'static str,
+    default: Option<&'static str>,
+    tooltip: &'static str,
+    values: &'static [(&'static str, &'static str)],
+}
+
+const OPTIONS: [Shown; 7] = [
+    Shown {
+        call: "--mode",
+        display: "Mode",
+        kind: "selector",
+        default: Some("copy"),
+        tooltip: "Whether the host also sees the packets",
+        values: &[
+            ("copy", "copy: the host sees the packets too"),
+            ("steal", "steal: packets that match do not reach the host"),
+        ],
+    },
+    Shown {
+        call: "--direction",
+        display: "Direction",
+        kind: "selector",
+        default: Some("inout"),
+        tooltip: "Direction of the packets",
+        values: &[
+            ("inout", "received and sent"),
+            ("in", "received"),
+            ("out", "sent"),
+        ],
+    },
+    Shown {
+        call: "--snaplen",
+        display: "Snapshot length",
+        kind: "unsigned",
+        default: Some("262144"),
+        tooltip: "Bytes of each packet that are captured at most",
+        values: &[],
+    },
+    Shown {
+        call: "--buffer",
+        display: "Size of the ring",
+        kind: "string",
+        default: None,
+        tooltip: "Such as 64M; empty: the default",
+        values: &[],
+    },
+    Shown {
+        call: "--sample",
+        display: "Keep one packet in",
+        kind: "string",
+        default: None,
+        tooltip: "A number; every:N keeps every N-th (tcx, xdp); empty: all packets",
+        values: &[],
+    },
+    Shown {
+        call: "--no-promiscuous-mode",
+        display: "No promiscuous mode",
+        kind: "boolflag",
+        default: Some("false"),
+        tooltip: "Leave the interface's mode alone",
+        values: &[],
+    },
+    Shown {
+        call: "--extended",
+        display: "Extended filter language",
+        kind: "boolflag",
+        default: Some("false"),
+        tooltip: "Sets, packets in tunnels, IPv6 extension headers",
+        values: &[],
+    },
+];
+
+/// Returns the options of an interface.
+pub(super) fn options() -> String {
+    let mut text = String::new();
+    for (index, option) in OPTIONS.iter().enumerate() {
+        let number = index.to_string();
+        let mut parts = vec![
+            ("number", number.as_str()),
+            ("call", option.call),
+            ("display", option.display),
+            ("type", option.kind),
+            ("tooltip", option.tooltip),
+        ];
+        parts.extend(option.default.map(|default| ("default", default)));
+        sentence(&mut text, "arg", &parts);
+        for (value, display) in option.values {
+            let is_default = if option.default == Some(*value) {
+                "true"
+            } else {
+                "false"
+            };
+            let parts = [
+                ("arg", number.as_str()),
+                ("value", *value),
+                ("display", *display),
+                ("default", is_default),
+            ];
+            sentence(&mut text, "value", &parts);
+        }
+    }
+    text
+}
+
+/// Adds a line. Braces would end a part early, so they are left out.
+fn sentence(text: &mut String, word: &str, parts: &[(&str, &str)]) {
+    text.push_str(word);
+    text.push(' ');
+    for (name, value) in parts {
+        let value: String = value
+            .chars()
+            .filter(|c| !['{', '}', '\n', '\r'].contains(c))
+            .collect();
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{{{name}={value}}}");
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_in_wiresharks_form() {
+        let text = link_type(LinkType::ETHERNET);
+        assert!(
+            text.starts_with("dlt {number=1}{name=EN10MB}{display="),
+            "{text}"
+        );
+        let mut text = String::new();
+        sentence(&mut text, "x", &[("a", "b}{c\n")]);
+        assert_eq!(text, "x {a=bc}\n");
+    }
+}

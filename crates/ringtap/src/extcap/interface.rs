@@ -1,0 +1,113 @@
+//! Names of interfaces in Wireshark: `ringtap-ENGINE-DEV`, or `ringtap-any`.
+
+use std::str::FromStr;
+
+use ringtap_capture::devices::{self, ANY, DeviceError, DeviceInfo};
+use ringtap_capture::{ENGINES, Engine, LinkType};
+
+/// The beginning of all names.
+const PREFIX: &str = "ringtap-";
+
+/// An interface with the engine that captures on it.
+#[derive(Clone, Debug)]
+pub(super) struct Interface {
+    engine: Option<&'static Engine>,
+    device: String,
+}
+
+/// A name that no interface has.
+#[derive(Debug, thiserror::Error)]
+#[error("expected ringtap-any or ringtap-ENGINE-DEV, such as ringtap-tcx-eth0")]
+pub(super) struct NoInterface;
+
+impl FromStr for Interface {
+    type Err = NoInterface;
+
+    fn from_str(text: &str) -> Result<Self, NoInterface> {
+        let rest = text.strip_prefix(PREFIX).ok_or(NoInterface)?;
+        if rest == ANY {
+            return Ok(Self {
+                engine: None,
+                device: ANY.to_owned(),
+            });
+        }
+        let (engine, device) = rest
+            .split_once('-')
+            .filter(|(_, device)| !device.is_empty())
+            .ok_or(NoInterface)?;
+        let engine = ENGINES
+            .iter()
+            .find(|known| known.name == engine)
+            .ok_or(NoInterface)?;
+        Ok(Self {
+            engine: Some(engine),
+            device: device.to_owned(),
+        })
+    }
+}
+
+impl Interface {
+    /// Returns the device in the form of `-i`.
+    pub(super) fn device(&self) -> String {
+        match self.engine {
+            Some(engine) => format!("{}:{}", engine.name, self.device),
+            None => self.device.clone(),
+        }
+    }
+
+    /// Returns the link type of its captures.
+    pub(super) fn link_type(&self) -> Result<LinkType, DeviceError> {
+        Ok(devices::by_name(&self.device)?.link_type)
+    }
+}
+
+/// Returns the names by which a device is listed, with a description of each. Engines that could never capture on
+/// it are left out; for one that only lacks a privilege, the capture reports it.
+pub(super) fn names(device: &DeviceInfo) -> Vec<(String, String)> {
+    if device.is_any() {
+        return vec![(
+            format!("{PREFIX}{ANY}"),
+            "ringtap on all interfaces".to_owned(),
+        )];
+    }
+    let engines = device.engines().into_iter();
+    let usable = engines.filter(|support| {
+        use ringtap_capture::devices::Obstacle;
+        matches!(support.obstacle, None | Some(Obstacle::Capability(_)))
+    });
+    usable
+        .map(|support| {
+            let name = &device.name;
+            let engine = support.engine;
+            (
+                format!("{PREFIX}{engine}-{name}"),
+                format!("ringtap {engine} on {name}: {}", support.summary),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        for (name, device) in [
+            ("ringtap-any", "any"),
+            ("ringtap-tcx-eth0", "tcx:eth0"),
+            ("ringtap-packet-br-0a1b", "packet:br-0a1b"),
+        ] {
+            assert_eq!(name.parse::<Interface>().expect(name).device(), device);
+        }
+        for name in [
+            "eth0",
+            "ringtap-",
+            "ringtap-eth0",
+            "ringtap-tcx-",
+            "ringtap-dpdk-eth0",
+        ] {
+            assert!(name.parse::<Interface>().is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! `ringtap-extcap`, which Wireshark and tshark run: they list ringtap's interfaces by engine, and capture on them.
+//!
+//! It is a second name of the program. Wireshark asks for interfaces, link types and options, which are printed
+//! in its form (`doc/extcap.4`), and whether a filter is valid; then it has packets written into a pipe. That is
+//! `ringtap dump`, whose command line is put together here.
+
+mod answers;
+mod interface;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use ringtap_capture::{Filter, LinkType, devices};
+
+use crate::cli::{Cli, Command, Direction, Mode};
+use crate::exit::USAGE;
+use crate::filter::describe;
+use crate::notice::notice;
+use crate::{dump, values};
+use interface::Interface;
+
+/// The name by which Wireshark runs the program.
+const NAME: &str = "ringtap-extcap";
+
+/// Show ringtap's interfaces in Wireshark; Wireshark and tshark run this program themselves
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, max_term_width = 100)]
+pub(crate) struct Extcap {
+    /// List the interfaces
+    #[arg(long = "extcap-interfaces")]
+    interfaces: bool,
+    /// Version of Wireshark
+    #[arg(long = "extcap-version", value_name = "VERSION")]
+    _version: Option<String>,
+    /// Interface that is asked for or captured on
+    #[arg(long = "extcap-interface", value_name = "NAME")]
+    interface: Option<Interface>,
+    /// List the link types of the interface
+    #[arg(long = "extcap-dlts", requires = "interface")]
+    link_types: bool,
+    /// List the options of the interface
+    #[arg(long = "extcap-config", requires = "interface")]
+    config: bool,
+    /// Option whose values are asked for again
+    #[arg(long = "extcap-reload-option", value_name = "OPTION")]
+    _reload: Option<String>,
+    /// Capture on the interface
+    #[arg(long, requires_all = ["interface", "fifo"])]
+    capture: bool,
+    /// Pipe that packets are written to
+    #[arg(long, value_name = "FILE")]
+    fifo: Option<PathBuf>,
+    /// Filter of the capture, as in pcap-filter(7); without --capture, report whether it is valid
+    #[arg(long = "extcap-capture-filter", value_name = "FILTER")]
+    filter: Option<String>,
+    #[command(flatten)]
+    options: CaptureOptions,
+}
+
+/// The options that Wireshark shows for an interface.
+#[derive(Debug, clap::Args)]
+struct CaptureOptions {
+    /// Whether the host's stack also sees the packets (copy) or not (steal)
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+    /// Direction of the packets: received (in), sent (out), or both
+    #[arg(long, value_name = "DIRECTION")]
+    direction: Option<Direction>,
+    /// Capture at most this many bytes of each packet
+    #[arg(long, value_name = "SNAPLEN", value_parser = values::snaplen)]
+    snaplen: Option<u32>,
+    /// Size of the ring, such as 512K, 64M or 1G
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<values::Size>,
+    /// Keep one packet in N
+    #[arg(long, value_name = "N", value_parser = values::sample)]
+    sample: Option<values::Sample>,
+    /// Don't put the interface into promiscuous mode
+    #[arg(long = "no-promiscuous-mode", num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    no_promiscuous: Option<bool>,
+    /// Also accept extensions of the filter language
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    extended: Option<bool>,
+}
+
+/// Returns whether the program was started by the name for Wireshark.
+pub(crate) fn is_meant(words: &[OsString]) -> bool {
+    let name = words.first().map(Path::new).and_then(Path::file_name);
+    name == Some(OsStr::new(NAME))
+}
+
+/// Runs the program by that name.
+pub(crate) fn run(words: &[OsString]) -> ExitCode {
+    let asked = Extcap::try_parse_from(words)
+        .unwrap_or_else(|error| std::process::exit(crate::print(&error)));
+    if asked.interfaces {
+        return match devices::list() {
+            Ok(devices) => answer(&answers::interfaces(&devices)),
+            Err(error) => fail(error),
+        };
+    }
+    let Some(interface) = &asked.interface else {
+        notice(format_args!(
+            "{NAME} is run by Wireshark and tshark; see tshark -D"
+        ));
+        return ExitCode::from(USAGE);
+    };
+    if asked.link_types {
+        return match interface.link_type() {
+            Ok(link_type) => answer(&answers::link_type(link_type)),
+            Err(error) => fail(error),
+        };
+    }
+    if asked.config {
+        return answer(&answers::options());
+    }
+    if asked.capture {
+        return match command(words, &asked, interface) {
+            Ok(args) => dump::run(*args),
+            Err(code) => code,
+        };
+    }
+    match asked
+        .filter
+        .as_deref()
+        .map(|filter| refused(filter, interface, &asked.options))
+    {
+        // Wireshark takes what is printed as the error.
+        Some(Some(reason)) => answer(&format!("{reason}\n")),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Returns the arguments of `ringtap dump`.
+fn command(
+    words: &[OsString],
+    asked: &Extcap,
+    interface: &Interface,
+) -> Result<Box<crate::cli::DumpArgs>, ExitCode> {
+    let fifo = asked.fifo.clone().unwrap_or_default();
+    let mut line: Vec<OsString> = ["ringtap", "dump", "-U", "--format", "pcapng", "-i"]
+        .map(OsString::from)
+        .to_vec();
+    line.extend([
+        interface.device().into(),
+        "-w".into(),
+        fifo.into_os_string(),
+    ]);
+    // Options have the same names there, and were parsed by the same definitions.
+    let given = |name: &str| {
+        let equal = format!("{name}=");
+        let mut words = words
+            .iter()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned());
+        while let Some(word) = words.next() {
+            if word == name {
+                return words.next();
+            }
+            if let Some(value) = word.strip_prefix(&equal) {
+                return Some(value.to_owned());
+            }
+        }
+        None
+    };
+    let names = ["--mode", "--direction", "--snaplen", "--buffer", "--sample"];
+    for name in names {
+        if let Some(value) = given(name).filter(|value| !value.is_empty()) {
+            let name = if name == "--snaplen" {
+                "--snapshot-length"
+            } else {
+                name
+            };
+            line.push(format!("{name}={value}").into());
+        }
+    }
+    for (is_set, name) in [
+        (asked.options.no_promiscuous, "--no-promiscuous-mode"),
+        (asked.options.extended, "--extended"),
+    ] {
+        if is_set == Some(true) {
+            line.push(name.into());
+        }
+    }
+    if let Some(filter) = asked.filter.as_ref().filter(|filter| !filter.is_empty()) {
+        line.extend(["--".into(), filter.into()]);
+    }
+    match Cli::try_parse_from(&line).map(|cli| cli.command) {
+        Ok(Command::Dump(args)) => Ok(args),
+        Ok(_) => Err(ExitCode::from(USAGE)),
+        Err(error) => Err(fail(error)),
+    }
+}
+
+/// Returns the reason why a filter is invalid on an interface.
+fn refused(filter: &str, interface: &Interface, options: &CaptureOptions) -> Option<String> {
+    let filter = Filter::new(filter).with_extensions(options.extended == Some(true));
+    let link_type = interface.link_type().unwrap_or(LinkType::ETHERNET);
+    let error = filter
+        .compile(link_type, options.snaplen.unwrap_or(262_144))
+        .err()?;
+    Some(describe(&error))
+}
+
+fn answer(text: &str) -> ExitCode {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn fail(error: impl std::fmt::Display) -> ExitCode {
+    notice(error);
+    ExitCode::FAILURE
+}
