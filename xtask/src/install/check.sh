@@ -28,11 +28,16 @@ within sh -c 'apt-get -y install /packages/*.deb' >"$stage/log" 2>&1 || {
 }
 within apt-get check >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
 [ -z "$(within dpkg --audit)" ] || fail "$(within dpkg --audit)"
-within dpkg-query -W -f '${Package} ${Version}\n' ringtap ringtap-libpcap
-within dpkg-query -W -f '${Status}' libpcap0.8 2>/dev/null | grep -q 'ok installed' &&
-    fail "Debian's library is still there"
+within dpkg-query -W -f '${Package} ${Version}\n' ringtap ringtap-libpcap ringtap-dev
 within ringtap --version
 within ringtap bench --version
+within ringtap config check /etc/ringtap/flow.toml /etc/ringtap/web.toml
+[ "$(within stat -c '%a %U %G' /usr/bin/ringtap)" = "755 root root" ] || fail "ringtap has other rights than root's"
+within getcap /usr/bin/ringtap | grep . && fail "ringtap has capabilities that nobody asked for"
+if within sh -c 'command -v tshark' >/dev/null; then
+    within tshark -D 2>/dev/null | grep -q ringtap-packet-lo || fail "tshark lists no interface of ringtap"
+fi
+within ringtap-libpcap-default on
 if within sh -c 'command -v tcpdump' >/dev/null; then
     within tcpdump --version 2>&1 | grep ringtap || fail "tcpdump does not run on ringtap"
     within tcpdump -i lo -c 1 -nn udp >"$stage/packet" 2>"$stage/log" &
@@ -49,8 +54,22 @@ if within sh -c 'command -v cc && command -v pkg-config' >/dev/null; then
 #include <pcap/pcap.h>
 int main(void) { return puts(pcap_lib_version()) < 0; }
 END
-    within sh -c 'cd /packages && cc version.c -o version $(pkg-config --cflags --libs libpcap) && ./version'
+    within sh -c 'cd /packages && cc version.c -o version $(PKG_CONFIG_PATH=$(echo /usr/lib/*/ringtap/pkgconfig) pkg-config --cflags --libs libpcap) &&
+        ./version'
 fi
+# The other answer of the question.
+echo ringtap ringtap/capture-as-group boolean true | within debconf-set-selections
+within dpkg-reconfigure ringtap
+[ "$(within stat -c '%a %U %G' /usr/bin/ringtap)" = "750 root ringtap" ] || fail "the group cannot run ringtap"
+# An overlay in memory may hold no capabilities; the package says so then.
+within getcap /usr/bin/ringtap
 # And back.
-within apt-get -y remove ringtap-libpcap >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
-echo "the packages can be installed, used and removed"
+within apt-get -y purge ringtap ringtap-libpcap ringtap-dev >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
+if within sh -c 'command -v tcpdump' >/dev/null; then
+    within tcpdump --version 2>&1 | grep -q ringtap && fail "tcpdump still runs on ringtap"
+fi
+for name in /etc/ringtap /usr/bin/ringtap /usr/share/doc/ringtap /etc/ld.so.conf.d/00-ringtap.conf; do
+    [ ! -e "$stage/root$name" ] || fail "$name is left"
+done
+within getent group ringtap && fail "the group is left"
+echo "the packages can be installed, used, configured and purged"

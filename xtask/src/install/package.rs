@@ -1,37 +1,51 @@
 //! `cargo xtask package`: Debian packages of the same files.
 //!
-//! There are two packages: `ringtap`, the program with `ringtap-bench`, and `ringtap-libpcap`. The latter
-//! replaces Debian's library and its development files, so that every program on the system runs on ringtap.
+//! There are three packages. `ringtap` has the programs, manual pages, completion, services and the link by which
+//! Wireshark finds ringtap's interfaces. `ringtap-libpcap` has the library in a folder of its own, beside Debian's,
+//! and `ringtap-dev` its headers. Beside them are their checksums and the list of the crates in the programs.
 //!
-//! With `--check`, apt then installs them into a temporary copy of the system: a mount namespace with an
-//! overlay over `/`, of which nothing remains.
+//! The bytes depend only on the built programs and on the time of the sources. With `--check`, each package is
+//! packed twice and compared, lintian judges it, and apt installs it into a temporary copy of the system: a mount
+//! namespace with an overlay over `/`, of which nothing remains. `.ci/packages` does it in fresh roots of Debian.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
-use super::{LIBPCAP, Layout, PROGRAMS, RINGTAP, build, write};
+use super::extras::{DATE, gzip, seconds};
+use super::{DOCUMENTS, LIBPCAP, Layout, PROGRAMS, RELEASE, RINGTAP, build, copy, sbom, write};
 use crate::process;
 
 /// The work in the copy of the system.
 const CHECK: &str = include_str!("check.sh");
+const MAINTAINER: &str = "The ringtap developers <ringtap@packages.invalid>";
 
-/// Builds both packages into `target/debian`.
+/// Builds the packages into `target/debian`.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
-    let checks = match words {
-        [] => false,
-        ["--check"] => true,
-        _ => {
-            eprintln!("usage: cargo xtask package [--check]");
-            return ExitCode::from(2);
+    let (mut checks, mut profile) = (false, RELEASE);
+    for word in words {
+        match *word {
+            "--check" => checks = true,
+            "--debug" => profile = "debug",
+            _ => {
+                eprintln!("usage: cargo xtask package [--check] [--debug]");
+                return ExitCode::from(2);
+            }
         }
-    };
-    let made = packages().and_then(|made| {
-        for path in &made {
-            println!("{}", path.display());
-        }
-        if checks { check(&made) } else { Ok(()) }
-    });
+    }
+    let made = build(profile)
+        .and_then(|()| packages(profile))
+        .and_then(|made| {
+            for path in &made {
+                println!("{}", path.display());
+            }
+            if checks {
+                check(&made, profile)
+            } else {
+                Ok(())
+            }
+        });
     match made {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
@@ -41,83 +55,277 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     }
 }
 
-/// Installs the packages where nothing remains of them, and tests programs with them.
-fn check(made: &[PathBuf]) -> Result<(), String> {
+/// Packs again and compares, has lintian judge, and installs the packages where nothing remains of them.
+fn check(made: &[PathBuf], profile: &'static str) -> Result<(), String> {
+    let read =
+        |path: &PathBuf| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    let before: Vec<Vec<u8>> = made.iter().map(read).collect::<Result<_, _>>()?;
+    for (path, before) in packages(profile)?.iter().zip(&before) {
+        if read(path)? != *before {
+            return Err(format!(
+                "{}: packed twice, the bytes differ",
+                path.display()
+            ));
+        }
+    }
+    println!("packed twice: the same bytes");
+    let mut lintian = Command::new("lintian");
+    lintian.args([
+        "--fail-on",
+        "error,warning",
+        "--tag-display-limit=0",
+        "--allow-root",
+    ]);
+    process::check(lintian.args(made))?;
+    println!("lintian: no errors and no warnings");
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--net", "sh", "-c", CHECK, "sh"]);
     process::check(unshare.args(made))
 }
 
-fn packages() -> Result<Vec<PathBuf>, String> {
-    build()?;
-    let out = process::built_program("release", "ringtap")?;
-    let out = out.ancestors().nth(2).unwrap_or(&out).join("debian");
+fn packages(profile: &'static str) -> Result<Vec<PathBuf>, String> {
+    let built = process::built_program(profile, "ringtap")?;
+    let out = built.ancestors().nth(2).unwrap_or(&built).join("debian");
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let architecture = answer("dpkg", &["--print-architecture"])?;
-    let triplet = answer("cc", &["-print-multiarch"])?;
-    let program = package(&out, "ringtap", &architecture, |layout| {
-        layout.programs()?;
-        layout.documents()?;
-        let needed = dependencies(&PROGRAMS.map(|name| layout.program(name)))?;
-        Ok(format!(
-            "Section: net\nDepends: {needed}\nDescription: programmable packet capture on Linux\n \
-                 Captures, filters, counts, injects, stores and summarises packets.\n"
-        ))
-    })?;
-    let library = package(&out, "ringtap-libpcap", &architecture, |layout| {
-        layout.libraries = PathBuf::from("lib").join(&triplet);
-        layout.library()?;
-        layout.development()?;
-        let library = layout.libraries.join(format!("libpcap.so.{LIBPCAP}"));
-        let needed = dependencies(&[layout.place(library)])?;
-        let control = |name: &str| layout.root.join("DEBIAN").join(name);
-        // Programs that were linked with it need upstream's name.
-        let shlibs = format!("libpcap 1 ringtap-libpcap (>= {RINGTAP})\n");
-        write(&control("shlibs"), shlibs.as_bytes(), 0o644)?;
-        write(&control("triggers"), b"activate-noawait ldconfig\n", 0o644)?;
-        Ok(format!(
-            "Section: libs\nDepends: {needed}\n\
-             Provides: libpcap0.8 (= {LIBPCAP}), libpcap0.8-dev (= {LIBPCAP}), libpcap-dev (= {LIBPCAP})\n\
-             Conflicts: libpcap0.8, libpcap0.8-dev, libpcap-dev\n\
-             Replaces: libpcap0.8, libpcap0.8-dev, libpcap-dev\n\
-             Description: libpcap on ringtap\n Programs made for libpcap run on ringtap, unchanged.\n"
-        ))
-    })?;
-    Ok(vec![program, library])
-}
-
-/// Packs what `fill` installs; it returns the fields of the package that are its own.
-fn package(
-    out: &Path,
-    name: &str,
-    architecture: &str,
-    fill: impl FnOnce(&mut Layout) -> Result<String, String>,
-) -> Result<PathBuf, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-    let mut layout = Layout {
-        prefix: PathBuf::from("/usr"),
-        root: folder.path().to_path_buf(),
-        libraries: PathBuf::from("lib"),
+    let pack = Pack {
+        architecture: answer("dpkg", &["--print-architecture"])?,
+        triplet: answer("cc", &["-print-multiarch"])?,
+        out,
+        profile,
     };
-    let fields = fill(&mut layout)?;
-    layout.copyright(name)?;
-    let control = format!(
-        "Package: {name}\nVersion: {RINGTAP}\nArchitecture: {architecture}\n\
-         Maintainer: the ringtap project <ringtap@localhost>\nPriority: optional\n{fields}"
-    );
+    let made = vec![pack.program()?, pack.library()?, pack.development()?];
+    let list = sbom::list(&["ringtap", "ringtap-bench"])?;
     write(
-        &folder.path().join("DEBIAN/control"),
-        control.as_bytes(),
+        &pack.out.join(format!("ringtap_{RINGTAP}.cdx.json")),
+        list.as_bytes(),
         0o644,
     )?;
-    make_readable(folder.path())?;
-    let path = out.join(format!("{name}_{RINGTAP}_{architecture}.deb"));
-    let mut pack = Command::new("dpkg-deb");
-    pack.args(["--root-owner-group", "--build"])
-        .arg(folder.path())
-        .arg(&path);
-    process::check(pack.stdout(std::process::Stdio::null()))?;
-    Ok(path)
+    pack.checksums(&made)?;
+    Ok(made)
+}
+
+/// A run of packing.
+struct Pack {
+    out: PathBuf,
+    architecture: String,
+    triplet: String,
+    profile: &'static str,
+}
+
+impl Pack {
+    /// Packs the programs.
+    fn program(&self) -> Result<PathBuf, String> {
+        self.package("ringtap", |layout| {
+            layout.programs()?;
+            for name in PROGRAMS {
+                strip(&layout.program(name))?;
+            }
+            layout.documents()?;
+            for name in DOCUMENTS {
+                let _ = fs::remove_file(layout.place(format!("share/doc/ringtap/{name}")));
+            }
+            let program = process::built_program(self.profile, "ringtap")?;
+            layout.manual(&program)?;
+            layout.completion(&program)?;
+            let contrib = ringtap_testkit::repository().join("contrib");
+            for unit in ["ringtap-flow@.service", "ringtap-web.service"] {
+                let place = layout.root.join("lib/systemd/system").join(unit);
+                copy(&contrib.join("systemd").join(unit), &place, 0o644)?;
+            }
+            let mut kept = String::new();
+            for name in ["flow.toml", "web.toml"] {
+                copy(&contrib.join("etc").join(name), &layout.root.join("etc/ringtap").join(name), 0o644)?;
+                kept += &format!("/etc/ringtap/{name}\n");
+            }
+            write(&layout.root.join("DEBIAN/conffiles"), kept.as_bytes(), 0o644)?;
+            let extcap = layout.place(format!("lib/{}/wireshark/extcap", self.triplet));
+            fs::create_dir_all(&extcap).map_err(|error| format!("{}: {error}", extcap.display()))?;
+            symlink("../../../../bin/ringtap", extcap.join("ringtap-extcap")).map_err(|error| error.to_string())?;
+            for (script, mode) in [("config", 0o755), ("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("templates", 0o644)] {
+                let from = contrib.join(format!("debian/ringtap.{script}"));
+                copy(&from, &layout.root.join("DEBIAN").join(script), mode)?;
+            }
+            let needed = dependencies(&PROGRAMS.map(|name| layout.program(name)))?;
+            Ok(format!(
+                "Section: net\n\
+                 Depends: {needed}, adduser, debconf (>= 0.5) | debconf-2.0, libcap2-bin, init-system-helpers (>= 1.54~)\n\
+                 Suggests: wireshark-common, ringtap-libpcap\n\
+                 Description: programmable packet capture\n \
+                 ringtap captures, filters, counts, stores, sends and summarizes network\n \
+                 packets, close to the kernel's own limit. It speaks the filter language\n \
+                 of tcpdump, reads and writes pcap and pcapng, exports NetFlow and IPFIX,\n \
+                 shows traffic live in the terminal and the browser, and reports where\n \
+                 every lost packet was lost.\n"
+            ))
+        })
+    }
+
+    /// Packs the library, in a folder that the loader does not search by itself.
+    fn library(&self) -> Result<PathBuf, String> {
+        self.package("ringtap-libpcap", |layout| {
+            layout.libraries = self.private();
+            layout.library()?;
+            let library = layout.place(layout.libraries.join(format!("libpcap.so.{LIBPCAP}")));
+            strip(&library)?;
+            let contrib = ringtap_testkit::repository().join("contrib/debian");
+            let switch = layout.place("sbin/ringtap-libpcap-default");
+            layout.fill(&contrib.join("ringtap-libpcap-default"), &switch, 0o755)?;
+            let page = fs::read(contrib.join("ringtap-libpcap-default.8"))
+                .map_err(|error| error.to_string())?;
+            write(
+                &layout.place("share/man/man8/ringtap-libpcap-default.8.gz"),
+                &gzip(&page)?,
+                0o644,
+            )?;
+            copy(
+                &contrib.join("ringtap-libpcap.prerm"),
+                &layout.root.join("DEBIAN/prerm"),
+                0o755,
+            )?;
+            let needed = dependencies(&[library])?;
+            Ok(format!(
+                "Section: libs\nDepends: {needed}\n\
+                 Description: libpcap on ringtap\n \
+                 Programs made for libpcap run on ringtap, unchanged, with\n \
+                 LD_LIBRARY_PATH=/usr/lib/{0}/ringtap or, all of them, after\n \
+                 \"ringtap-libpcap-default on\". Debian's library stays in place.\n",
+                self.triplet
+            ))
+        })
+    }
+
+    /// Packs what is needed to compile programs with the library.
+    fn development(&self) -> Result<PathBuf, String> {
+        self.package("ringtap-dev", |layout| {
+            layout.libraries = self.private();
+            layout.headers = PathBuf::from("include/ringtap");
+            layout.development()?;
+            Ok(format!(
+                "Section: libdevel\nDepends: ringtap-libpcap (= {RINGTAP})\n\
+                 Description: headers of libpcap on ringtap\n \
+                 pcap.h, and ringtap's extensions to it, with a file for pkg-config in\n \
+                 /usr/lib/{0}/ringtap/pkgconfig.\n",
+                self.triplet
+            ))
+        })
+    }
+
+    /// Returns the library's own folder, below the prefix.
+    fn private(&self) -> PathBuf {
+        PathBuf::from("lib").join(&self.triplet).join("ringtap")
+    }
+
+    /// Packs what `fill` installs; it returns the fields of the package that are its own.
+    fn package(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&mut Layout) -> Result<String, String>,
+    ) -> Result<PathBuf, String> {
+        let folder =
+            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let mut layout = Layout {
+            prefix: PathBuf::from("/usr"),
+            root: folder.path().to_path_buf(),
+            libraries: PathBuf::from("lib"),
+            headers: PathBuf::from("include"),
+            profile: self.profile,
+        };
+        let fields = fill(&mut layout)?;
+        self.documents(&layout, name)?;
+        let size = kibibytes(folder.path())?;
+        let architecture = &self.architecture;
+        let control = format!(
+            "Package: {name}\nVersion: {RINGTAP}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
+             Installed-Size: {size}\nPriority: optional\n{fields}"
+        );
+        write(
+            &folder.path().join("DEBIAN/control"),
+            control.as_bytes(),
+            0o644,
+        )?;
+        sums(folder.path())?;
+        make_readable(folder.path())?;
+        let path = self
+            .out
+            .join(format!("{name}_{RINGTAP}_{architecture}.deb"));
+        let mut pack = Command::new("dpkg-deb");
+        pack.env(DATE, seconds().to_string());
+        pack.args(["--root-owner-group", "-Zxz", "--build"])
+            .arg(folder.path())
+            .arg(&path);
+        process::check(pack.stdout(Stdio::null()))?;
+        Ok(path)
+    }
+
+    /// Installs the licence and the list of changes.
+    fn documents(&self, layout: &Layout, name: &str) -> Result<(), String> {
+        let repository = ringtap_testkit::repository();
+        let folder = layout.place(format!("share/doc/{name}"));
+        copy(
+            &repository.join("contrib/debian/copyright"),
+            &folder.join("copyright"),
+            0o644,
+        )?;
+        let date = answer("date", &["-u", "-R", "-d", &format!("@{}", seconds())])?;
+        let entry = format!(
+            "ringtap ({RINGTAP}) unstable; urgency=medium\n\n  * The changes are in the project's CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n"
+        );
+        write(
+            &folder.join("changelog.gz"),
+            &gzip(entry.as_bytes())?,
+            0o644,
+        )
+    }
+
+    /// Writes the checksums of the packages.
+    fn checksums(&self, made: &[PathBuf]) -> Result<(), String> {
+        let mut sums = Command::new("sha256sum");
+        let names = made.iter().filter_map(|path| path.file_name());
+        let output = sums.args(names).current_dir(&self.out).output();
+        let output = output.map_err(|error| format!("sha256sum: {error}"))?;
+        write(&self.out.join("SHA256SUMS"), &output.stdout, 0o644)
+    }
+}
+
+/// Removes symbols that are not needed to run.
+fn strip(binary: &Path) -> Result<(), String> {
+    let mut strip = Command::new("strip");
+    strip.args([
+        "--strip-unneeded",
+        "--remove-section=.comment",
+        "--remove-section=.note",
+    ]);
+    process::check(strip.arg(binary))
+}
+
+/// Returns the size of the files in a folder, as Debian counts it.
+fn kibibytes(folder: &Path) -> Result<u64, String> {
+    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut sum = 0;
+    for entry in fs::read_dir(folder).map_err(explain)? {
+        let entry = entry.map_err(explain)?;
+        let data = entry.metadata().map_err(explain)?;
+        sum += if data.is_dir() {
+            kibibytes(&entry.path())? + 1
+        } else {
+            data.len().div_ceil(1024)
+        };
+    }
+    Ok(sum)
+}
+
+/// Writes the checksums of a package's files into it.
+fn sums(folder: &Path) -> Result<(), String> {
+    let script = "find . -path ./DEBIAN -prune -o -type f -printf '%P\\0' | LC_ALL=C sort -z | xargs -0 md5sum";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(folder)
+        .output();
+    let output = output.map_err(|error| format!("md5sum: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("md5sum: {}", output.status));
+    }
+    write(&folder.join("DEBIAN/md5sums"), &output.stdout, 0o644)
 }
 
 /// Returns the packages that programs or libraries need, with the least versions that have its symbols.
@@ -140,11 +348,17 @@ fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
     })
 }
 
-/// Makes a folder readable: a temporary folder is its owner's alone; the root of a package is not.
+/// Makes folders readable: a temporary folder is its owner's alone; those of a package are not.
 fn make_readable(folder: &Path) -> Result<(), String> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
-        .map_err(|error| format!("{}: {error}", folder.display()))
+    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(explain)?;
+    for entry in fs::read_dir(folder).map_err(explain)? {
+        let entry = entry.map_err(explain)?;
+        if entry.file_type().map_err(explain)?.is_dir() {
+            make_readable(&entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn answer(program: &str, arguments: &[&str]) -> Result<String, String> {

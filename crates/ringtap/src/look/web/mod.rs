@@ -65,12 +65,7 @@ enum Origin {
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
     let files = tls::Files::of(args);
-    let named = NamedFiles {
-        inputs: atlas::inputs(look),
-        renewed: files.iter().flat_map(tls::Files::paths).collect(),
-        ..NamedFiles::default()
-    };
-    let rights = Rights::begin(&look.rights, named, None)?;
+    let rights = Rights::begin(&look.rights, named_files(look, files.as_ref()), None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref())?;
     let listener = listen(args)?;
@@ -126,6 +121,15 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     // Its end of the queue is gone with the source.
     let _ = thread.join();
     result.map(|outcome| report(args, &outcome))
+}
+
+/// Returns the files of the command line.
+fn named_files(look: &LookArgs, files: Option<&tls::Files>) -> NamedFiles {
+    NamedFiles {
+        inputs: atlas::inputs(look),
+        renewed: files.into_iter().flat_map(tls::Files::paths).collect(),
+        ..NamedFiles::default()
+    }
 }
 
 /// Reads the files of TLS again, for connections from now on.
