@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ringtap_savefile::index::SeekPoint;
+use ringtap_savefile::{BlockSummary, Timestamp};
 use ringtap_sys::output::{Access, Output};
 
 /// Opens files for a recording, and takes over complete files.
@@ -22,6 +23,33 @@ pub trait Host: Send + Sync {
     fn reads(&self, path: &Path) -> bool {
         let _ = path;
         false
+    }
+
+    /// Returns the name of the next file, whose first packet has that time. `None` for the name that the
+    /// recording's own name and plan give.
+    fn name(&self, time: Timestamp) -> Option<PathBuf> {
+        let _ = time;
+        None
+    }
+
+    /// Allows a file on a disk to grow to `end` bytes, space reserved ahead included. It is called before the
+    /// file takes that space.
+    ///
+    /// # Errors
+    /// There is no space: the write fails with this error.
+    fn admit(&self, path: &Path, end: u64) -> io::Result<()> {
+        let _ = (path, end);
+        Ok(())
+    }
+
+    /// Returns whether [`Host::landed`] uses chunks. Then the header of a file is a chunk of its own.
+    fn wants_chunks(&self) -> bool {
+        false
+    }
+
+    /// Takes note of a chunk that the file now holds completely. Only in files with a queue.
+    fn landed(&self, path: &Path, chunk: &WrittenChunk) {
+        let _ = (path, chunk);
     }
 
     /// Returns whether [`Host::complete`] uses seek points.
@@ -45,6 +73,24 @@ impl Host for Access {
     fn open(&self, path: &Path) -> io::Result<Output> {
         Output::named(path, *self)
     }
+}
+
+/// A chunk of a file: complete blocks that were compressed alone and can be read alone, after the codec's
+/// header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenChunk {
+    /// Its offset in the file, in bytes.
+    pub offset: u64,
+    /// Its size in the file, in bytes.
+    pub len: u64,
+    /// Its offset before compression, in bytes.
+    pub base: u64,
+    /// Its size before compression, in bytes.
+    pub base_len: u64,
+    /// XXH64 of its bytes in the file.
+    pub checksum: u64,
+    /// Its contents.
+    pub summary: BlockSummary,
 }
 
 /// A notice for the user of a recording. Its `Display` is the text.

@@ -1,5 +1,7 @@
 //! The options of a recording, and the counters that it gets while it runs.
 
+use std::time::Duration;
+
 use ringtap_savefile::{Codec, Format};
 
 use crate::RotationPlan;
@@ -29,6 +31,13 @@ ringtap_packet::options! {
         pub cpus: Vec<usize>,
         /// Whether packets are written to the file immediately, and not within a second.
         pub immediate: bool,
+        /// Packets are on their way to the file after this time at the latest.
+        pub flush: Duration,
+        /// Whether the bytes that were on their way are then also on the disk (fdatasync(2)), so that a power
+        /// cut does not lose them.
+        pub durable: bool,
+        /// The step in which space is reserved, in bytes. `None` takes one by the size of the files.
+        pub reserve: Option<u64>,
         /// When one file ends and another starts. `None` for a single file.
         pub rotation: Option<RotationPlan>,
     }
@@ -47,6 +56,9 @@ impl Default for RecordOptions {
             memory: 0,
             cpus: Vec::new(),
             immediate: false,
+            flush: Duration::from_secs(1),
+            durable: false,
+            reserve: None,
             rotation: None,
         }
     }

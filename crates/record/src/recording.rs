@@ -94,7 +94,8 @@ impl Recording {
                 return Ok(recording);
             }
             Some(rotation) => {
-                recording.path = rotation.first(began);
+                let planned = rotation.first(began);
+                recording.path = recording.host.name(began).unwrap_or(planned);
                 recording.refuse_input()?;
             }
             None => {}
@@ -203,7 +204,12 @@ impl Recording {
                 writer.add_interface(&interface);
                 Ok(())
             }
-            State::Pcapng(writer) => writer.add_interface(&interface).map(drop),
+            State::Pcapng(writer) => {
+                if let Some(queue) = &self.queue {
+                    queue.set_interfaces(&self.known);
+                }
+                writer.add_interface(&interface).map(drop)
+            }
             State::Between | State::Failed => Ok(()),
         };
         self.checked(result)
@@ -243,6 +249,9 @@ impl Recording {
             whole,
             size: self.rotation.as_ref().map_or(u64::MAX, Rotation::size),
             header,
+            flush: options.flush,
+            durable: options.durable,
+            reserve: options.reserve,
         };
         let first = (self.path.clone(), file, regular);
         let started = Queue::start(queue, first, Arc::clone(&self.host));
@@ -441,7 +450,7 @@ impl Recording {
             self.end();
             return Ok(());
         };
-        self.path = path;
+        self.path = self.host.name(time).unwrap_or(path);
         self.began = time;
         self.state = State::Failed;
         self.refuse_input()?;
@@ -461,6 +470,20 @@ impl Recording {
     fn write_header(&mut self, target: Target) -> Result<()> {
         let state = self.header(target);
         self.state = state.map_err(|source| self.failed(source))?;
+        self.end_header()
+    }
+
+    /// Makes the header a chunk of its own, if the host wants chunks, so that readers can read it alone.
+    fn end_header(&mut self) -> Result<()> {
+        let Some(queue) = self.queue.as_ref().filter(|_| self.host.wants_chunks()) else {
+            return Ok(());
+        };
+        queue.set_interfaces(&self.known);
+        if let State::Pcapng(writer) = &mut self.state {
+            let flushed = writer.flush();
+            queue.end_chunk();
+            return self.checked(flushed);
+        }
         Ok(())
     }
 

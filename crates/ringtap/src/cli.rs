@@ -18,6 +18,7 @@ mod look;
 #[cfg(test)]
 mod pages;
 mod profile;
+mod record;
 mod rights;
 mod writing;
 
@@ -26,6 +27,10 @@ pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, TopArgs, WebArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
+pub(crate) use record::{
+    CheckArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, StatusArgs,
+    TriggerArgs,
+};
 pub(crate) use rights::RightsArgs;
 pub(crate) use writing::{FileArgs, WriteArgs};
 
@@ -63,6 +68,12 @@ pub(crate) enum Command {
     /// Show traffic live in the browser, and serve it as JSON and to Prometheus
     #[command(disable_version_flag = true)]
     Web(Box<WebArgs>),
+    /// Record an interface for ever, in a folder that never takes more than its budget
+    #[command(disable_version_flag = true)]
+    Record(Box<RecorderArgs>),
+    /// Get packets of a time, a host or a flow out of what a recorder has kept
+    #[command(disable_version_flag = true)]
+    Extract(Box<ExtractArgs>),
     /// Show the program that a filter expression compiles to
     Filter(FilterArgs),
     /// Send the packets of capture files, by their times or at a rate

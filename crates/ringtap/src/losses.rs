@@ -29,3 +29,22 @@ impl JsonDropped {
         }
     }
 }
+
+impl JsonDropped {
+    /// Returns the losses in words, one for each place that has any.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let places = [
+            (self.hook, "dropped at the hook"),
+            (self.sampling, "left out by sampling"),
+            (self.ring, "dropped in the ring"),
+            (self.interface, "dropped by the interface"),
+            (self.before_hook, "taken by another program before the hook"),
+            (self.application, "dropped by the application"),
+        ];
+        let lost = places.into_iter().filter_map(|(count, place)| {
+            let count = count.filter(|count| *count > 0)?;
+            Some(format!("{count} {place}"))
+        });
+        lost.collect()
+    }
+}

@@ -12,6 +12,7 @@ mod exit;
 mod explain_loss;
 mod expression;
 mod extcap;
+mod extract;
 mod filter;
 mod flow;
 mod generate;
@@ -24,6 +25,7 @@ mod manual;
 mod notice;
 mod output;
 mod profile;
+mod record;
 mod rights;
 mod send;
 mod setup;
@@ -111,6 +113,8 @@ fn run() -> ExitCode {
         cli::Command::Flow(args) => flow::run(*args),
         cli::Command::Top(args) => look::top(*args),
         cli::Command::Web(args) => look::web(*args),
+        cli::Command::Record(args) => record::run(&args),
+        cli::Command::Extract(args) => extract::run(&args),
         cli::Command::Generate(args) => generate::run(&args),
         cli::Command::Send(args) => send::run(*args),
         cli::Command::Filter(args) => filter::run(&args),

@@ -109,6 +109,22 @@ pub(crate) enum ValueError {
     CpuList,
     #[error("expected fifo:N with N from 1 to 99")]
     Priority,
+    #[error("expected an age such as 90m, 12h or 7d")]
+    Age,
+    #[error(
+        "expected zstd:1 to zstd:19, or none: other codecs have no chunks that can be read alone"
+    )]
+    RecorderCodec,
+    #[error(
+        "expected NAME='FILTER', NAME='rate FILTER > 50k/s' or NAME='loss > 0'; letters, digits and ._- in the name"
+    )]
+    Trigger,
+    #[error("expected a size from 1M to 4G")]
+    RecorderFile,
+    #[error(
+        "expected a flow such as '10.0.0.1:5 > 10.0.0.2:443 tcp', or '[2001:db8::1]:5 > [2001:db8::2]:443 udp'"
+    )]
+    Flow,
     #[error(
         "expected a time such as 2026-01-31T12:00:00Z, 2026-01-31T12:00:00 (local time), 12:00:00 \
          (of the day of the first packet) or 1769860800.5 (seconds since the epoch)"
@@ -145,6 +161,7 @@ impl FromStr for Size {
             "K" | "KB" | "KIB" => 10,
             "M" | "MB" | "MIB" => 20,
             "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
             _ => return Err(ValueError::Size),
         };
         let number: u64 = number.parse().map_err(|_| ValueError::Size)?;
@@ -288,6 +305,144 @@ pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
         .ok()
         .filter(|interval| INTERVALS.contains(interval))
         .ok_or(ValueError::Interval)
+}
+
+/// Parses an age: as [`interval`], but of any length, and also in days.
+pub(crate) fn age(text: &str) -> Result<Duration, ValueError> {
+    let seconds = match text.strip_suffix('d') {
+        Some(days) => days.parse::<f64>().ok().map(|days| days * 86_400.0),
+        None => match text.split_at(text.len() - text.len().min(1)) {
+            (hours, "h") => hours.parse::<f64>().ok().map(|hours| hours * 3600.0),
+            _ => return interval(text).map_err(|_| ValueError::Age),
+        },
+    };
+    let age = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let sensible = Duration::from_secs(1)..=Duration::from_secs(100 * 366 * 86_400);
+    age.filter(|age| sensible.contains(age))
+        .ok_or(ValueError::Age)
+}
+
+/// Parses the codec of a recorder.
+pub(crate) fn recorder_codec(text: &str) -> Result<Compress, ValueError> {
+    match codec(text) {
+        Ok(Compress(given @ (None | Some(Codec::Zstd(_))))) => Ok(Compress(given)),
+        _ => Err(ValueError::RecorderCodec),
+    }
+}
+
+/// Parses the size of a recorder's files.
+pub(crate) fn recorder_file(text: &str) -> Result<Size, ValueError> {
+    let size: Size = text.parse().map_err(|_| ValueError::RecorderFile)?;
+    let sensible = (1 << 20)..=(4 << 30);
+    Some(size)
+        .filter(|size| sensible.contains(&size.0))
+        .ok_or(ValueError::RecorderFile)
+}
+
+/// A trigger of a recorder.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trigger {
+    pub(crate) name: String,
+    pub(crate) condition: Condition,
+}
+
+/// The condition of a trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Condition {
+    /// A packet matches the filter.
+    Packet(String),
+    /// More packets a second match the filter.
+    Rate { filter: String, above: f64 },
+    /// More packets are lost within a second.
+    Loss { above: u64 },
+}
+
+/// Parses `NAME=FILTER`, `NAME=rate FILTER > 50k/s` or `NAME=loss > 0`.
+pub(crate) fn trigger(text: &str) -> Result<Trigger, ValueError> {
+    let (name, condition) = text.split_once('=').ok_or(ValueError::Trigger)?;
+    if name.is_empty() || name != ringtap_record::archive::safe(name) {
+        return Err(ValueError::Trigger);
+    }
+    let condition = condition.trim();
+    let condition = if let Some(rest) = condition.strip_prefix("rate ") {
+        let (filter, above) = rest.rsplit_once('>').ok_or(ValueError::Trigger)?;
+        let above = above.trim().strip_suffix("/s").ok_or(ValueError::Trigger)?;
+        let (number, factor) = match above.trim_end() {
+            text if text.ends_with('k') => (&text[..text.len() - 1], 1e3),
+            text if text.ends_with('M') => (&text[..text.len() - 1], 1e6),
+            text => (text, 1.0),
+        };
+        let number: f64 = number.parse().map_err(|_| ValueError::Trigger)?;
+        let above = Some(number * factor).filter(|above| (0.0..=1e12).contains(above));
+        Condition::Rate {
+            filter: filter.trim().to_owned(),
+            above: above.ok_or(ValueError::Trigger)?,
+        }
+    } else if let Some(above) = condition.strip_prefix("loss").map(str::trim_start)
+        && let Some(above) = above.strip_prefix('>')
+    {
+        let above = above.trim().parse().map_err(|_| ValueError::Trigger)?;
+        Condition::Loss { above }
+    } else {
+        Condition::Packet(condition.to_owned())
+    };
+    Ok(Trigger {
+        name: name.to_owned(),
+        condition,
+    })
+}
+
+/// The filter expression for a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FlowFilter(pub(crate) String);
+
+/// Parses a flow, `10.0.0.1:5 > 10.0.0.2:443 tcp`. IPv6 addresses with a port are in brackets. The port and
+/// the protocol may be missing.
+pub(crate) fn flow(text: &str) -> Result<FlowFilter, ValueError> {
+    let (source, rest) = text.split_once('>').ok_or(ValueError::Flow)?;
+    let mut words = rest.split_whitespace();
+    let destination = words.next().ok_or(ValueError::Flow)?;
+    let protocol = match words.next().map(str::to_ascii_lowercase) {
+        None => None,
+        Some(name) if matches!(name.as_str(), "tcp" | "udp" | "sctp" | "icmp" | "icmp6") => {
+            Some(name)
+        }
+        Some(_) => return Err(ValueError::Flow),
+    };
+    if words.next().is_some() {
+        return Err(ValueError::Flow);
+    }
+    let ends = [endpoint(source.trim())?, endpoint(destination)?];
+    if ends[0].0.is_ipv4() != ends[1].0.is_ipv4() {
+        return Err(ValueError::Flow);
+    }
+    let way = |from: usize, to: usize| {
+        let mut parts = Vec::new();
+        for (direction, (address, port)) in [("src", ends[from]), ("dst", ends[to])] {
+            parts.push(format!("{direction} host {address}"));
+            parts.extend(port.map(|port| format!("{direction} port {port}")));
+        }
+        parts.join(" and ")
+    };
+    let both = format!("(({}) or ({}))", way(0, 1), way(1, 0));
+    Ok(FlowFilter(match protocol {
+        Some(protocol) => format!("{protocol} and {both}"),
+        None => both,
+    }))
+}
+
+/// Parses an address with or without a port.
+fn endpoint(text: &str) -> Result<(std::net::IpAddr, Option<u16>), ValueError> {
+    if let Ok(address) = text.parse::<std::net::SocketAddr>() {
+        return Ok((address.ip(), Some(address.port())));
+    }
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let address = bare.unwrap_or(text).parse();
+    address
+        .map(|address| (address, None))
+        .map_err(|_| ValueError::Flow)
 }
 
 /// Parses a point in time: RFC 3339, a local date and time, a time of day, or decimal seconds since the

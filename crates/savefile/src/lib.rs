@@ -35,6 +35,6 @@ pub use resolution::Resolution;
 pub use ringtap_packet::{LinkType, MAX_SNAPLEN, Packet, PacketFlags, Timestamp};
 pub use run::{PacketRun, Packets, RunTotals};
 pub use write::{
-    PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals, WriteError,
-    WriteErrorKind, whole_blocks, whole_records,
+    BlockSummary, PcapBatch, PcapOptions, PcapWriter, PcapngBatch, PcapngWriter, Totals,
+    WriteError, WriteErrorKind, summarize_blocks, whole_blocks, whole_records,
 };

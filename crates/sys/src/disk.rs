@@ -72,6 +72,39 @@ pub fn reserve(file: &File, offset: u64, bytes: u64) -> Result<()> {
     Ok(())
 }
 
+/// Locks a file against other opened files of it (flock(2)): alone, or with others that lock it the same
+/// way. The lock ends when the file is closed. Returns false if another one has it.
+///
+/// # Errors
+/// The file system has no locks.
+pub fn try_lock(file: &File, alone: bool) -> Result<bool> {
+    let kind = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
+    // SAFETY: takes no pointer.
+    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = Error::last("flock", "");
+    match error.source.kind() {
+        std::io::ErrorKind::WouldBlock => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// Returns the bytes that users without privileges may still write to the file system of an open file or
+/// folder (fstatvfs(3)).
+///
+/// # Errors
+/// The file system does not say.
+pub fn free(file: &File) -> Result<u64> {
+    // SAFETY: the structure holds integers only, for which zero is valid.
+    let mut system: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `system` is writable for its own size, and outlives the call.
+    if unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut system) } < 0 {
+        return Err(Error::last("fstatvfs", ""));
+    }
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +122,18 @@ mod tests {
         assert!(!is_in_memory(
             &File::open("/proc/self/stat").expect("opened")
         ));
+    }
+
+    #[test]
+    fn a_lock_excludes_other_files_and_ends_with_its_own() {
+        let path = std::env::temp_dir().join(format!("ringtap-lock-{}", std::process::id()));
+        let [one, two, three] = [(); 3].map(|()| File::create(&path).expect("a file"));
+        assert!(try_lock(&one, true).expect("locks"));
+        assert!(!try_lock(&two, true).expect("locks") && !try_lock(&two, false).expect("locks"));
+        drop(one);
+        assert!(try_lock(&two, false).expect("locks") && try_lock(&three, false).expect("locks"));
+        assert!(free(&two).expect("a file system") > 0);
+        std::fs::remove_file(&path).expect("removed");
     }
 
     #[test]

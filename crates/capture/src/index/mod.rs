@@ -9,4 +9,4 @@ mod search;
 
 pub use build::{Built, IndexOptions, build_index};
 pub use ringtap_savefile::index::{IndexError, SeekPoint, Skips, is_index, path_for};
-pub use search::{IndexUse, Search, open_indexed, open_indexed_by, skips};
+pub use search::{IndexUse, Search, open_indexed, open_indexed_by, skips, skips_of};

@@ -167,6 +167,20 @@ pub fn skips(
     Ok((skips, indexed))
 }
 
+/// Returns the parts of a capture that a search need not read, by its index, as [`open_indexed`] does.
+///
+/// # Errors
+/// The index is unusable.
+pub fn skips_of(
+    capture: &File,
+    index: impl Read,
+    filter: Option<&Filter>,
+    search: &Search,
+) -> std::result::Result<Skips, IndexError> {
+    let need = filter.map_or(Need::Nothing, Filter::need);
+    skips(capture, index, &need, search).map(|(skips, _)| skips)
+}
+
 /// Returns whether a packet with some of the keys may match.
 fn may_have(keys: &Keys, need: &Need) -> bool {
     match *need {

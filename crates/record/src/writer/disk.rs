@@ -7,10 +7,13 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use ringtap_sys::disk::{self, ALIGNMENT};
 
 use super::CHUNK;
+use crate::host::Host;
 
 /// The maximum step in which space is reserved, in bytes.
 const STEP: u64 = 64 << 20;
@@ -22,6 +25,10 @@ const SMALL: u64 = 1 << 20;
 /// A file that grows.
 pub(super) struct Disk {
     file: File,
+    path: PathBuf,
+    host: Arc<dyn Host>,
+    /// The offset up to which the host allows the file to grow.
+    admitted: u64,
     way: Way,
     /// The offset up to which space is reserved. `None` if the file system does not support it.
     reserved: Option<u64>,
@@ -43,8 +50,13 @@ enum Way {
 
 impl Disk {
     /// Takes an empty file that will have about `size` bytes. A file that is not regular takes bytes only in
-    /// sequence.
-    pub(super) fn new(file: File, regular: bool, size: u64) -> Self {
+    /// sequence. `step` is the step in which space is reserved.
+    pub(super) fn new(
+        (file, regular): (File, bool),
+        path: PathBuf,
+        host: &Arc<dyn Host>,
+        (size, step): (u64, Option<u64>),
+    ) -> Self {
         // A file in memory is part of the cache, and there is nothing to reserve.
         let plain = size < SMALL || disk::is_in_memory(&file);
         let way = match regular {
@@ -54,9 +66,12 @@ impl Disk {
         };
         Self {
             file,
+            path,
+            host: Arc::clone(host),
+            admitted: 0,
             way,
             reserved: (regular && !plain).then_some(0),
-            step: size.saturating_add(CHUNK as u64).min(STEP),
+            step: step.unwrap_or_else(|| size.saturating_add(CHUNK as u64).min(STEP)),
             size: 0,
         }
     }
@@ -71,6 +86,7 @@ impl Disk {
             self.stream(bytes.get(known..).unwrap_or_default())?;
             return Ok(bytes.len() - bytes.len() % ALIGNMENT);
         }
+        self.admit(at + bytes.len() as u64)?;
         self.reserve(at + bytes.len() as u64);
         let whole = bytes.len() - bytes.len() % ALIGNMENT;
         let (blocks, rest) = bytes.split_at(whole);
@@ -168,6 +184,24 @@ impl Disk {
             self.way = Way::Direct;
         }
         Ok(())
+    }
+
+    /// Asks the host for the space, in the steps in which it is reserved.
+    fn admit(&mut self, end: u64) -> io::Result<()> {
+        while self.admitted < end {
+            let next = self.admitted.saturating_add(self.step);
+            self.host.admit(&self.path, next)?;
+            self.admitted = next;
+        }
+        Ok(())
+    }
+
+    /// Has everything that was written on the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match self.way {
+            Way::Stream => Ok(()),
+            Way::Direct | Way::Cached => self.file.sync_data(),
+        }
     }
 
     fn reserve(&mut self, end: u64) {

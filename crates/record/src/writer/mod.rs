@@ -7,7 +7,7 @@
 //! A **chunk** is a piece of one file before compression, about [`CHUNK`] long. It starts with a whole record
 //! (the first chunk with the file's header) and ends with one. Each chunk is compressed alone, a reader can
 //! start at it, and after a crash it is complete or absent. A chunk ends when it is long enough, when the
-//! file ends, and once a second ([`FLUSH`]).
+//! file ends, and after a time (`RecordOptions::flush`).
 //!
 //! A file in memory has a shorter way, without chunks and threads; see [`direct_write`].
 //!
@@ -25,7 +25,6 @@ mod threads;
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ringtap_sys::disk::ALIGNMENT;
 
@@ -43,8 +42,6 @@ const SLACK: usize = 512 << 10;
 /// The same for a compressed chunk. It is less, since unfilled memory would be missing where chunks wait, and
 /// splitting a block costs almost nothing beside compression.
 const SLACK_COMPRESSED: usize = 32 << 10;
-/// Chunks are on their way to the file after this time at the latest.
-const FLUSH: Duration = Duration::from_secs(1);
 
 /// The output of a format's writer.
 pub(crate) enum Target {
@@ -79,7 +76,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
     use std::thread;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use ringtap_savefile::Codec;
     use ringtap_sys::output::Access;
@@ -104,6 +101,9 @@ mod tests {
             whole: |_| (0, 0),
             size: u64::MAX,
             header: 0,
+            flush: Duration::from_secs(1),
+            durable: false,
+            reserve: None,
         };
         let first = (path.to_owned(), file, regular);
         Queue::start(settings, first, Arc::new(Access::Owner)).unwrap()

@@ -5,16 +5,16 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use ringtap_savefile::{Codec, Totals};
+use ringtap_savefile::{BlockSummary, Codec, Interface, InterfaceTable, Totals};
 use ringtap_sys::disk::{self, ALIGNMENT};
 
 use super::buffer::Buffer;
 use super::direct_write::DirectWrite;
-use super::{CHUNK, FLUSH, ROOM, SLACK, SLACK_COMPRESSED, threads};
+use super::{CHUNK, ROOM, SLACK, SLACK_COMPRESSED, threads};
 use crate::host::Host;
 
 /// The number of free chunks that keep their memory in pauses.
@@ -45,6 +45,12 @@ pub(crate) struct QueueSettings {
     pub(crate) size: u64,
     /// The bytes of a file's header, which is not a record.
     pub(crate) header: usize,
+    /// The time after which packets are on their way to the file.
+    pub(crate) flush: Duration,
+    /// Whether they are then also on the disk.
+    pub(crate) durable: bool,
+    /// The step in which space is reserved, in bytes.
+    pub(crate) reserve: Option<u64>,
 }
 
 /// The output failed.
@@ -119,8 +125,11 @@ impl Gauge {
 /// A compressed chunk.
 pub(super) struct Packed {
     pub(super) bytes: Vec<u8>,
-    /// The chunk's offset in the file before compression.
+    /// The chunk's offset in the file before compression, and its size.
     pub(super) base: u64,
+    pub(super) base_len: u64,
+    /// Its contents and checksum, if the host wants chunks.
+    pub(super) contents: Option<(BlockSummary, u64)>,
     pub(super) packets: u64,
     /// Whether it must not wait for more.
     pub(super) flush: bool,
@@ -131,6 +140,8 @@ pub(super) struct Chunk {
     pub(super) buffer: Buffer,
     /// The buffer's offset in the file before compression.
     pub(super) base: u64,
+    /// The bytes at the buffer's front that belong to the chunk before.
+    pub(super) held: usize,
     pub(super) packets: u64,
     /// Whether it ended because of its age: it must not wait for more.
     pub(super) flush: bool,
@@ -197,6 +208,8 @@ pub(super) struct Shared {
     pub(super) host: Arc<dyn Host>,
     /// Notifies threads that have nothing to add when the output has failed.
     alarm: OnceLock<Alarm>,
+    /// The interfaces of the files, by which chunks are summarised.
+    pub(super) interfaces: RwLock<InterfaceTable>,
 }
 
 /// Called when the output fails.
@@ -252,6 +265,7 @@ impl Queue {
             gauge: Arc::default(),
             host,
             alarm: OnceLock::new(),
+            interfaces: RwLock::default(),
             settings,
         });
         let room = &shared.gauge.room;
@@ -331,6 +345,20 @@ impl Queue {
         if hurry || current.len() >= CHUNK {
             self.shared.cut(&mut current, hurry);
         }
+    }
+
+    /// Sets the interfaces of the files.
+    pub(crate) fn set_interfaces(&self, interfaces: &[Interface]) {
+        let table = InterfaceTable::new(0, interfaces);
+        let known = self.shared.interfaces.write();
+        *known.unwrap_or_else(PoisonError::into_inner) = table;
+    }
+
+    /// Ends the growing chunk, which holds no packets.
+    pub(crate) fn end_chunk(&self) {
+        let mut current = self.shared.current();
+        current.commit(0, self.shared.settings.whole);
+        self.shared.cut(&mut current, false);
     }
 
     /// Returns the offset in the file, before compression, at which the chunk is long enough.
@@ -514,7 +542,8 @@ impl Shared {
         let Some(buffer) = current.buffer.take() else {
             return;
         };
-        let base = current.start - current.tail.len() as u64;
+        let held = current.tail.len();
+        let base = current.start - held as u64;
         current.start = base + buffer.len() as u64;
         current.tail.clear();
         if self.settings.codec.is_none() {
@@ -527,6 +556,7 @@ impl Shared {
         self.push(Item::Chunk(Chunk {
             buffer,
             base,
+            held,
             packets,
             flush,
         }));
@@ -541,7 +571,7 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return,
         };
         let whole = current.buffer.as_ref().map(Buffer::len) == Some(current.committed);
-        if whole && current.len() > 0 && current.since.elapsed() >= FLUSH {
+        if whole && current.len() > 0 && current.since.elapsed() >= self.settings.flush {
             self.cut(&mut current, true);
         }
     }

@@ -10,17 +10,19 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ringtap_savefile::index::SeekPoint;
-use ringtap_savefile::{Codec, Compressor, decompressed_start};
+use ringtap_savefile::{
+    BlockSummary, ByteOrder, Codec, Compressor, decompressed_start, summarize_blocks,
+};
 use ringtap_sys::disk::ALIGNMENT;
 use ringtap_sys::sched;
 
+use super::CHUNK;
 use super::buffer::Buffer;
 use super::disk::Disk;
 use super::queue::{Chunk, Failure, Item, Packed, Shared, State};
-use super::{CHUNK, FLUSH};
-use crate::host::Note;
+use crate::host::{Note, WrittenChunk};
 
-/// How often the writer looks for a chunk that has waited too long.
+/// How often the writer looks for a chunk that has waited too long, at least.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Notifies the threads that wait for this thread if it panics.
@@ -52,10 +54,14 @@ pub(super) fn compress(shared: &Shared, mut compressor: Compressor) {
         if let Err(source) = result {
             return shared.broken(source);
         }
+        let contents = shared.contents(chunk.buffer.bytes(), &bytes);
+        let base_len = chunk.buffer.len() as u64;
         shared.give_back(chunk.buffer);
         let packed = Packed {
             bytes,
             base: chunk.base,
+            base_len,
+            contents,
             packets: chunk.packets,
             flush: chunk.flush,
         };
@@ -161,7 +167,8 @@ fn next(shared: &Shared) -> Option<Item> {
             waiting.store(state.items.len() as u64, Ordering::Relaxed);
             return item;
         }
-        let waited = shared.ready.wait_timeout(state, LOOK);
+        let look = LOOK.min(shared.settings.flush / 3);
+        let waited = shared.ready.wait_timeout(state, look);
         let (woken, time_out) = waited.unwrap_or_else(PoisonError::into_inner);
         state = woken;
         if time_out.timed_out() {
@@ -214,6 +221,35 @@ struct OpenFile {
     before: (u64, u64),
     /// The offset at which reading can start, if anyone needs it.
     chunks: Vec<SeekPoint>,
+    /// Chunks that the file does not hold completely yet.
+    landing: VecDeque<WrittenChunk>,
+}
+
+impl Shared {
+    /// Returns the contents of a chunk, and the checksum of its stored form, if the host wants chunks.
+    fn contents(&self, bytes: &[u8], stored: &[u8]) -> Option<(BlockSummary, u64)> {
+        if !self.host.wants_chunks() {
+            return None;
+        }
+        let interfaces = self.interfaces.read();
+        let interfaces = interfaces.unwrap_or_else(PoisonError::into_inner);
+        let summary = summarize_blocks(bytes, ByteOrder::NATIVE, &interfaces);
+        Some((summary, crate::checksum(stored)))
+    }
+}
+
+impl OpenFile {
+    /// Tells the host which chunks the file now holds.
+    fn tell_landed(&mut self, shared: &Shared) {
+        let size = self.disk.size();
+        while let Some(chunk) = self.landing.front() {
+            if chunk.offset + chunk.len > size {
+                return;
+            }
+            shared.host.landed(&self.path, chunk);
+            self.landing.pop_front();
+        }
+    }
 }
 
 impl Writer<'_> {
@@ -240,7 +276,7 @@ impl Writer<'_> {
             Item::Close => self.close(),
             Item::Idle => {
                 self.shared.trim();
-                match self.withheld && self.flushed.elapsed() >= FLUSH {
+                match self.withheld && self.flushed.elapsed() >= self.shared.settings.flush {
                     true => self.write_staged(true),
                     false => Ok(()),
                 }
@@ -257,8 +293,9 @@ impl Writer<'_> {
                 Ok((opened.emptied()?, regular))
             }),
         };
-        let opened =
-            opened.map(|(file, regular)| Disk::new(file, regular, self.shared.settings.size));
+        let settings = &self.shared.settings;
+        let sizes = (settings.size, settings.reserve);
+        let opened = opened.map(|file| Disk::new(file, path.clone(), &self.shared.host, sizes));
         let disk = match opened {
             Ok(disk) => disk,
             Err(source) => {
@@ -277,6 +314,7 @@ impl Writer<'_> {
             packets: 0,
             before: (0, 0),
             chunks: Vec::new(),
+            landing: VecDeque::new(),
         });
         self.staged.clear();
         self.staged_chunks.clear();
@@ -309,7 +347,19 @@ impl Writer<'_> {
             return Ok(());
         };
         let bytes = chunk.buffer.bytes();
-        let exact = chunk.flush || self.flushed.elapsed() >= FLUSH;
+        let own = bytes.get(chunk.held..).unwrap_or_default();
+        if let Some((summary, checksum)) = self.shared.contents(own, own) {
+            let base = chunk.base + chunk.held as u64;
+            file.landing.push_back(WrittenChunk {
+                offset: base,
+                len: own.len() as u64,
+                base,
+                base_len: own.len() as u64,
+                checksum,
+                summary,
+            });
+        }
+        let exact = chunk.flush || self.flushed.elapsed() >= self.shared.settings.flush;
         let before = file.disk.size();
         let result = file.disk.write(chunk.base, bytes, exact);
         let written = file.disk.size() - before;
@@ -317,9 +367,14 @@ impl Writer<'_> {
             .gauge
             .written
             .fetch_add(written, Ordering::Relaxed);
-        if let Err(source) = result {
+        let synced = |disk: &Disk| match exact && self.shared.settings.durable {
+            true => disk.sync(),
+            false => Ok(()),
+        };
+        if let Err(source) = result.and_then(|_| synced(&file.disk)) {
             return Err(self.failed_within(chunk, source));
         }
+        file.tell_landed(self.shared);
         file.before = (file.intact, file.packets);
         file.packets += chunk.packets;
         file.intact = chunk.base + bytes.len() as u64;
@@ -424,11 +479,21 @@ impl Writer<'_> {
                 uncompressed: chunk.base,
             });
         }
+        if let (Some(file), Some((summary, checksum))) = (&mut self.file, chunk.contents) {
+            file.landing.push_back(WrittenChunk {
+                offset: at + self.staged.len() as u64,
+                len: chunk.bytes.len() as u64,
+                base: chunk.base,
+                base_len: chunk.base_len,
+                checksum,
+                summary,
+            });
+        }
         self.staged.push(&chunk.bytes);
         let end = at + self.staged.len() as u64;
         self.staged_chunks.push_back((end, chunk.packets));
         self.withheld = true;
-        let exact = chunk.flush || self.flushed.elapsed() >= FLUSH;
+        let exact = chunk.flush || self.flushed.elapsed() >= self.shared.settings.flush;
         if exact || self.staged.len() >= CHUNK {
             self.write_staged(exact)?;
         }
@@ -454,6 +519,13 @@ impl Writer<'_> {
             file.intact = end;
             file.packets += packets;
         }
+        let result = result.and_then(|done| {
+            if exact && self.shared.settings.durable {
+                file.disk.sync()?;
+            }
+            file.tell_landed(self.shared);
+            Ok(done)
+        });
         match result {
             Ok(done) => {
                 let whole = within(file.intact, file.staged_at);

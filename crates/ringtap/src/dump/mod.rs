@@ -30,10 +30,13 @@ use crate::input::{self, is_same_file};
 use crate::notice::{notice, raw};
 use crate::rights::{self, NamedFiles, Needs, Rights, Series};
 use after::After;
-use error::DumpError;
+
 use plan::{Input, Plan};
-use printed::Printed;
-pub(crate) use range::first_time;
+
+pub(crate) use error::DumpError;
+pub(crate) use index::Index;
+pub(crate) use printed::Printed;
+pub(crate) use range::{first_time, settle};
 use select::Selector;
 use sink::Sink;
 use summary::Summary;
@@ -160,7 +163,7 @@ fn open_outputs(
     let printed = plan
         .output
         .print
-        .then(|| Printed::new(&args.print, &args.capture))
+        .then(|| Printed::new(&args.print, args.capture.wants_nano()))
         .transpose()?;
     let sink = Sink::new(Selector::new(&plan.selection), file, printed);
     Ok((sink, after))

@@ -8,7 +8,7 @@ use ringtap_capture::{Interface, Packet};
 use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
 
 use super::error::DumpError;
-use crate::cli::{CaptureArgs, PrintArgs};
+use crate::cli::PrintArgs;
 
 /// Lines are written when this many bytes have come together, in bytes.
 const ENOUGH: usize = 64 << 10;
@@ -25,11 +25,12 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    pub(crate) fn new(args: &PrintArgs, capture: &CaptureArgs) -> Result<Self, DumpError> {
+    /// Prepares standard output. `nanos` prints nanoseconds.
+    pub(crate) fn new(args: &PrintArgs, nanos: Option<bool>) -> Result<Self, DumpError> {
         let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
         let out = out.map_err(|source| DumpError::Print { packets: 0, source })?;
         Ok(Self {
-            printer: Printer::new(options(args, capture)),
+            printer: Printer::new(options(args, nanos)),
             lines: Vec::with_capacity(2 * ENOUGH),
             out,
             written: 0,
@@ -79,7 +80,7 @@ impl Printed {
     }
 }
 
-fn options(args: &PrintArgs, capture: &CaptureArgs) -> PrintOptions {
+fn options(args: &PrintArgs, nanos: Option<bool>) -> PrintOptions {
     let mut options = PrintOptions::default();
     options.link_header = args.link_header;
     options.dump = BytesDump::from_counts(args.hex, args.hex_ascii, args.ascii);
@@ -87,7 +88,7 @@ fn options(args: &PrintArgs, capture: &CaptureArgs) -> PrintOptions {
     options.quiet = args.quiet;
     options.skip_checksums = args.no_checksums;
     options.timestamps = TimestampFormat::from_count(args.time);
-    options.nanos = capture.wants_nano().unwrap_or(false);
+    options.nanos = nanos.unwrap_or(false);
     options.absolute_seq = args.absolute_seq;
     options.json = args.json;
     options.number = args.number;

@@ -21,26 +21,39 @@ impl Plan {
             true => date(&self.input)?,
             false => Date::default(),
         };
-        let settled = |when: &Option<When>| when.as_ref().map(|when| when.on(date)).transpose();
-        let settled = (settled(&range.from), settled(&range.to));
-        let (Ok(from), Ok(mut to)) = settled else {
-            return Err(DumpError::Usage(UsageError::NoSuchTime));
-        };
-        if let (Some(begin), Some(When::OfDay(time))) = (from, &range.to)
-            && to.is_some_and(|to| to <= begin)
-        {
-            // After midnight.
-            let tomorrow = date.tomorrow().ok();
-            to = tomorrow.and_then(|date| When::OfDay(*time).on(date).ok());
-        }
-        if let (Some(from), Some(to)) = (from, to)
-            && to <= from
-        {
-            return Err(DumpError::Usage(UsageError::EmptyRange));
-        }
+        let (from, to) =
+            settle(range.from.as_ref(), range.to.as_ref(), date).map_err(DumpError::Usage)?;
         (self.selection.from, self.selection.to) = (from, to);
         Ok(())
     }
+}
+
+/// The first time of a range, and the first one after it.
+type Range = (Option<Timestamp>, Option<Timestamp>);
+
+/// Returns the range of two times; times of day are on that date.
+pub(crate) fn settle(
+    from: Option<&When>,
+    to: Option<&When>,
+    date: Date,
+) -> Result<Range, UsageError> {
+    let settled = |when: Option<&When>| when.map(|when| when.on(date)).transpose();
+    let (Ok(begin), Ok(mut end)) = (settled(from), settled(to)) else {
+        return Err(UsageError::NoSuchTime);
+    };
+    if let (Some(begin), Some(When::OfDay(time))) = (begin, to)
+        && end.is_some_and(|end| end <= begin)
+    {
+        // After midnight.
+        let tomorrow = date.tomorrow().ok();
+        end = tomorrow.and_then(|date| When::OfDay(*time).on(date).ok());
+    }
+    if let (Some(begin), Some(end)) = (begin, end)
+        && end <= begin
+    {
+        return Err(UsageError::EmptyRange);
+    }
+    Ok((begin, end))
 }
 
 fn date(input: &Input) -> Result<Date, DumpError> {

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ringtap_capture::index::path_for;
+use ringtap_record::archive;
 
 /// The files of a command line.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,32 @@ pub(crate) struct NamedFiles {
     pub(crate) outputs: Vec<PathBuf>,
     /// The fixed beginnings of the names in a series of files.
     pub(crate) series: Option<Series>,
+    /// Folders of recorders, with the files that recorders make.
+    pub(crate) archives: Vec<ArchiveFolder>,
+}
+
+/// The folder of a recorder.
+#[derive(Clone, Debug)]
+pub(crate) struct ArchiveFolder {
+    pub(crate) path: PathBuf,
+    /// Whether this run records into it.
+    pub(crate) is_written: bool,
+}
+
+impl ArchiveFolder {
+    /// Returns whether a file of this path is one that recorders make in the folder.
+    fn has(&self, path: &Path) -> bool {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return false;
+        };
+        let Some(name) = name.to_str() else {
+            return false;
+        };
+        match folder == self.path {
+            true => archive::is_of_recorder(name),
+            false => folder == self.path.join(archive::INCIDENTS) && archive::is_of_incident(name),
+        }
+    }
 }
 
 /// A series of files: names of one pattern.
@@ -135,20 +162,38 @@ impl NamedFiles {
         is_one_of(&self.inputs, path)
             || self.renewed.iter().any(|file| file == path)
             || self.may_write(path)
+            || self.is_of_archive(path)
+    }
+
+    /// Returns whether it is a file of a recorder's folder.
+    pub(super) fn is_of_archive(&self, path: &Path) -> bool {
+        self.archives.iter().any(|archive| archive.has(path))
+    }
+
+    /// Returns whether it is a file of the folder that this run records into.
+    pub(super) fn is_recorded(&self, path: &Path) -> bool {
+        let written = self.archives.iter().filter(|archive| archive.is_written);
+        written.into_iter().any(|archive| archive.has(path))
     }
 
     /// Returns whether a file may be made, overwritten and removed.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         let follows = |series: &Series| series.has(path.as_os_str().as_bytes());
-        is_one_of(&self.outputs, path) || self.series.as_ref().is_some_and(follows)
+        is_one_of(&self.outputs, path)
+            || self.series.as_ref().is_some_and(follows)
+            || self.is_recorded(path)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.renewed.is_empty() && self.has_no_outputs()
+        self.inputs.is_empty()
+            && self.renewed.is_empty()
+            && self.archives.is_empty()
+            && self.has_no_outputs()
     }
 
     pub(super) fn has_no_outputs(&self) -> bool {
-        self.outputs.is_empty() && self.series.is_none()
+        let records = self.archives.iter().any(|archive| archive.is_written);
+        self.outputs.is_empty() && self.series.is_none() && !records
     }
 }
 
@@ -169,7 +214,7 @@ mod tests {
             inputs: vec!["in.pcap".into()],
             renewed: Vec::new(),
             outputs: vec!["/a/out.pcap".into()],
-            series: None,
+            ..NamedFiles::default()
         };
         let read = |path: &str| files.may_read(Path::new(path));
         assert!(read("in.pcap") && read("in.pcap.idx") && read("/a/out.pcap"));
@@ -177,6 +222,43 @@ mod tests {
         let write = |path: &str| files.may_write(Path::new(path));
         assert!(write("/a/out.pcap") && write("/a/out.pcap.idx"));
         assert!(!write("in.pcap") && !write("/a/out.pcap2"));
+    }
+
+    #[test]
+    fn a_recorder_has_its_own_files_in_its_folder() {
+        let folder = |path: &str, is_written| ArchiveFolder {
+            path: path.into(),
+            is_written,
+        };
+        let files = NamedFiles {
+            archives: vec![folder("/a", true), folder("/b", false)],
+            ..NamedFiles::default()
+        };
+        let name = "20231114T221320.000001Z-00000007-eth0.pcapng.zst";
+        for path in [
+            name,
+            "catalogue.3",
+            "lock",
+            "status",
+            &format!("{name}.idx"),
+        ] {
+            assert!(files.may_write(&Path::new("/a").join(path)), "{path}");
+            assert!(files.may_read(&Path::new("/b").join(path)), "{path}");
+            assert!(!files.may_write(&Path::new("/b").join(path)), "{path}");
+        }
+        assert!(
+            files
+                .may_write(&Path::new("/a/incidents").join(name.replace("-00000007-eth0", "-dns")))
+        );
+        for path in [
+            "/a/x",
+            "/a/../etc/lock",
+            "/a/incidents/lock",
+            "/a/b/lock",
+            "/c/lock",
+        ] {
+            assert!(!files.may_read(Path::new(path)), "{path}");
+        }
     }
 
     #[test]

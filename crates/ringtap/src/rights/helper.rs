@@ -328,6 +328,12 @@ impl Served {
             let is_same = self.inputs[place] == Some(identity_of(&file.metadata()?));
             return is_same.then_some(file).ok_or_else(replaced);
         }
+        if self.files.is_of_archive(path) {
+            let mut options = OpenOptions::new();
+            options.read(true);
+            options.custom_flags(output::NO_FOLLOW | ringtap_sys::poll::NON_BLOCKING);
+            return options.open(path);
+        }
         let Some(input) = inputs.iter().find(|input| path_for(input) == path) else {
             return open_for_reading(path);
         };
@@ -346,8 +352,12 @@ impl Served {
         }
     }
 
-    /// Removes a file that was opened for writing here.
+    /// Removes a file that was opened for writing here, or is in the folder of the recorder.
     fn remove(&mut self, path: &Path) -> io::Result<()> {
+        if self.files.is_recorded(path) {
+            self.opened.retain(|(opened, _)| opened != path);
+            return std::fs::remove_file(path);
+        }
         let place = self.opened.iter().rposition(|(opened, _)| opened == path);
         match place.and_then(|place| self.opened.remove(place)) {
             Some((_, Some(entry))) => entry.remove(),

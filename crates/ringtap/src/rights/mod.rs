@@ -37,7 +37,7 @@ use ringtap_sys::privileges::{
     self, Capability, Held, Obstacle, PrivilegeError, User, is_elevated, is_root,
 };
 
-pub(crate) use allowed::{NamedFiles, Series};
+pub(crate) use allowed::{ArchiveFolder, NamedFiles, Series};
 use helper::Client;
 pub(crate) use helper::Client as CommandRunner;
 pub(crate) use keeper::Entrusted;
@@ -147,7 +147,8 @@ impl Rights {
         command: Option<OsString>,
     ) -> Result<Self, RightsError> {
         let whom = whom(args)?;
-        let reads_only = !files.inputs.is_empty();
+        let is_read = files.archives.iter().any(|archive| !archive.is_written);
+        let reads_only = !files.inputs.is_empty() || is_read;
         let mut kept = files.clone();
         if let Whom::Chosen(user) = &whom {
             // A process has one run.
@@ -155,6 +156,7 @@ impl Rights {
             // As in tcpdump: with a user name, that user creates the files.
             kept.outputs.clear();
             kept.series = None;
+            kept.archives.retain(|archive| !archive.is_written);
         }
         let user = match &whom {
             Whom::Chosen(user) => Some(user),
@@ -235,6 +237,14 @@ impl Rights {
             .extend(outputs.flat_map(|path| written_places(path)));
         if let (Some(series), false) = (&self.files.series, has_writer()) {
             needs.write.push(series.folder());
+        }
+        for archive in &self.files.archives {
+            let probe = archive.path.join(ringtap_record::archive::LOCK);
+            match archive.is_written {
+                true if writer_of(&probe).is_none() => needs.write.push(archive.path.clone()),
+                false if reader_of(&probe).is_none() => needs.read.push(archive.path.clone()),
+                _ => {}
+            }
         }
         needs.read.extend(SYSTEM.iter().map(PathBuf::from));
         if needs.network {

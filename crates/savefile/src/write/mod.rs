@@ -11,7 +11,7 @@ mod pcapng;
 
 pub use error::{WriteError, WriteErrorKind};
 pub use pcap::{PcapBatch, PcapOptions, PcapWriter, whole_records};
-pub use pcapng::{PcapngBatch, PcapngWriter, whole_blocks};
+pub use pcapng::{BlockSummary, PcapngBatch, PcapngWriter, summarize_blocks, whole_blocks};
 
 /// Totals of the packets written to an output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

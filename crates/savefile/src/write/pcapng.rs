@@ -10,7 +10,7 @@ use crate::pcapng::{
 };
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
-use crate::{ByteOrder, Interface, Packet, PacketFlags, PacketRun};
+use crate::{ByteOrder, Interface, Packet, PacketFlags, PacketRun, Timestamp};
 
 /// Bytes of an `epb_flags` option and the end mark after it.
 const FLAGS_OPTION: usize = 12;
@@ -217,6 +217,59 @@ impl Framing for Blocks {
 #[must_use]
 pub fn whole_blocks(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
     whole(bytes, &Blocks(byte_order))
+}
+
+/// The contents of complete blocks, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockSummary {
+    /// The number of packets.
+    pub packets: u64,
+    /// The earliest and the latest time. `None` if no packet has a known time.
+    pub times: Option<(Timestamp, Timestamp)>,
+    /// Whether there are blocks that readers need for the packets after them: sections, interfaces, names.
+    pub describes: bool,
+}
+
+/// Returns the contents of a part of a pcapng file that consists of complete blocks, with the interfaces of
+/// its section.
+#[must_use]
+pub fn summarize_blocks(
+    bytes: &[u8],
+    byte_order: ByteOrder,
+    interfaces: &InterfaceTable,
+) -> BlockSummary {
+    let mut summary = BlockSummary::default();
+    let mut rest = bytes;
+    while let (Some(kind), Some(length)) = (byte_order.u32_at(rest, 0), byte_order.u32_at(rest, 4))
+    {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length < MIN_BLOCK || length > rest.len() {
+            break;
+        }
+        match kind {
+            block_type::ENHANCED_PACKET => {
+                summary.packets += 1;
+                if let Some(time) = time_of(rest, byte_order, interfaces) {
+                    let (first, last) = summary.times.unwrap_or((time, time));
+                    summary.times = Some((first.min(time), last.max(time)));
+                }
+            }
+            block_type::STATISTICS => {}
+            _ => summary.describes = true,
+        }
+        rest = &rest[length..];
+    }
+    summary
+}
+
+/// The type and both lengths of a block.
+const MIN_BLOCK: usize = 12;
+
+/// Returns the time of an enhanced packet block.
+fn time_of(block: &[u8], order: ByteOrder, interfaces: &InterfaceTable) -> Option<Timestamp> {
+    let clock = interfaces.clock(order.u32_at(block, 8)?)?;
+    let (high, low) = (order.u32_at(block, 12)?, order.u32_at(block, 16)?);
+    Some(clock.timestamp(u64::from(high) << 32 | u64::from(low)))
 }
 
 /// Packets that are written together. If it is dropped without [`PcapngBatch::commit`], the packets

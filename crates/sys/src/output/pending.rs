@@ -113,6 +113,14 @@ impl Output {
         identity(self.file.as_ref()?)
     }
 
+    /// Returns the file with its content. From now on it stays, whatever happens to the run.
+    ///
+    /// # Errors
+    /// The output was handed out before.
+    pub fn into_file(mut self) -> io::Result<File> {
+        self.file.take().ok_or_else(gone)
+    }
+
     /// Returns the file without its former content. From now on it stays, whatever happens to the run.
     ///
     /// # Errors

@@ -1,0 +1,170 @@
+//! The catalogue's file, from the side that writes it.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use super::entry::{ENTRY, Entries, Entry, header};
+use super::files::Files;
+use super::name;
+
+/// The number of entries of removed files that are too few to write the catalogue again.
+const FEW: u64 = 4096;
+/// The bytes of entries that wait at most while the disk takes none.
+const WAITING: usize = 1 << 20;
+
+/// A catalogue that grows.
+pub(super) struct Catalogue {
+    file: File,
+    generation: u32,
+    /// Its size in bytes.
+    len: u64,
+    /// Entries that the disk has not taken.
+    waiting: Vec<u8>,
+    /// The number of entries that belong to removed files.
+    dead: u64,
+}
+
+/// A catalogue as it was found.
+pub(super) struct Opened {
+    pub(super) catalogue: Catalogue,
+    /// Its entries.
+    pub(super) entries: Vec<Entry>,
+    /// The number of damaged entries.
+    pub(super) damaged: u64,
+}
+
+impl Catalogue {
+    /// Creates an empty catalogue of a generation with these entries.
+    pub(super) fn create(
+        files: &dyn Files,
+        folder: &Path,
+        generation: u32,
+        entries: impl Iterator<Item = Entry>,
+    ) -> io::Result<Self> {
+        let path = folder.join(name::catalogue(generation));
+        let file = files.write(&path)?.emptied()?;
+        let mut bytes = vec![0; ENTRY];
+        for entry in entries {
+            bytes.extend_from_slice(&entry.to_bytes());
+        }
+        file.write_all_at(&bytes, 0)?;
+        file.sync_data()?;
+        file.write_all_at(&header(), 0)?;
+        file.sync_data()?;
+        Ok(Self {
+            file,
+            generation,
+            len: bytes.len() as u64,
+            waiting: Vec::new(),
+            dead: 0,
+        })
+    }
+
+    /// Opens the catalogue of a generation to append to it. `None` if it is not valid.
+    pub(super) fn open(
+        files: &dyn Files,
+        folder: &Path,
+        generation: u32,
+    ) -> io::Result<Option<Opened>> {
+        let path = folder.join(name::catalogue(generation));
+        let reading = files.read(&path)?;
+        let Some(mut read) = Entries::new(BufReader::new(&reading))? else {
+            return Ok(None);
+        };
+        let mut entries = Vec::new();
+        while let Some(entry) = read.next()? {
+            entries.push(entry);
+        }
+        let damaged = read.damaged();
+        let file = files.write(&path)?.into_file()?;
+        // An entry that was cut is overwritten.
+        let len = file.metadata()?.len();
+        let len = len - len % ENTRY as u64;
+        file.set_len(len)?;
+        let catalogue = Self {
+            file,
+            generation,
+            len,
+            waiting: Vec::new(),
+            dead: 0,
+        };
+        Ok(Some(Opened {
+            catalogue,
+            entries,
+            damaged,
+        }))
+    }
+
+    /// Appends an entry. What the disk does not take is written with the next one.
+    pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        if self.waiting.len() < WAITING {
+            self.waiting.extend_from_slice(&entry.to_bytes());
+        }
+        self.flush()
+    }
+
+    /// Writes the entries that wait.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        self.file.write_all_at(&self.waiting, self.len)?;
+        self.len += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// Has everything on the disk.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Counts entries of a file that was removed.
+    pub(super) fn bury(&mut self, entries: u64) {
+        self.dead += entries;
+    }
+
+    /// Returns the generation.
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Returns the size in bytes, with the entries that wait.
+    pub(super) fn len(&self) -> u64 {
+        self.len + self.waiting.len() as u64
+    }
+
+    /// Returns whether most of the catalogue is about removed files.
+    pub(super) fn is_stale(&self) -> bool {
+        self.dead > FEW && self.dead > self.len / ENTRY as u64 / 2
+    }
+
+    /// Writes the next generation, with the entries of the files for which `is_kept` returns true, and removes
+    /// this one. Readers that have this one open can read on.
+    pub(super) fn renew(
+        &mut self,
+        files: &dyn Files,
+        folder: &Path,
+        is_kept: impl Fn(u32) -> bool,
+    ) -> io::Result<()> {
+        self.flush()?;
+        let old = folder.join(name::catalogue(self.generation));
+        let reading = files.read(&old)?;
+        let Some(mut read) = Entries::new(BufReader::new(&reading))? else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("{} is damaged", old.display()),
+            ));
+        };
+        let mut kept = Vec::new();
+        while let Some(entry) = read.next()? {
+            if is_kept(entry.file()) && !matches!(entry, Entry::Gone { .. }) {
+                kept.push(entry);
+            }
+        }
+        *self = Self::create(files, folder, self.generation + 1, kept.into_iter())?;
+        files.remove(&old)
+    }
+}

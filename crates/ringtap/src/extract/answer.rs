@@ -1,0 +1,133 @@
+//! The destination of the packets: a file, or lines, or only their number.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use ringtap_capture::{Interface, LinkType, Packet};
+use ringtap_packet::MAX_SNAPLEN;
+use ringtap_record::{Host, Output, RecordError, RecordOptions, Recording, automatic_memory};
+use ringtap_savefile::{Codec, Format, Options};
+use ringtap_sys::output::Access;
+
+use super::error::ExtractError;
+use crate::cli::ExtractArgs;
+use crate::dump::{DumpError, Printed};
+use crate::notice::{counted, notice};
+use crate::output;
+
+/// The destination of the packets.
+pub(super) struct Answer {
+    file: Option<Recording>,
+    printed: Option<Printed>,
+    interfaces: Vec<Interface>,
+    packets: u64,
+}
+
+/// Opens the file with the privileges of the user.
+struct Outputs(Access);
+
+impl Host for Outputs {
+    fn open(&self, path: &Path) -> io::Result<Output> {
+        output::open(path, self.0)
+    }
+
+    fn note(&self, note: &ringtap_record::Note) {
+        notice(note);
+    }
+}
+
+impl Answer {
+    /// Opens the output of the command line.
+    pub(super) fn open(args: &ExtractArgs) -> Result<Self, ExtractError> {
+        let host = Arc::new(Outputs(args.files.access()));
+        let create = |path: &Path| Recording::create(path, options(args, path), host);
+        let file = args.write.as_deref().map(create).transpose()?;
+        let prints = (file.is_none() && !args.print.count_only) || args.print.print;
+        let printed = match prints {
+            true => Some(Printed::new(&args.print, None)?),
+            false => None,
+        };
+        Ok(Self {
+            file,
+            printed,
+            interfaces: Vec::new(),
+            packets: 0,
+        })
+    }
+
+    /// Takes the interfaces that are known now.
+    pub(super) fn interfaces(&mut self, known: &[Interface]) -> Result<(), ExtractError> {
+        if let Some(new) = known.get(self.interfaces.len()..) {
+            self.interfaces.extend_from_slice(new);
+        }
+        if let Some(file) = &mut self.file {
+            file.describe(known)?;
+        }
+        Ok(())
+    }
+
+    /// Takes packets in order of time.
+    pub(super) fn take<'d>(
+        &mut self,
+        packets: impl Iterator<Item = Packet<'d>> + Clone,
+    ) -> Result<(), ExtractError> {
+        self.packets += packets.clone().count() as u64;
+        if let Some(printed) = &mut self.printed {
+            for packet in packets.clone() {
+                printed.packet(&packet, &self.interfaces)?;
+            }
+            printed.flush()?;
+        }
+        if let Some(file) = &mut self.file {
+            let packets = packets.map(|packet| Ok::<_, RecordError>((packet, Options::none())));
+            file.write_packets(packets)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the output, and returns the number of packets.
+    pub(super) fn finish(mut self) -> Result<u64, ExtractError> {
+        if let Some(mut file) = self.file.take() {
+            if self.interfaces.is_empty() {
+                // Many programs reject a file without an interface.
+                file.describe(&[Interface::new(LinkType::ETHERNET, MAX_SNAPLEN)])?;
+            }
+            file.finish()?;
+        }
+        Ok(self.packets)
+    }
+}
+
+fn options(args: &ExtractArgs, path: &Path) -> RecordOptions {
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let stem = match name.rsplit_once('.') {
+        Some((stem, end)) if Codec::of_extension(end).is_some() => stem,
+        _ => name,
+    };
+    let by_name = match stem.to_ascii_lowercase().ends_with(".pcap") {
+        true => Format::Pcap,
+        false => Format::Pcapng,
+    };
+    let extension = name.rsplit_once('.').map(|(_, end)| end);
+    let codec = match args.compress {
+        Some(given) => given.0,
+        None => extension.and_then(Codec::of_extension),
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    RecordOptions::default()
+        .format(args.format.map_or(by_name, Into::into))
+        .codec(codec)
+        .workers(processors)
+        .memory(automatic_memory())
+}
+
+/// Prints the number of packets.
+pub(super) fn print_count(packets: u64) -> Result<(), ExtractError> {
+    let printed = writeln!(io::stdout(), "{}", counted(packets, "packet"));
+    let printed = printed.map_err(|source| DumpError::Print { packets: 0, source });
+    Ok(printed?)
+}

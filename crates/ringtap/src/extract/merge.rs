@@ -1,0 +1,440 @@
+//! Merges the packets of several streams in order of time: one stream for each device of each folder.
+//!
+//! The files of a stream follow one another, and their packets are in order, so only the first packets of each
+//! stream are compared. A file is opened when its turn comes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IsTerminal as _};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ringtap_capture::index::{Search, path_for, skips_of};
+use ringtap_capture::{
+    FileSource, Filter, Interface, Next, Packet, ReadOptions, Source as _, Timestamp, open_stream,
+};
+use ringtap_packet::PacketFlags;
+use ringtap_record::archive::{
+    Chunk, ChunkCounts, ChunkReader, Listed, Listing, Skipped, Window, nanos,
+};
+use serde::Serialize;
+
+use super::answer::Answer;
+use super::error::ExtractError;
+use crate::notice::{notice, raw};
+use crate::rights;
+use crate::signals::Requests;
+
+/// How often the progress is shown on a terminal.
+const SHOW: Duration = Duration::from_millis(500);
+
+/// The streams that are merged.
+pub(super) struct Merge {
+    search: Searched,
+    streams: Vec<Stream>,
+    /// The interfaces of all streams.
+    interfaces: Vec<Interface>,
+    /// The parts outside of the window.
+    by_time: Skipped,
+    /// The chunks in the window.
+    in_window: Skipped,
+    show: Option<Instant>,
+}
+
+/// The packets that are searched, and the numbers of the search.
+struct Searched {
+    filter: Option<Filter>,
+    window: Window,
+    uses_index: bool,
+    counts: Arc<ChunkCounts>,
+    by_index: Skipped,
+    /// The number of files that could not be read to their end.
+    failed: u64,
+    /// The number of files that the recorder has removed meanwhile.
+    gone: u64,
+}
+
+/// The files of a device in a folder.
+struct Stream {
+    folder: PathBuf,
+    files: VecDeque<Listed>,
+    source: Option<Opened>,
+    /// The bytes of packets that wait.
+    bytes: Vec<u8>,
+    waiting: Vec<Waiting>,
+    /// The number of packets of `waiting` that were taken.
+    taken: usize,
+}
+
+/// A file that is being read.
+struct Opened {
+    source: FileSource,
+    /// The indices of its interfaces in the answer.
+    interfaces: Vec<u32>,
+}
+
+/// A packet that waits for its turn.
+#[derive(Clone)]
+struct Waiting {
+    timestamp: Timestamp,
+    len: u32,
+    interface: u32,
+    flags: PacketFlags,
+    data: Range<usize>,
+}
+
+/// The numbers of an extraction. Their names are part of the command line's contract.
+#[derive(Serialize)]
+pub(super) struct Summary {
+    packets: u64,
+    chunks_read: u64,
+    bytes_read: u64,
+    chunks_skipped_by_time: u64,
+    bytes_skipped_by_time: u64,
+    chunks_skipped_by_index: u64,
+    bytes_skipped_by_index: u64,
+    pub(super) damaged_chunks: u64,
+    pub(super) damaged_packets: u64,
+    files_failed: u64,
+    files_gone: u64,
+}
+
+impl Merge {
+    /// Prepares a search.
+    pub(super) fn new(filter: Option<Filter>, window: Window, uses_index: bool) -> Self {
+        Self {
+            search: Searched {
+                filter,
+                window,
+                uses_index,
+                counts: Arc::default(),
+                by_index: Skipped::default(),
+                failed: 0,
+                gone: 0,
+            },
+            streams: Vec::new(),
+            interfaces: Vec::new(),
+            by_time: Skipped::default(),
+            in_window: Skipped::default(),
+            show: io::stderr().is_terminal().then(Instant::now),
+        }
+    }
+
+    /// Adds the files of a folder, of these devices, or of all if there are none.
+    pub(super) fn add(&mut self, folder: &Path, listing: Listing, devices: &[String]) {
+        let add = |sum: &mut Skipped, more: Skipped| {
+            sum.chunks += more.chunks;
+            sum.bytes += more.bytes;
+            sum.packets += more.packets;
+        };
+        add(&mut self.by_time, listing.skipped);
+        let mut streams: BTreeMap<String, VecDeque<Listed>> = BTreeMap::new();
+        for listed in listing.files {
+            if devices.is_empty() || devices.contains(&listed.name.device) {
+                listed
+                    .chunks
+                    .iter()
+                    .for_each(|chunk| self.in_window.add(chunk));
+                let stream = streams.entry(listed.name.device.clone()).or_default();
+                stream.push_back(listed);
+            }
+        }
+        self.streams
+            .extend(streams.into_values().map(|files| Stream {
+                folder: folder.to_owned(),
+                files,
+                source: None,
+                bytes: Vec::new(),
+                waiting: Vec::new(),
+                taken: 0,
+            }));
+    }
+
+    /// Reads the first packets of each stream.
+    pub(super) fn prime(&mut self) -> Result<(), ExtractError> {
+        for stream in &mut self.streams {
+            stream.fill(&mut self.search, &mut self.interfaces)?;
+        }
+        Ok(())
+    }
+
+    /// Passes all packets to the answer, until the end is requested.
+    pub(super) fn run(
+        &mut self,
+        answer: &mut Answer,
+        requests: &Requests,
+    ) -> Result<(), ExtractError> {
+        while !requests.stop() {
+            for stream in &mut self.streams {
+                if stream.is_empty() {
+                    stream.fill(&mut self.search, &mut self.interfaces)?;
+                }
+            }
+            self.streams.retain(|stream| !stream.is_empty());
+            answer.interfaces(&self.interfaces)?;
+            let heads = self.streams.iter().enumerate();
+            let Some((first, _)) = heads.min_by_key(|(_, stream)| stream.head()) else {
+                break;
+            };
+            let others = self.streams.iter().enumerate();
+            let others = others.filter(|(at, _)| *at != first);
+            let until = others.filter_map(|(_, stream)| stream.head()).min();
+            if let Some(stream) = self.streams.get_mut(first) {
+                stream.pass(until, answer)?;
+            }
+            self.show_progress();
+        }
+        if self.show.is_some() {
+            raw("\r\x1b[K");
+        }
+        Ok(())
+    }
+
+    fn show_progress(&mut self) {
+        if self.show.is_none_or(|shown| shown.elapsed() < SHOW) {
+            return;
+        }
+        self.show = Some(Instant::now());
+        let read = self.search.counts.bytes.load(Ordering::Relaxed);
+        let all = self.in_window.bytes;
+        raw(format_args!(
+            "\rread {} of {}, skipped {} by time and {} by indices\x1b[K",
+            size(read),
+            size(all),
+            size(self.by_time.bytes),
+            size(self.search.by_index.bytes)
+        ));
+    }
+
+    /// Returns the numbers.
+    pub(super) fn summary(&self, packets: u64) -> Summary {
+        let counts = &self.search.counts;
+        Summary {
+            packets,
+            chunks_read: counts.chunks.load(Ordering::Relaxed),
+            bytes_read: counts.bytes.load(Ordering::Relaxed),
+            chunks_skipped_by_time: self.by_time.chunks,
+            bytes_skipped_by_time: self.by_time.bytes,
+            chunks_skipped_by_index: self.search.by_index.chunks,
+            bytes_skipped_by_index: self.search.by_index.bytes,
+            damaged_chunks: counts.damaged.load(Ordering::Relaxed),
+            damaged_packets: counts.damaged_packets.load(Ordering::Relaxed),
+            files_failed: self.search.failed,
+            files_gone: self.search.gone,
+        }
+    }
+}
+
+impl Summary {
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!(
+            "{} packet{}; read {} in {} chunks, skipped {} by time and {} by indices",
+            self.packets,
+            if self.packets == 1 { "" } else { "s" },
+            size(self.bytes_read),
+            self.chunks_read,
+            size(self.bytes_skipped_by_time),
+            size(self.bytes_skipped_by_index)
+        )
+    }
+
+    /// Returns whether nothing was missing.
+    pub(super) fn is_whole(&self) -> bool {
+        self.damaged_chunks == 0 && self.files_failed == 0
+    }
+}
+
+/// Returns a number of bytes in a few digits.
+fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    #[expect(clippy::cast_precision_loss, reason = "a few digits")]
+    let mut number = bytes as f64;
+    let mut unit = 0;
+    while number >= 1000.0 && unit + 1 < units.len() {
+        number /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{number:.1} {}", units[unit]),
+    }
+}
+
+impl Stream {
+    fn is_empty(&self) -> bool {
+        self.taken >= self.waiting.len()
+    }
+
+    fn head(&self) -> Option<Timestamp> {
+        self.waiting.get(self.taken).map(|packet| packet.timestamp)
+    }
+
+    /// Passes packets to the answer, up to that time.
+    fn pass(&mut self, until: Option<Timestamp>, answer: &mut Answer) -> Result<(), ExtractError> {
+        let rest = self.waiting.get(self.taken..).unwrap_or_default();
+        let is_turn = |packet: &&Waiting| until.is_none_or(|until| packet.timestamp <= until);
+        let count = rest.iter().take_while(is_turn).count();
+        let bytes = &self.bytes;
+        let packets = rest.iter().take(count).map(|waiting| Packet {
+            timestamp: waiting.timestamp,
+            len: waiting.len,
+            interface: waiting.interface,
+            flags: waiting.flags,
+            data: bytes.get(waiting.data.clone()).unwrap_or_default(),
+        });
+        answer.take(packets)?;
+        self.taken += count;
+        Ok(())
+    }
+
+    /// Reads the next packets of the answer. Nothing waits afterwards if there are none.
+    fn fill(
+        &mut self,
+        search: &mut Searched,
+        known: &mut Vec<Interface>,
+    ) -> Result<(), ExtractError> {
+        self.bytes.clear();
+        self.waiting.clear();
+        self.taken = 0;
+        while self.waiting.is_empty() {
+            if self.source.is_none() && !self.open_next(search)? {
+                return Ok(());
+            }
+            if !self.read_on(search, known)? {
+                self.source = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a block of the open file. Returns false at its end.
+    fn read_on(
+        &mut self,
+        search: &mut Searched,
+        known: &mut Vec<Interface>,
+    ) -> Result<bool, ExtractError> {
+        let Some(Opened { source, interfaces }) = &mut self.source else {
+            return Ok(false);
+        };
+        source.extend_filter()?;
+        for interface in source.interfaces().iter().skip(interfaces.len()) {
+            interfaces.push(index_in(known, interface));
+        }
+        match source.next() {
+            Ok(Next::Block(block)) => {
+                for packet in block.packets() {
+                    if !search.window.has(nanos(packet.timestamp)) {
+                        continue;
+                    }
+                    let begin = self.bytes.len();
+                    self.bytes.extend_from_slice(packet.data);
+                    let interface = interfaces.get(packet.interface as usize);
+                    self.waiting.push(Waiting {
+                        timestamp: packet.timestamp,
+                        len: packet.len,
+                        interface: interface.copied().unwrap_or(0),
+                        flags: packet.flags,
+                        data: begin..self.bytes.len(),
+                    });
+                }
+                Ok(true)
+            }
+            Ok(Next::End) => Ok(false),
+            Ok(_) => Ok(true),
+            Err(error) => {
+                // The rest of the file is lost, and nothing else.
+                notice(crate::filter::describe(&error));
+                search.failed += 1;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Opens the next file of which anything must be read. Returns false if there is none.
+    fn open_next(&mut self, search: &mut Searched) -> Result<bool, ExtractError> {
+        while let Some(listed) = self.files.pop_front() {
+            let path = listed.name.path(&self.folder);
+            let name = path.display().to_string();
+            let file = match rights::read(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    search.gone += 1;
+                    continue;
+                }
+                Err(error) => {
+                    notice(format_args!("cannot read {name}: {error}"));
+                    search.failed += 1;
+                    continue;
+                }
+            };
+            let is_listed = listed.is_listed();
+            let options = ReadOptions::default();
+            let filter = search.filter.as_ref();
+            let opened = match is_listed {
+                false => FileSource::from_file(file, &name, &options, filter),
+                true => {
+                    let chunks = search.chunks(&path, &file, &listed);
+                    if !chunks.iter().any(|chunk| chunk.packets > 0) {
+                        continue;
+                    }
+                    let counts = Arc::clone(&search.counts);
+                    let chunks = ChunkReader::new(file, &listed.name, chunks, counts);
+                    open_stream(Box::new(chunks), &name, &options, search.filter.as_ref())
+                }
+            };
+            self.source = Some(Opened {
+                source: opened?,
+                interfaces: Vec::new(),
+            });
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+impl Searched {
+    /// Returns the chunks of a file that may have packets of the answer, by its index.
+    fn chunks(&mut self, path: &Path, file: &std::fs::File, listed: &Listed) -> Vec<Chunk> {
+        let all = listed.chunks.clone();
+        let (Some(filter), true) = (&self.filter, self.uses_index && listed.end.is_some()) else {
+            return all;
+        };
+        let Ok(index) = rights::read(&path_for(path)) else {
+            return all;
+        };
+        let search = Search::default();
+        // An index that is not usable costs time only.
+        let Ok(skips) = skips_of(file, index, Some(filter), &search) else {
+            return all;
+        };
+        let ranges: Vec<Range<u64>> = skips.ranges().collect();
+        let mut kept = Vec::new();
+        for chunk in all {
+            let end = chunk.base + u64::from(chunk.base_len);
+            let behind = ranges.partition_point(|range| range.end < end);
+            let range = ranges.get(behind);
+            let is_skipped = range.is_some_and(|range| range.start <= chunk.base);
+            match is_skipped && !chunk.describes {
+                true => self.by_index.add(&chunk),
+                false => kept.push(chunk),
+            }
+        }
+        kept
+    }
+}
+
+/// Returns the index of an interface in the answer, which has each once.
+fn index_in(known: &mut Vec<Interface>, interface: &Interface) -> u32 {
+    let place = known.iter().position(|one| one == interface);
+    let place = place.unwrap_or_else(|| {
+        known.push(interface.clone());
+        known.len() - 1
+    });
+    u32::try_from(place).unwrap_or(u32::MAX)
+}

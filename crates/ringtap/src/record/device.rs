@@ -1,0 +1,301 @@
+//! A device that is recorded: its packets go to the recording, which starts anew when the disk fails.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ringtap_capture::{Block, Error, Interface, Source, Stats};
+use ringtap_record::archive::{Archive, Stream};
+use ringtap_record::{Counters, Gauge, Host, RecordError, RecordOptions, Recording};
+use ringtap_savefile::PacketRun;
+
+use super::error::RecorderError;
+use super::trigger::Watch;
+use crate::live::Receiver;
+use crate::notice::{counted, interrupted, notice};
+
+/// How often counters and the clock are read.
+const TICK: Duration = Duration::from_millis(100);
+/// How long after a failure the recording starts again.
+const RETRY: Duration = Duration::from_secs(1);
+/// Beyond the timeout, how long a packet may take from its capture to here.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The numbers of a device, for the status.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    /// Packets that were given to the recording.
+    pub(super) packets: AtomicU64,
+    /// Bytes of them.
+    pub(super) bytes: AtomicU64,
+    /// Packets that the writer lost.
+    pub(super) lost: AtomicU64,
+    /// Whether the recording waits for the disk.
+    pub(super) is_failed: AtomicBool,
+    /// The counters of the capture.
+    pub(super) stats: Mutex<Stats>,
+    /// The queue to the disk.
+    pub(super) gauge: Mutex<Option<Arc<Gauge>>>,
+    /// The last failure, while it lasts.
+    pub(super) failure: Mutex<Option<String>>,
+}
+
+/// Locks a value that is only copied under the lock.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A device that is recorded.
+pub(super) struct Device {
+    name: String,
+    archive: Arc<Archive>,
+    stream: Arc<Stream>,
+    options: RecordOptions,
+    is_complete: bool,
+    timeout: Duration,
+    interfaces: Vec<Interface>,
+    recording: Option<Recording>,
+    /// The packets that were given to this recording.
+    given: u64,
+    retry: Instant,
+    ticked: Instant,
+    numbers: Arc<Numbers>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+    watch: Option<Watch>,
+}
+
+impl Device {
+    /// Prepares a device. `is_complete` means that no filter drops any of its packets; `wake` wakes its reader.
+    pub(super) fn new(
+        name: &str,
+        (archive, stream): (Arc<Archive>, Stream),
+        (options, timeout): (RecordOptions, Duration),
+        is_complete: bool,
+        wake: Arc<dyn Fn() + Send + Sync>,
+        watch: Option<Watch>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            archive,
+            stream: Arc::new(stream),
+            options,
+            is_complete,
+            timeout,
+            interfaces: Vec::new(),
+            recording: None,
+            given: 0,
+            retry: Instant::now(),
+            ticked: Instant::now(),
+            numbers: Arc::default(),
+            wake,
+            watch,
+        }
+    }
+
+    /// Returns its numbers.
+    pub(super) fn numbers(&self) -> Arc<Numbers> {
+        Arc::clone(&self.numbers)
+    }
+
+    /// Starts the first recording.
+    ///
+    /// # Errors
+    /// The file cannot be created: at the start, that is reported and not retried.
+    pub(super) fn begin(&mut self, interfaces: &[Interface]) -> Result<(), RecordError> {
+        self.interfaces = interfaces.to_vec();
+        self.start()
+    }
+
+    fn start(&mut self) -> Result<(), RecordError> {
+        // The host names the files.
+        let unused = PathBuf::from(&self.name);
+        let host: Arc<dyn Host> = Arc::clone(&self.stream) as _;
+        let mut recording = Recording::create(&unused, self.options.clone(), host)?;
+        recording.next_source(self.is_complete);
+        recording.describe(&self.interfaces)?;
+        let wake = Arc::clone(&self.wake);
+        recording.on_failure(Box::new(move || wake()));
+        *lock(&self.numbers.gauge) = recording.gauge();
+        self.recording = Some(recording);
+        self.given = 0;
+        Ok(())
+    }
+
+    /// Starts again after a failure, if it is time.
+    fn start_again(&mut self) {
+        if Instant::now() < self.retry {
+            return;
+        }
+        self.retry = Instant::now() + RETRY;
+        match self.start() {
+            Ok(()) => {
+                self.numbers.is_failed.store(false, Ordering::Relaxed);
+                if lock(&self.numbers.failure).take().is_some() {
+                    let lost = self.numbers.lost.load(Ordering::Relaxed);
+                    let lost = counted(lost, "packet");
+                    notice(format_args!(
+                        "{}: recording again; {lost} lost so far",
+                        self.name
+                    ));
+                }
+            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// Handles the failure of the output: what it did not take is lost, and it is tried again.
+    fn failed(&mut self, error: &RecordError) {
+        let recording = self.recording.take();
+        if recording.is_some() {
+            let intact = error.intact_packets().unwrap_or(0);
+            self.lose(self.given.saturating_sub(intact));
+        }
+        // It waits for its threads.
+        drop(recording);
+        *lock(&self.numbers.gauge) = None;
+        let device = self.stream.device();
+        let ended = self.archive.give_up_device(device);
+        self.retry = Instant::now() + RETRY;
+        self.numbers.is_failed.store(true, Ordering::Relaxed);
+        let text = error.to_string();
+        let mut known = lock(&self.numbers.failure);
+        // Names of files differ in each try.
+        let is_news = known.is_none();
+        *known = Some(text.clone());
+        drop(known);
+        if is_news {
+            notice(format_args!(
+                "{}: {text}; packets are lost until the disk takes them again",
+                self.name
+            ));
+            if let Err(error) = ended {
+                notice(format_args!(
+                    "{}: its last file has no end: {error}",
+                    self.name
+                ));
+            }
+        }
+    }
+
+    fn lose(&self, packets: u64) {
+        self.numbers.lost.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    fn write(&mut self, block: &Block<'_>) -> Result<(), RecordError> {
+        let Some(recording) = &mut self.recording else {
+            return Ok(());
+        };
+        let (given, numbers) = (&mut self.given, &*self.numbers);
+        let mut count = |packets: u64, bytes: u64| {
+            *given += packets;
+            numbers.packets.fetch_add(packets, Ordering::Relaxed);
+            numbers.bytes.fetch_add(bytes, Ordering::Relaxed);
+        };
+        if recording.takes_runs()
+            && let Some(runs) = block.runs()
+        {
+            let written = |run: &PacketRun<'_>| count(run.len() as u64, run.captured_bytes());
+            return recording.write_runs(runs, written);
+        }
+        let packets = block.packets_with_options().map(|(packet, options)| {
+            count(1, packet.data.len() as u64);
+            Ok::<_, RecordError>((packet, options))
+        });
+        recording.write_packets(packets).map(drop)
+    }
+
+    fn tick(&mut self, stats: Stats) -> Result<(), RecordError> {
+        *lock(&self.numbers.stats) = stats;
+        let Some(recording) = &mut self.recording else {
+            return Ok(());
+        };
+        recording.count(Counters {
+            received: stats.received,
+            hook: stats.dropped.hook,
+            sampling: stats.dropped.sampling,
+            ring: stats.dropped.ring,
+            interface: stats.dropped.interface,
+        });
+        // Packets from before the end of a window may be on their way.
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let since = since.saturating_sub(self.timeout + GRACE);
+        recording.end_of_window(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+    }
+
+    /// Completes the last file.
+    pub(super) fn finish(&mut self, stats: Stats) {
+        *lock(&self.numbers.stats) = stats;
+        if let Err(error) = self.tick(stats) {
+            self.failed(&error);
+        }
+        let Some(recording) = self.recording.take() else {
+            return;
+        };
+        if let Err(error) = recording.finish() {
+            let intact = error.intact_packets().unwrap_or(0);
+            self.lose(self.given.saturating_sub(intact));
+            notice(format_args!("{}: {error}", self.name));
+            let _ = self.archive.give_up_device(self.stream.device());
+        }
+    }
+}
+
+impl Receiver for Device {
+    type Error = RecorderError;
+
+    fn look(&mut self, source: &mut dyn Source) -> Result<bool, RecorderError> {
+        if let Some(Err(error)) = self.recording.as_ref().map(Recording::check) {
+            self.failed(&error);
+        }
+        if self.ticked.elapsed() >= TICK {
+            self.ticked = Instant::now();
+            if self.recording.is_none() {
+                self.archive
+                    .check_folder()
+                    .map_err(RecorderError::folder(self.archive.folder()))?;
+                self.start_again();
+            }
+            let stats = source.stats()?;
+            if let Some(watch) = &mut self.watch {
+                watch.tick(&stats, self.numbers.lost.load(Ordering::Relaxed));
+            }
+            if let Err(error) = self.tick(stats) {
+                self.failed(&error);
+            }
+        }
+        Ok(false)
+    }
+
+    fn block(&mut self, block: &Block<'_>) -> Result<bool, RecorderError> {
+        if let Some(watch) = &mut self.watch {
+            watch.block(block);
+        }
+        let before = self.given;
+        let packets = block.len() as u64;
+        if self.recording.is_none() {
+            self.lose(packets);
+        } else if let Err(error) = self.write(block) {
+            // Those of the block that were not given to the recording are lost too.
+            self.lose(packets.saturating_sub(self.given - before));
+            self.failed(&error);
+        }
+        Ok(false)
+    }
+
+    fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), RecorderError> {
+        self.interfaces = interfaces.to_vec();
+        if let Some(recording) = &mut self.recording
+            && let Err(error) = recording.describe(interfaces)
+        {
+            self.failed(&error);
+        }
+        Ok(())
+    }
+
+    fn interrupted(&mut self, error: &Error) {
+        interrupted(error);
+    }
+}

@@ -1,0 +1,86 @@
+//! Errors that end a recorder or a question to it, and the exit status.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ringtap_capture::Error;
+use ringtap_record::archive::ArchiveError;
+
+use crate::rights::RightsError;
+use crate::setup::SetupError;
+
+/// The unsuccessful end of a run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecorderError {
+    /// The budget is too small for the files.
+    #[error(
+        "--budget {given}: too small; {devices} interface{} and files of {file_size} bytes need at least {least} bytes",
+        if *devices == 1 { "" } else { "s" }
+    )]
+    Budget {
+        given: u64,
+        least: u64,
+        file_size: u64,
+        devices: u64,
+    },
+    /// A device is given twice.
+    #[error("-i {device}: is given twice")]
+    Twice { device: String },
+    /// A device could not be opened, or failed.
+    #[error("{}", crate::filter::describe(.0))]
+    Capture(Error),
+    /// The file with the filter could not be read.
+    #[error(transparent)]
+    FilterFile(#[from] crate::expression::UnreadableFile),
+    /// Another recorder uses the folder.
+    #[error("{}: another recorder uses this folder{}", folder.display(), process.map_or(String::new(), |id| format!(" (process {id})")))]
+    Locked {
+        folder: PathBuf,
+        process: Option<u32>,
+    },
+    /// The folder or a file in it cannot be used.
+    #[error("{}: {source}", path.display())]
+    Folder { path: PathBuf, r#source: io::Error },
+    /// There is no recorder's catalogue.
+    #[error("{}: no recorder has used this folder (it has no catalogue)", folder.display())]
+    NoCatalogue { folder: PathBuf },
+    /// Nobody takes requests.
+    #[error("{}: no recorder runs in this folder", folder.display())]
+    NotRunning { folder: PathBuf },
+    /// The archive cannot be opened.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// Privileges could not be given up.
+    #[error(transparent)]
+    Rights(#[from] RightsError),
+    /// Threads or signals could not be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The answer could not be printed.
+    #[error("standard output: {0}")]
+    Print(io::Error),
+}
+
+impl From<Error> for RecorderError {
+    fn from(error: Error) -> Self {
+        Self::Capture(error)
+    }
+}
+
+impl RecorderError {
+    /// Returns the error of a folder, or of a file in it.
+    pub(crate) fn folder(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Folder { path, source }
+    }
+
+    /// Returns 2 for wrong usage, 1 for other errors.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Budget { .. } | Self::Twice { .. } => crate::exit::USAGE,
+            Self::Capture(error) => crate::exit::status_of(error),
+            Self::Rights(error) => error.status(),
+            _ => 1,
+        }
+    }
+}

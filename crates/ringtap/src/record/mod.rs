@@ -1,0 +1,34 @@
+//! `ringtap record`: a capture that runs for ever, in a folder with a budget ([`ringtap_record::archive`]).
+//!
+//! Data in: blocks of each device, on a thread of its own ([`device`]). Data out: files of the archive. The
+//! main thread looks after the archive, copies what triggers ask for ([`trigger`]) and writes the status; a further thread makes indices ([`indexer`]).
+
+mod check;
+mod device;
+mod error;
+mod folder;
+mod indexer;
+mod recorder;
+mod status;
+mod trigger;
+
+use std::process::ExitCode;
+
+use crate::cli::{RecorderAction, RecorderArgs};
+use crate::notice::notice;
+pub(crate) use error::RecorderError;
+pub(crate) use folder::{Names, catalogue, read_files};
+
+/// Runs the command.
+pub(crate) fn run(args: &RecorderArgs) -> ExitCode {
+    let result = match &args.action {
+        None => recorder::run(args).map(|()| ExitCode::SUCCESS),
+        Some(RecorderAction::Status(status)) => status::print(status),
+        Some(RecorderAction::Check(check)) => check::run(check),
+        Some(RecorderAction::Trigger(request)) => trigger::request(request),
+    };
+    result.unwrap_or_else(|error: RecorderError| {
+        notice(&error);
+        ExitCode::from(error.exit_status())
+    })
+}

@@ -1,0 +1,340 @@
+//! The numbers of a recorder: a file that it writes once a second, and the command that prints it.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringtap_record::archive::{Archive, STATUS, Usage};
+use ringtap_sys::output::Access;
+use serde::{Deserialize, Serialize};
+
+use super::device::{Device, Numbers, lock};
+use super::error::RecorderError;
+use super::folder::{is_locked, read_files};
+use crate::cli::StatusArgs;
+use crate::losses::JsonDropped;
+use crate::notice::{counted, raw};
+use crate::rights::{self, Needs, Rights};
+
+/// The size of the file: the text, filled with spaces.
+const SIZE: usize = 16 << 10;
+
+/// The numbers of a recorder. Their names are part of the command line's contract.
+#[derive(Serialize)]
+pub(super) struct Status {
+    version: &'static str,
+    process: u32,
+    running: bool,
+    /// Seconds since the epoch.
+    started: f64,
+    updated: f64,
+    folder: PathBuf,
+    budget: u64,
+    bytes: u64,
+    files: u64,
+    chunks: u64,
+    packets: u64,
+    /// Seconds since the epoch.
+    oldest: Option<f64>,
+    newest: Option<f64>,
+    /// How many days of packets the budget holds at the present rate.
+    days: Option<f64>,
+    removed_files: u64,
+    incident_bytes: u64,
+    devices: Vec<DeviceStatus>,
+    #[serde(skip)]
+    numbers: Vec<Arc<Numbers>>,
+}
+
+#[derive(Serialize)]
+struct DeviceStatus {
+    device: String,
+    engine: &'static str,
+    /// The reason why nothing is recorded at present.
+    failure: Option<String>,
+    received: Option<u64>,
+    recorded: u64,
+    bytes: u64,
+    dropped: JsonDropped,
+    /// Packets that the disk did not take.
+    dropped_by_writer: u64,
+    /// Chunks that wait for the disk, and those for which there is memory.
+    queue: Option<(u64, u64)>,
+}
+
+fn now() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs_f64()
+}
+
+fn seconds(nanos: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "microseconds are enough")]
+    let nanos = nanos as f64;
+    (nanos / 1e3).round() / 1e6
+}
+
+impl Status {
+    pub(super) fn new(
+        folder: &Path,
+        budget: u64,
+        names: &[(String, &'static str)],
+        devices: &[Device],
+    ) -> Self {
+        let devices_status = names.iter().map(|(device, engine)| DeviceStatus {
+            device: device.clone(),
+            engine,
+            failure: None,
+            received: None,
+            recorded: 0,
+            bytes: 0,
+            dropped: JsonDropped::new(&ringtap_capture::Dropped::default(), None),
+            dropped_by_writer: 0,
+            queue: None,
+        });
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            process: std::process::id(),
+            running: true,
+            started: now(),
+            updated: now(),
+            folder: folder.to_owned(),
+            budget,
+            bytes: 0,
+            files: 0,
+            chunks: 0,
+            packets: 0,
+            oldest: None,
+            newest: None,
+            days: None,
+            removed_files: 0,
+            incident_bytes: 0,
+            devices: devices_status.collect(),
+            numbers: devices.iter().map(Device::numbers).collect(),
+        }
+    }
+
+    /// Takes the present numbers.
+    pub(super) fn update(&mut self, archive: &Archive) {
+        let usage = archive.usage();
+        self.updated = now();
+        self.bytes = usage.bytes;
+        self.files = usage.files;
+        self.chunks = usage.chunks;
+        self.packets = usage.packets;
+        self.oldest = usage.times.map(|(oldest, _)| seconds(oldest));
+        self.newest = usage.times.map(|(_, newest)| seconds(newest));
+        self.days = days(&usage, self.budget);
+        self.removed_files = usage.removed;
+        self.incident_bytes = usage.incidents;
+        for (device, numbers) in self.devices.iter_mut().zip(&self.numbers) {
+            let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+            let stats = *lock(&numbers.stats);
+            device.failure.clone_from(&lock(&numbers.failure));
+            device.received = stats.received;
+            device.recorded = load(&numbers.packets).saturating_sub(load(&numbers.lost));
+            device.bytes = load(&numbers.bytes);
+            device.dropped = JsonDropped::new(&stats.dropped, stats.dropped.sampling);
+            device.dropped_by_writer = load(&numbers.lost);
+            device.queue = lock(&numbers.gauge).as_ref().map(|gauge| gauge.depth());
+        }
+    }
+
+    /// Notes that the run is over.
+    pub(super) fn end(&mut self) {
+        self.running = false;
+    }
+
+    /// Prints the counters of the run.
+    pub(super) fn print_end(&self, json: bool) {
+        if json {
+            raw(format_args!("{}\n", self.json()));
+            return;
+        }
+        for device in &self.devices {
+            raw(format_args!("{}: {}\n", device.device, device.words()));
+        }
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+impl DeviceStatus {
+    fn words(&self) -> String {
+        let mut parts = vec![format!("{} recorded", counted(self.recorded, "packet"))];
+        parts.extend(self.dropped.words());
+        if self.dropped_by_writer > 0 {
+            parts.push(format!("{} lost by the writer", self.dropped_by_writer));
+        }
+        parts.join(", ")
+    }
+}
+
+/// Returns how many days of packets the budget holds at the rate of those that are kept.
+fn days(usage: &Usage, budget: u64) -> Option<f64> {
+    const DAY: f64 = 86_400.0;
+    let (oldest, newest) = usage.times?;
+    let span = seconds(newest) - seconds(oldest);
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    let share = usage.stored as f64 / budget.max(1) as f64;
+    (span >= 1.0 && share > 0.0).then(|| (span / share / DAY * 1e4).round() / 1e4)
+}
+
+/// The file with the status. It always has the same size, so that it takes no further room.
+pub(super) struct StatusFile(File);
+
+impl StatusFile {
+    pub(super) fn open(folder: &Path, access: Access) -> Result<Self, RecorderError> {
+        let path = folder.join(STATUS);
+        let opened =
+            rights::write(&path, access, true).and_then(ringtap_sys::output::Output::into_file);
+        opened.map(Self).map_err(RecorderError::folder(&path))
+    }
+
+    pub(super) fn write(&mut self, status: &Status) {
+        let mut text = status.json().into_bytes();
+        text.resize(SIZE, b' ');
+        text.truncate(SIZE);
+        // A disk that takes nothing is reported by the writer of the packets.
+        let _ = self.0.write_all_at(&text, 0);
+    }
+}
+
+/// The parts of a status that are printed.
+#[derive(Deserialize)]
+struct Read {
+    process: u32,
+    running: bool,
+    budget: u64,
+    bytes: u64,
+    files: u64,
+    packets: u64,
+    oldest: Option<f64>,
+    newest: Option<f64>,
+    days: Option<f64>,
+    incident_bytes: u64,
+    devices: Vec<ReadDevice>,
+}
+
+#[derive(Deserialize)]
+struct ReadDevice {
+    device: String,
+    engine: String,
+    failure: Option<String>,
+    recorded: u64,
+    dropped: std::collections::BTreeMap<String, Option<u64>>,
+    dropped_by_writer: u64,
+    queue: Option<(u64, u64)>,
+}
+
+/// Returns the process of a status.
+pub(super) fn process(text: &str) -> Option<u32> {
+    let read: Read = serde_json::from_str(text.trim_end()).ok()?;
+    Some(read.process)
+}
+
+/// Prints the status of the recorder of a folder. The exit status is 1 if none runs.
+pub(super) fn print(args: &StatusArgs) -> Result<ExitCode, RecorderError> {
+    let folder = std::slice::from_ref(&args.dir);
+    let rights = Rights::begin(&args.rights, read_files(folder), None)?;
+    // The sandbox has no locks.
+    let is_locked = is_locked(&args.dir);
+    rights.relinquish(&[], Needs::default())?;
+    let path = args.dir.join(STATUS);
+    let mut text = String::new();
+    let read = rights::read(&path).and_then(|mut file| file.read_to_string(&mut text));
+    read.map_err(RecorderError::folder(&path))?;
+    let text = text.trim_end();
+    let invalid = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let mut status: Read =
+        serde_json::from_str(text).map_err(|error| RecorderError::folder(&path)(invalid(error)))?;
+    // After a crash the file says otherwise.
+    status.running &= is_locked;
+    let printed = match args.json {
+        true => print_json(text, status.running),
+        false => io::stdout().write_all(status.lines().as_bytes()),
+    };
+    printed.map_err(RecorderError::Print)?;
+    Ok(match status.running {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn print_json(text: &str, running: bool) -> io::Result<()> {
+    let mut value: serde_json::Value = serde_json::from_str(text)?;
+    if let Some(field) = value.get_mut("running") {
+        *field = running.into();
+    }
+    writeln!(io::stdout(), "{value}")
+}
+
+impl Read {
+    fn lines(&self) -> String {
+        let mut text = match self.running {
+            true => format!("recording (process {})\n", self.process),
+            false => "not recording\n".to_owned(),
+        };
+        let percent = u128::from(self.bytes) * 100 / u128::from(self.budget.max(1));
+        text += &format!(
+            "{} of {} bytes of the budget ({percent} %), {}, {}\n",
+            self.bytes,
+            self.budget,
+            counted(self.files, "file"),
+            counted(self.packets, "packet")
+        );
+        if let (Some(oldest), Some(newest)) = (self.oldest, self.newest) {
+            text += &format!("from {} to {}\n", time(oldest), time(newest));
+        }
+        if let Some(days) = self.days {
+            text += &format!("the budget holds {days} days at this rate\n");
+        }
+        if self.incident_bytes > 0 {
+            text += &format!("{} bytes in incidents\n", self.incident_bytes);
+        }
+        for device in &self.devices {
+            text += &device.line();
+        }
+        text
+    }
+}
+
+impl ReadDevice {
+    fn line(&self) -> String {
+        let mut parts = vec![format!("{} recorded", counted(self.recorded, "packet"))];
+        let lost = self.dropped.iter().filter_map(|(place, lost)| {
+            let lost = lost.filter(|lost| *lost > 0)?;
+            Some(format!("{lost} dropped ({place})"))
+        });
+        parts.extend(lost);
+        if self.dropped_by_writer > 0 {
+            parts.push(format!("{} lost by the writer", self.dropped_by_writer));
+        }
+        if let Some((waiting, room)) = self.queue {
+            parts.push(format!("queue {waiting} of {room} chunks"));
+        }
+        let failure = self.failure.as_ref();
+        parts.extend(failure.map(|failure| format!("NOT RECORDING: {failure}")));
+        format!(
+            "{} (engine {}): {}\n",
+            self.device,
+            self.engine,
+            parts.join(", ")
+        )
+    }
+}
+
+/// Returns a time in local time.
+fn time(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "times fit")]
+    let micros = (seconds * 1e6) as i64;
+    let time = jiff::Timestamp::from_microsecond(micros).unwrap_or_default();
+    let time = time.to_zoned(jiff::tz::TimeZone::system());
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string()
+}
