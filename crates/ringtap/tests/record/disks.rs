@@ -19,9 +19,11 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         test("the_budget_is_never_exceeded", &root, budget).serial(),
         test("a_disk_smaller_than_the_budget_is_enough", &disk, || {
-            small(MEMORY)
+            small(MEMORY);
         }),
-        test("so_is_an_ext4_disk", &ext4, || small(EXT4)),
+        test("so_is_an_ext4_disk", &ext4, || {
+            small(EXT4);
+        }),
         test("a_disk_that_others_fill_is_survived", &disk, filled),
         test("a_read_only_disk_is_survived", &ext4, read_only),
         test("a_removed_folder_ends_it", &root, removed),
