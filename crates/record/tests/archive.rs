@@ -1,5 +1,6 @@
 //! The archive of a recorder: its budget, its catalogue, and what it mends after a crash.
 #![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -285,7 +286,11 @@ fn any_cut_leaves_packets_in_order_and_the_file_readable() {
                 continue;
             }
             let listing = listing(copy.path(), Window::default());
-            if listing.files.iter().all(|listed| listed.is_listed()) {
+            if listing
+                .files
+                .iter()
+                .all(ringtap_record::archive::Listed::is_listed)
+            {
                 let kept = numbers(copy.path(), Window::default());
                 assert!(kept.iter().copied().eq(0..kept.len() as u64), "at {cut}");
                 let mut reader = Reader::open(&path, &ReadOptions::default()).unwrap();
