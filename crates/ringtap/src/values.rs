@@ -494,8 +494,69 @@ mod tests {
         assert_eq!("4096".parse(), Ok(Size(4096)));
         assert_eq!("2k".parse(), Ok(Size(2048)));
         assert_eq!("64MiB".parse(), Ok(Size(64 << 20)));
-        for bad in ["", "0", "K", "1T", "-1", "1.5M", "99999999999G"] {
+        assert_eq!("2T".parse(), Ok(Size(2 << 40)));
+        for bad in ["", "0", "K", "1P", "-1", "1.5M", "99999999999G"] {
             assert_eq!(bad.parse::<Size>(), Err(ValueError::Size), "{bad}");
+        }
+    }
+
+    #[test]
+    fn triggers_have_a_name_and_a_condition() {
+        let condition = |text| trigger(text).map(|trigger| trigger.condition);
+        assert_eq!(
+            condition("dns=port 53 and len > 512"),
+            Ok(Condition::Packet("port 53 and len > 512".to_owned()))
+        );
+        let filter = "udp and len > 5".to_owned();
+        let above = 50_000.0;
+        assert_eq!(
+            condition("a=rate udp and len > 5 > 50k/s"),
+            Ok(Condition::Rate { filter, above })
+        );
+        assert_eq!(condition("a=loss > 3"), Ok(Condition::Loss { above: 3 }));
+        for bad in [
+            "x",
+            "=udp",
+            "a b=udp",
+            "../a=udp",
+            "a=rate udp",
+            "a=rate udp > 5",
+            "a=loss > x",
+        ] {
+            assert_eq!(condition(bad), Err(ValueError::Trigger), "{bad}");
+        }
+    }
+
+    #[test]
+    fn flows_become_filters() {
+        let filter = |text| flow(text).map(|flow| flow.0);
+        assert_eq!(
+            filter("10.0.0.1:5 > 10.0.0.2 tcp").as_deref(),
+            Ok(
+                "tcp and ((src host 10.0.0.1 and src port 5 and dst host 10.0.0.2) or (src host 10.0.0.2 and \
+                dst host 10.0.0.1 and dst port 5))"
+            )
+        );
+        assert!(filter("[2001:db8::1]:5 > 2001:db8::2 udp").is_ok());
+        for bad in [
+            "",
+            "10.0.0.1",
+            "10.0.0.1 > ",
+            "10.0.0.1 > ::1",
+            "a > b",
+            "10.0.0.1 > 10.0.0.2 gre",
+        ] {
+            assert_eq!(filter(bad), Err(ValueError::Flow), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ages_may_be_days() {
+        assert_eq!(age("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(age("90m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(age("48h"), Ok(Duration::from_secs(48 * 3600)));
+        for bad in ["", "d", "-1d", "soon", "0d", "1000000d"] {
+            assert_eq!(age(bad), Err(ValueError::Age), "{bad}");
         }
     }
 

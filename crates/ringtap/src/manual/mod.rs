@@ -2,6 +2,7 @@
 //! and the packages use it.
 
 mod pages;
+mod recorder;
 
 use std::fs;
 use std::path::Path;

@@ -3,8 +3,10 @@
 
 use ringtap_manual::{Example, Page};
 
+use super::recorder::{EXTRACT, RECORD, RECORD_CHECK, RECORD_STATUS, RECORD_TRIGGER};
+
 /// A short form for the table.
-const fn example(purpose: &'static str, lines: &'static [&'static str]) -> Example {
+pub(super) const fn example(purpose: &'static str, lines: &'static [&'static str]) -> Example {
     Example { purpose, lines }
 }
 
@@ -18,6 +20,11 @@ pub(super) const PAGES: &[Page] = &[
     FLOW,
     TOP,
     WEB,
+    RECORD,
+    RECORD_STATUS,
+    RECORD_CHECK,
+    RECORD_TRIGGER,
+    EXTRACT,
     FILTER,
     SEND,
     GEN,
