@@ -167,6 +167,7 @@ impl Pack {
             layout.library()?;
             let library = layout.place(layout.libraries.join(format!("libpcap.so.{LIBPCAP}")));
             strip(&library)?;
+            debians_name(&library)?;
             let contrib = ringtap_testkit::repository().join("contrib/debian");
             let switch = layout.place("sbin/ringtap-libpcap-default");
             layout.fill(&contrib.join("ringtap-libpcap-default"), &switch, 0o755)?;
@@ -285,6 +286,25 @@ impl Pack {
         let output = output.map_err(|error| format!("sha256sum: {error}"))?;
         write(&self.out.join("SHA256SUMS"), &output.stdout, 0o644)
     }
+}
+
+/// Makes a library with Debian's name that consists of the other one alone. The loader's cache knows libraries by
+/// the names that they have inside, so that a link with another name is not found there.
+fn debians_name(library: &Path) -> Result<(), String> {
+    let folder = library.parent().unwrap_or(library);
+    let own = folder.join("libpcap.so.0.8");
+    fs::remove_file(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+    let mut cc = Command::new("cc");
+    cc.args([
+        "-shared",
+        "-nostartfiles",
+        "-Wl,-soname,libpcap.so.0.8",
+        "-Wl,--no-as-needed",
+        "-Wl,--build-id=none",
+        "-o",
+    ]);
+    process::check(cc.arg(&own).arg(folder.join("libpcap.so.1")).arg("-lc"))?;
+    strip(&own)
 }
 
 /// Removes symbols that are not needed to run.
