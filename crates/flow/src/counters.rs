@@ -44,6 +44,9 @@ pub struct Counters {
     pub names: u64,
     /// Names that were dropped before their time to live had passed, because there were too many.
     pub names_evicted: u64,
+    /// Flows that the active timeout had cut, and whose next records lack the fields of the first one: another
+    /// cut flow took their place.
+    pub cuts_dropped: u64,
 }
 
 impl Counters {
@@ -96,5 +99,6 @@ impl AddAssign for Counters {
         self.handshakes_dropped += other.handshakes_dropped;
         self.names += other.names;
         self.names_evicted += other.names_evicted;
+        self.cuts_dropped += other.cuts_dropped;
     }
 }

@@ -401,11 +401,12 @@ impl Meter {
         let (active, peak) = self.cache.flows();
         counters.active = active.into();
         counters.peak = peak.into();
-        if let Some(inspected) = self.cache.inspected() {
+        if let Some((inspected, cuts_dropped)) = self.cache.inspected() {
             counters.payloads = inspected.payloads;
             counters.handshakes_dropped = inspected.buffers_evicted + inspected.buffers_overrun;
             counters.names = inspected.names;
             counters.names_evicted = inspected.names_evicted;
+            counters.cuts_dropped = cuts_dropped;
         }
         counters
     }

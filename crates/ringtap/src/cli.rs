@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ringtap_flow::export::Enterprise;
 use ringtap_flow::schema::Fields;
 use ringtap_flow_io::{CollectorAddress, ListenAddress, Network};
 
@@ -523,6 +524,11 @@ pub(crate) struct RecordArgs {
     /// Send times in nanoseconds too, besides milliseconds (IPFIX only)
     #[arg(long)]
     pub(crate) nano: bool,
+    /// Private enterprise number of IPFIX elements that neither IANA's registry nor ntop has, if your
+    /// organisation has registered one; without it 32473, which is reserved for examples. With --collect,
+    /// also the number of such elements that come
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) enterprise: Option<Enterprise>,
     /// Fields of records, by names or groups between commas, such as basic,tcp: basic, tcp, names, dns, tls,
     /// quic, http, services, as, mac, all. Messages have the basic ones in any case
     #[arg(long, value_name = "LIST", default_value = "basic", value_parser = Fields::parse)]

@@ -12,9 +12,9 @@ use super::tools::{self, PUBLIC_API};
 use crate::process;
 
 /// The libraries that others may use.
-const CRATES: [&str; 11] = [
-    "packet", "filter", "jit", "savefile", "capture", "record", "send", "flow", "flow-io", "craft",
-    "print",
+const CRATES: [&str; 13] = [
+    "packet", "filter", "jit", "savefile", "capture", "record", "send", "inspect", "flow",
+    "flow-io", "look", "craft", "print",
 ];
 const FOLDER: &str = "api";
 /// The crate that is no part of an interface, and the types of it that are: those that `capture::system`,

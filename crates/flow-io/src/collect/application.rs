@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use ringtap_flow::Entry;
-use ringtap_flow::export::NTOP_PEN;
+use ringtap_flow::export::{Enterprise, NTOP_PEN, OWN_PEN};
 use ringtap_flow::schema::{FIELDS, Field, Kind};
 use ringtap_inspect::{Fields, Ja4, NameSource, Protocol, Text};
 
@@ -34,9 +34,14 @@ pub(super) struct Application {
     numbers: Vec<(&'static str, u64)>,
 }
 
-/// Returns the number of an element by its enterprise, also in NetFlow v9.
-pub(super) fn by_enterprise(number: Number) -> Number {
+/// Returns the number of an element by its enterprise, also in NetFlow v9; that of ringtap's own elements is
+/// [`OWN_PEN`], whatever number their exporter was given.
+pub(super) fn by_enterprise(number: Number, own: Enterprise) -> Number {
     match number {
+        Number { id, enterprise } if enterprise == own.number() => Number {
+            id,
+            enterprise: OWN_PEN,
+        },
         Number { id, enterprise: 0 } if id >= NTOP_V9 => Number {
             id: id - NTOP_V9,
             enterprise: NTOP_PEN,

@@ -10,6 +10,7 @@ use netflow_parser::static_versions::v5::V5;
 use netflow_parser::variable_versions::ipfix::{self, IPFix};
 use netflow_parser::variable_versions::v9::{self, V9};
 use netflow_parser::{FieldValue, NetflowPacket};
+use ringtap_flow::export::Enterprise;
 use ringtap_flow::{FlowKey, FlowRecord, Traffic};
 use serde::Serialize;
 
@@ -68,9 +69,15 @@ pub struct Decoder {
     exporters: Exporters,
     counters: CollectCounters,
     buffer: Vec<u8>,
+    enterprise: Enterprise,
 }
 
 impl Decoder {
+    /// Takes this enterprise's elements for ringtap's own, besides those of the default number.
+    pub fn set_enterprise(&mut self, enterprise: Enterprise) {
+        self.enterprise = enterprise;
+    }
+
     /// Returns the counters over all exporters.
     pub fn counters(&self) -> CollectCounters {
         let forgotten = self.exporters.forgotten();
@@ -184,6 +191,7 @@ impl Decoder {
         let context = Context {
             boot_ms: now_ms.saturating_sub(header.sys_up_time.into()),
             sent_ns: now_ms * NANOS_PER_MILLI,
+            enterprise: self.enterprise,
         };
         for set in &message.flowsets {
             match &set.body {
@@ -235,6 +243,7 @@ impl Decoder {
                 // An options record before this set may have contained it.
                 boot_ms: self.exporters.boot_ms(stream).unwrap_or(0),
                 sent_ns: u64::from(header.export_time) * NANOS_PER_SECOND,
+                enterprise: self.enterprise,
             };
             self.ipfix_set(stream, context, &set.body, take);
         }

@@ -12,6 +12,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use ringtap_flow::FlowRecord;
+use ringtap_flow::export::Enterprise;
 pub use ringtap_flow::schema::Origin;
 use ringtap_sys::udp;
 use serde::Serialize;
@@ -83,6 +84,13 @@ impl Collector {
             decoder: Decoder::default(),
             datagram: vec![0; DATAGRAM],
         })
+    }
+
+    /// Takes this enterprise's elements for ringtap's own, besides those of the default number.
+    #[must_use]
+    pub fn with_enterprise(mut self, enterprise: Enterprise) -> Self {
+        self.decoder.set_enterprise(enterprise);
+        self
     }
 
     /// Returns the address of the socket.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ringtap_flow::export::{NTOP_PEN, OWN_PEN, REVERSE_PEN};
+use ringtap_flow::export::{Enterprise, NTOP_PEN, OWN_PEN, REVERSE_PEN};
 use ringtap_flow::{EndReason, FlowRecord, MacAddresses, TcpMeasures, Traffic, Tunnel, TunnelKind};
 
 use super::application::{Application, by_enterprise};
@@ -20,6 +20,8 @@ pub(super) struct Context {
     pub(super) boot_ms: u64,
     /// The time at which the message was sent, in nanoseconds since 1970.
     pub(super) sent_ns: u64,
+    /// The enterprise of ringtap's own elements.
+    pub(super) enterprise: Enterprise,
 }
 
 /// A record that grows element by element.
@@ -117,7 +119,7 @@ impl Draft {
 
     /// Adds an element. Unknown elements are left out.
     pub(super) fn element(&mut self, number: Number, bytes: &[u8]) {
-        let number = by_enterprise(number);
+        let number = by_enterprise(number, self.context.enterprise);
         let Number { id, enterprise } = number;
         match enterprise {
             0 if !matches!(id, 96 | 457..=468) => self.forward(id, bytes),

@@ -72,6 +72,11 @@ impl Applications {
         self.inspector.counters()
     }
 
+    /// Returns how many flows were forgotten between two records, because another one took their place.
+    pub(crate) fn cuts_dropped(&self) -> u64 {
+        self.cuts.dropped
+    }
+
     /// Bytes that all flows together may take.
     pub(crate) fn bytes(&self) -> usize {
         self.flows.capacity() * size_of::<Flow>()
@@ -102,8 +107,8 @@ impl Applications {
         }
     }
 
-    /// Keeps what a slot's flow has said: the active timeout has cut its record.
-    pub(crate) fn cut(&mut self, id: u32, slot: &Slot, hash: u32) {
+    /// Keeps what a slot's flow has said: the active timeout has cut its record, at `now_ns`.
+    pub(crate) fn cut(&mut self, id: u32, slot: &Slot, hash: u32, now_ns: u64) {
         let Some(flow) = self.flows.get_mut(id as usize) else {
             return;
         };
@@ -115,7 +120,8 @@ impl Applications {
                 state: flow.state,
                 last_ns: slot.traffic.last_ns,
             };
-            self.cuts.put(hash, cut);
+            let alive_ns = now_ns.saturating_sub(self.inactive_ns);
+            self.cuts.put(hash, cut, alive_ns);
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Cuts {
     flows: Vec<Cut>,
     /// How many places are in use.
     count: usize,
+    /// Flows that lost their place while they could still go on.
+    pub(crate) dropped: u64,
 }
 
 /// A flow without a slot.
@@ -33,6 +35,7 @@ impl Cuts {
             tags: vec![0; PLACES].into(),
             flows: vec![Cut::default(); PLACES],
             count: 0,
+            dropped: 0,
         }
     }
 
@@ -40,9 +43,14 @@ impl Cuts {
         PLACES * (size_of::<u32>() + size_of::<Cut>())
     }
 
-    pub(crate) fn put(&mut self, hash: u32, cut: Cut) {
+    /// Gives a flow its place. A flow that has had packets since `alive_ns`, and so may go on, loses it.
+    pub(crate) fn put(&mut self, hash: u32, cut: Cut, alive_ns: u64) {
         let place = hash as usize % PLACES;
-        self.count += usize::from(self.tags[place] == 0);
+        let before = &self.flows[place];
+        let is_free = self.tags[place] == 0;
+        let is_lost = !is_free && before.last_ns >= alive_ns && before.key != cut.key;
+        self.count += usize::from(is_free);
+        self.dropped += u64::from(is_lost);
         self.tags[place] = hash | 1;
         self.flows[place] = cut;
     }

@@ -116,9 +116,11 @@ impl Cache {
             + self.applications.as_ref().map_or(0, |known| known.bytes())
     }
 
-    /// Returns the counts of inspected payloads, if payloads are inspected.
-    pub(crate) fn inspected(&self) -> Option<ringtap_inspect::Counters> {
-        Some(self.applications.as_ref()?.counters())
+    /// Returns the counts of inspected payloads, and of flows that were forgotten between two records, if
+    /// payloads are inspected.
+    pub(crate) fn inspected(&self) -> Option<(ringtap_inspect::Counters, u64)> {
+        let applications = self.applications.as_ref()?;
+        Some((applications.counters(), applications.cuts_dropped()))
     }
 
     /// Looks at an answer of DNS that belongs to no flow of this cache.
@@ -519,7 +521,7 @@ impl Cache {
     /// The active timeout has cut the record of a flow.
     fn cut(&mut self, id: u32, hash: u32) {
         if let Some(applications) = &mut self.applications {
-            applications.cut(id, &self.slots[id as usize], hash);
+            applications.cut(id, &self.slots[id as usize], hash, self.now_ns);
         }
     }
 

@@ -10,8 +10,8 @@ use crate::{FlowRecord, Traffic, TunnelKind};
 pub const REVERSE_PEN: u32 = 29_305;
 /// Private enterprise number of ntop, whose elements are used if IANA's registry has none.
 pub const NTOP_PEN: u32 = 35_632;
-/// Private enterprise number of ringtap's own elements: ringtap has none, so this is the one that is
-/// reserved for examples (RFC 5612), which no vendor's elements have.
+/// Private enterprise number of ringtap's own elements, unless [`super::Enterprise`] has another one: ringtap
+/// has none, so this is the one that is reserved for examples (RFC 5612), which no vendor's elements have.
 pub const OWN_PEN: u32 = 32_473;
 
 /// The number that ntop adds to its own in NetFlow v9, which has no enterprises.
@@ -136,6 +136,9 @@ impl Column {
         if is_v9 && wire.enterprise == NTOP_PEN {
             element.enterprise = 0;
             element.id += NTOP_V9;
+        }
+        if let (Dialect::Ipfix { enterprise, .. }, OWN_PEN) = (dialect, wire.enterprise) {
+            element.enterprise = enterprise.number();
         }
         if is_v9 && wire.length == VARIABLE {
             element.length = V9_TEXT;

@@ -4,7 +4,7 @@ use super::element::{Column, Element};
 use super::options::OptionsRecord;
 use super::session::{Clock, Protocol, latest};
 use super::template::{Dialect, Template};
-use super::{ExportOptions, count, saturate};
+use super::{Enterprise, ExportOptions, count, saturate};
 use crate::FlowRecord;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -22,6 +22,7 @@ pub(crate) struct Ipfix {
     domain: u32,
     sequence: u32,
     nanos: bool,
+    enterprise: Enterprise,
 }
 
 impl Protocol for Ipfix {
@@ -35,11 +36,15 @@ impl Protocol for Ipfix {
             domain: options.domain,
             sequence: 0,
             nanos: options.nanos,
+            enterprise: options.enterprise,
         }
     }
 
     fn dialect(&self) -> Dialect {
-        Dialect::Ipfix { nanos: self.nanos }
+        Dialect::Ipfix {
+            nanos: self.nanos,
+            enterprise: self.enterprise,
+        }
     }
 
     fn fits_clock(&mut self, _record: &FlowRecord, _now_ns: u64, _empty: bool) -> Clock {

@@ -8,6 +8,7 @@
 
 mod element;
 mod encoder;
+mod enterprise;
 mod ipfix;
 mod options;
 mod session;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub use element::{Form, NTOP_PEN, OWN_PEN, REVERSE_PEN};
 pub use encoder::Encoder;
+pub use enterprise::{Enterprise, EnterpriseError};
 pub use options::Statistics;
 
 use crate::Sampling;
@@ -56,6 +58,8 @@ ringtap_packet::options! {
         pub sampling: Sampling,
         /// Whether to send times in nanoseconds besides milliseconds. IPFIX only.
         pub nanos: bool,
+        /// The enterprise of ringtap's own elements. IPFIX only.
+        pub enterprise: Enterprise,
         /// The fields beside the basic ones, which messages have in any case; v5 has no others.
         pub fields: Fields,
         /// How long a record may wait for others to fill its message, by the time given to
@@ -95,6 +99,7 @@ impl Default for ExportOptions {
             refresh: Some(Refresh::default()),
             sampling: Sampling::default(),
             nanos: false,
+            enterprise: Enterprise::default(),
             fields: Fields::BASIC,
             hold: Duration::from_secs(1),
         }

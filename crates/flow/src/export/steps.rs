@@ -230,6 +230,7 @@ fn counters<const N: usize, const T: usize>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Enterprise;
     use super::super::template::{Dialect, Template, Templates};
     use super::*;
     use crate::schema::Fields;
@@ -293,6 +294,13 @@ mod tests {
         records
     }
 
+    fn ipfix(nanos: bool) -> Dialect {
+        Dialect::Ipfix {
+            nanos,
+            enterprise: Enterprise::default(),
+        }
+    }
+
     fn template(record: &FlowRecord, dialect: Dialect) -> Template {
         let mut templates = Templates::new(dialect, Fields::BASIC, usize::MAX);
         let shape = templates.learn(&schema::Row::new(record));
@@ -301,11 +309,7 @@ mod tests {
 
     #[test]
     fn steps_write_what_the_columns_are() {
-        let dialects = [
-            Dialect::V9,
-            Dialect::Ipfix { nanos: false },
-            Dialect::Ipfix { nanos: true },
-        ];
+        let dialects = [Dialect::V9, ipfix(false), ipfix(true)];
         for dialect in dialects {
             for record in records() {
                 let template = template(&record, dialect);
@@ -330,7 +334,7 @@ mod tests {
         for (record, dialect) in [
             (&records[1], Dialect::V9),
             (&records[2], Dialect::V9),
-            (&records[1], Dialect::Ipfix { nanos: false }),
+            (&records[1], ipfix(false)),
         ] {
             let template = template(record, dialect);
             assert_eq!(template.steps.len(), 3, "{:?}", template.steps);

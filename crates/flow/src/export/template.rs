@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Enterprise;
 use super::element::{Column, Form, tunnel_field};
 use super::steps::{Step, steps};
 use crate::schema::{FIELD_COUNT, Field, Fields, Row, Value};
@@ -43,10 +44,12 @@ const GRE_KEY: u16 = 1 << 11;
 pub(crate) enum Dialect {
     /// NetFlow v9: times in uptime, one direction, no enterprise elements.
     V9,
-    /// IPFIX; `nanos` adds times in nanoseconds.
+    /// IPFIX.
     Ipfix {
         /// Whether times in nanoseconds are sent besides milliseconds.
         nanos: bool,
+        /// The enterprise of ringtap's own elements.
+        enterprise: Enterprise,
     },
 }
 
@@ -164,7 +167,7 @@ impl Shape {
                 add(Form::FirstUptime);
                 add(Form::LastUptime);
             }
-            Dialect::Ipfix { nanos } => {
+            Dialect::Ipfix { nanos, .. } => {
                 add(Form::FirstMillis);
                 add(Form::LastMillis);
                 if nanos {

@@ -140,6 +140,32 @@ fn a_name_is_in_every_record_of_a_long_flow() {
     }
 }
 
+/// More long flows than the meter remembers between two of their records: each that goes on without its
+/// name is counted.
+#[test]
+fn long_flows_that_are_forgotten_are_counted() {
+    const FLOWS: u64 = 6000;
+    let options = inspecting(false)
+        .flows(8192)
+        .active(std::time::Duration::from_secs(60))
+        .inactive(std::time::Duration::from_secs(300));
+    let packets_at = |time: u64, flags, data: &'static [u8]| {
+        (0..FLOWS).map(move |flow| {
+            let port = 1000 + u16::try_from(flow).unwrap_or(0);
+            let segment = ipv4(1, 2, 6, &tcp(port, 80, flags, 1, data));
+            (time * SECOND + flow, segment)
+        })
+    };
+    let mut packets: Vec<_> = packets_at(0, ACK, REQUEST).collect();
+    // The timeout ends all records, and then the flows go on.
+    packets.push((100 * SECOND, ipv4(3, 2, 6, &tcp(7, 80, ACK, 1, b""))));
+    packets.extend(packets_at(200, ACK, b"\x00"));
+    let (records, counters) = meter(&options, &packets);
+    let silent = said(&records).iter().filter(|row| row.1.is_empty()).count();
+    assert_eq!(counters.cuts_dropped, silent as u64 - 1);
+    assert!((1000..4000).contains(&silent), "{silent}");
+}
+
 #[test]
 fn a_flow_that_ends_at_once_has_its_last_payload() {
     let options = inspecting(false).linger(std::time::Duration::ZERO);

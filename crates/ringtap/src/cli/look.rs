@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use ringtap_flow::export::Enterprise;
 use ringtap_flow_io::{ListenAddress, Network};
 
 use super::{ConfigArg, FileArgs, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
@@ -95,6 +96,9 @@ pub(crate) struct WebArgs {
     /// several times
     #[arg(long, value_name = "CIDR", requires = "collect")]
     pub(crate) allow: Vec<Network>,
+    /// With --collect: the private enterprise number that flow --enterprise gave to the exporters' elements
+    #[arg(long, value_name = "NUMBER", requires = "collect")]
+    pub(crate) enterprise: Option<Enterprise>,
     /// Address and port to serve on. Everywhere but on loopback, requests need a token or a client certificate
     #[arg(
         long,

@@ -32,6 +32,9 @@ pub(crate) enum FlowError {
     /// Nanoseconds that no output of the run supports.
     #[error("--nano is for IPFIX: NetFlow v5 and v9 have times in milliseconds")]
     NanosInNetflow,
+    /// An enterprise that no input or output of the run supports.
+    #[error("--enterprise is for IPFIX: NetFlow v5 and v9 have no enterprise elements")]
+    EnterpriseInNetflow,
     /// Two names of one output file.
     #[error("{}: is written to already, as {}", path.display(), other.display())]
     WrittenTwice { path: PathBuf, other: PathBuf },
@@ -66,6 +69,7 @@ impl FlowError {
             | Self::SameFile { .. }
             | Self::Meter(_)
             | Self::NanosInNetflow
+            | Self::EnterpriseInNetflow
             | Self::WrittenTwice { .. } => crate::exit::USAGE,
             Self::Output(error) if error.is_usage() => crate::exit::USAGE,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {

@@ -45,7 +45,7 @@ pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
 }
 
 fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
-    outlets::check(&args.records)?;
+    outlets::check(args)?;
     let rights = Rights::begin(&args.rights, named_files(args), None)?;
     if let Some(address) = &args.collect {
         return collect::run(args, address, &rights);

@@ -32,11 +32,17 @@ pub(crate) struct Outlets {
 /// Rejects contradictory options, before anything is opened.
 ///
 /// # Errors
-/// `--nano` has no effect.
-pub(crate) fn check(args: &RecordArgs) -> Result<(), FlowError> {
+/// `--nano` or `--enterprise` has no effect.
+pub(crate) fn check(args: &FlowArgs) -> Result<(), FlowError> {
+    let is_collecting = args.collect.is_some();
+    let args = &args.records;
     let is_ipfix = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ipfix");
-    if args.nano && args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix) {
+    let is_netflow = args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix);
+    if args.nano && is_netflow {
         return Err(FlowError::NanosInNetflow);
+    }
+    if args.enterprise.is_some() && is_netflow && !is_collecting {
+        return Err(FlowError::EnterpriseInNetflow);
     }
     Ok(())
 }
@@ -104,6 +110,7 @@ fn options(args: &FlowArgs) -> OutputOptions {
         }))
         .sampling(plan::sampling(args).unwrap_or_default())
         .nanos(records.nano)
+        .enterprise(records.enterprise.unwrap_or_default())
         .fields(records.fields);
     // Collected records were cut by the timeouts of their exporters.
     let is_metering = args.collect.is_none();

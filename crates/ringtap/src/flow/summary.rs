@@ -66,6 +66,7 @@ struct Inspected {
     handshakes_dropped: u64,
     names: u64,
     names_evicted: u64,
+    cuts_dropped: u64,
 }
 
 #[derive(Serialize)]
@@ -126,6 +127,7 @@ impl Summary {
                 handshakes_dropped: counters.handshakes_dropped,
                 names: counters.names,
                 names_evicted: counters.names_evicted,
+                cuts_dropped: counters.cuts_dropped,
             },
             dropped: JsonDropped::new(&self.stats.dropped, self.sampling(counters)),
             outputs: outputs.clone(),
@@ -168,6 +170,10 @@ impl Summary {
             (
                 counters.names_evicted,
                 "names of addresses dropped because the table was full",
+            ),
+            (
+                counters.cuts_dropped,
+                "long flows whose later records lack names: too many at a time",
             ),
             (counters.evicted(), "flows ended because the cache was full"),
             (dropped.hook.unwrap_or(0), "packets dropped at the hook"),

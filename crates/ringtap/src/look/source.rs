@@ -11,6 +11,7 @@ use ringtap_capture::{
     Block, CaptureOptions, FileSource, Filter, Interface, Item, Next, Precision, ReadOptions,
     Readers, Source, Stats, Waker,
 };
+use ringtap_flow::export::Enterprise;
 use ringtap_flow::{Counters, InspectOptions, MeterOptions};
 use ringtap_flow_io::Collector;
 use ringtap_look::{Feed, Tick};
@@ -442,6 +443,8 @@ pub(super) fn collect(
 pub(super) fn bind(
     address: &ringtap_flow_io::ListenAddress,
     allow: &[ringtap_flow_io::Network],
+    enterprise: Option<Enterprise>,
 ) -> Result<Collector, LookError> {
-    Ok(Collector::bind(address, allow, TICK)?)
+    let collector = Collector::bind(address, allow, TICK)?;
+    Ok(collector.with_enterprise(enterprise.unwrap_or_default()))
 }

@@ -61,8 +61,11 @@ pub(crate) fn full() {
 /// Invalid values are rejected before anything is read.
 pub(crate) fn usage() {
     let capture = capture();
-    let cases: [&[&str]; 11] = [
+    let cases: [&[&str]; 14] = [
         &["--nano", "--version", "5"],
+        &["--enterprise", "54321", "--version", "9"],
+        &["--enterprise", "35632"],
+        &["--enterprise", "none"],
         &["--nano", "--version", "9", "-w", "records.csv"],
         &["--export", "127.0.0.1:2055"],
         &["--export", "tcp:127.0.0.1:2055", "--version", "9"],

@@ -50,6 +50,8 @@ fn main() -> ExitCode {
     tests.push(test("parquet_has_the_same_records", &[], files::parquet));
     let tshark = &[Need::Tool("tshark")];
     tests.push(test("tshark_reads_an_ipfix_file", tshark, tshark::file));
+    let name = "elements_have_the_enterprise_of_the_user";
+    tests.push(test(name, tshark, tshark::enterprise));
     let name = "tshark_reads_what_comes_over_tcp";
     tests.push(test(name, tshark, tshark::connection));
     for case in collectors::CASES {

@@ -1,5 +1,6 @@
 //! tshark decodes every message and reports its errors.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
@@ -104,6 +105,27 @@ pub(crate) fn file() {
     let of = |record: &Value| number(record, "packets") + number(record, "reverse_packets");
     assert_eq!(packets, probed.records.iter().map(of).sum::<u64>());
     assert_eq!(probed.stats["files"][1]["file"], name);
+}
+
+/// Elements without a number elsewhere are those of the enterprise that the user has, and of no other.
+pub(crate) fn enterprise() {
+    let capture = capture();
+    let file = capture.folder.path().join("flows.ipfix");
+    let name = file.to_str().expect("a name");
+    let enterprises = |options: &[&str]| {
+        let mut arguments = vec!["--biflow", "--fields", "all", "-w", name];
+        arguments.extend(options);
+        probe(&capture, &arguments);
+        let text = tshark(
+            &file,
+            &["-T", "fields", "-e", "cflow.template_ipfix_field_pen"],
+        );
+        let numbers = text.split([',', '\t', '\n']).filter(|it| !it.is_empty());
+        numbers.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let set = |own: &str| ["29305", "35632", own].map(str::to_owned).into();
+    assert_eq!(enterprises(&[]), set("32473"));
+    assert_eq!(enterprises(&["--enterprise", "54321"]), set("54321"));
 }
 
 /// Texts are decoded, each in the element that is registered for it.

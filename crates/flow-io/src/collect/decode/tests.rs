@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
-use ringtap_flow::export::{Encoder, ExportOptions, Message, Version};
+use ringtap_flow::export::{Encoder, Enterprise, ExportOptions, Message, Version};
 use ringtap_flow::schema::Fields;
 use ringtap_flow::{
     EndReason, MacAddresses, Sampling, SamplingMode, TcpCounts, TcpMeasures, Tunnel, TunnelKind,
@@ -524,6 +524,37 @@ fn all_fields_come_back() {
     assert_eq!(counters.malformed + counters.without_template, 0);
     assert_eq!(decoded[0].0, record);
     assert_eq!(decoded[1].0.application, None);
+}
+
+/// Elements of a user's enterprise come back where the collector knows the number, and only there.
+#[test]
+fn elements_of_an_own_enterprise_come_back() {
+    let enterprise = Enterprise::new(54_321).expect("free");
+    let options = ExportOptions::default()
+        .nanos(true)
+        .fields(Fields::all())
+        .enterprise(enterprise);
+    let messages = encode(options, &[talkative()]);
+    let decode_by = |enterprise| {
+        let mut decoder = Decoder::default();
+        decoder.set_enterprise(enterprise);
+        let mut records = Vec::new();
+        for message in &messages {
+            decoder.datagram(exporter(), message, Instant::now(), &mut |record, _| {
+                records.push(record.clone());
+            });
+        }
+        assert_eq!(decoder.counters().malformed, 0);
+        records.remove(0)
+    };
+    assert_eq!(decode_by(enterprise), talkative());
+    let unknown = decode_by(Enterprise::default());
+    let fields = unknown
+        .application
+        .as_ref()
+        .expect("those of ntop")
+        .fields();
+    assert!(fields.tls_sni.is_some() && fields.tls_ja4.is_none());
 }
 
 /// NetFlow v9 has what has a number there, in records of one direction.

@@ -28,7 +28,8 @@ pub(crate) fn run(
     address: &ListenAddress,
     rights: &Rights,
 ) -> Result<(), FlowError> {
-    let collector = Collector::bind(address, &args.allow, TICK)?;
+    let enterprise = args.records.enterprise.unwrap_or_default();
+    let collector = Collector::bind(address, &args.allow, TICK)?.with_enterprise(enterprise);
     let needs = Needs {
         network: !args.records.export.is_empty(),
         ..Needs::default()

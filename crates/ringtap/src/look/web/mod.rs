@@ -153,7 +153,7 @@ impl Origin {
                 Ok(Self::Device(Box::new(device)))
             }
             (_, Some(address)) => {
-                let collector = source::bind(address, &args.allow)?;
+                let collector = source::bind(address, &args.allow, args.enterprise)?;
                 Ok(Self::Collector(Box::new(collector)))
             }
             _ => Ok(Self::Named),
