@@ -41,6 +41,8 @@ enum Peer {
     Unordered,
     /// The tap itself, compared with `ringtap flow` instead of `ringtap dump`.
     Dump,
+    /// The same, with all fields of the payloads.
+    DumpWithNames,
 }
 
 impl Peer {
@@ -50,7 +52,7 @@ impl Peer {
             Self::Drop => "XDP drop",
             Self::StampedDrop => "XDP drop with a stamp",
             Self::Unordered => "--unordered",
-            Self::Dump => "ringtap dump",
+            Self::Dump | Self::DumpWithNames => "ringtap dump",
         }
     }
 }
@@ -147,7 +149,7 @@ impl Case {
         match self.peer {
             Peer::Tcpdump => self.snaplen == WHOLE || self.size == 64,
             Peer::Drop => self.size == 64,
-            Peer::StampedDrop | Peer::Unordered | Peer::Dump => false,
+            Peer::StampedDrop | Peer::Unordered | Peer::Dump | Peer::DumpWithNames => false,
         }
     }
 
@@ -168,7 +170,7 @@ impl Case {
     }
 }
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     case("xdp", true, 64, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, 96, 1, Peer::Tcpdump),
     case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
@@ -187,6 +189,7 @@ const CASES: [Case; 18] = [
     case("xdp", true, 60, 96, 1, Peer::Dump),
     case("xdp", true, 508, 96, 1, Peer::Dump),
     case("xdp", true, 1496, 96, 1, Peer::Dump),
+    case("xdp", true, 508, 1600, 1, Peer::DumpWithNames),
 ];
 
 pub(crate) fn run(session: &mut Session) -> Done {
@@ -273,6 +276,7 @@ impl Setting<'_> {
         let peer = self.case.peer.name();
         let what = match self.case.peer {
             Peer::Dump => "flows, ",
+            Peer::DumpWithNames => "flows, all fields, ",
             _ => "",
         };
         let kept = if snaplen == WHOLE {
@@ -305,8 +309,11 @@ impl Setting<'_> {
             (Side::Peer, Peer::StampedDrop) => self.drop_only(Some(Helper::KtimeGetTaiNs)),
             (Side::Peer, Peer::Tcpdump) => self.capture(&mut self.tcpdump(), false),
             (Side::Peer, Peer::Unordered) => self.capture(self.ringtap().arg("--unordered"), true),
-            (Side::Ringtap, Peer::Dump) => self.capture(&mut self.probe(), true),
-            (Side::Peer, Peer::Dump) | (Side::Ringtap, _) => {
+            (Side::Ringtap, Peer::Dump) => self.capture(&mut self.own("flow"), true),
+            (Side::Ringtap, Peer::DumpWithNames) => {
+                self.capture(self.own("flow").args(["--fields", "all"]), true)
+            }
+            (Side::Peer, Peer::Dump | Peer::DumpWithNames) | (Side::Ringtap, _) => {
                 self.capture(&mut self.ringtap(), true)
             }
         }
@@ -339,10 +346,6 @@ impl Setting<'_> {
         }
         command.args(self.case.filter.expression());
         command
-    }
-
-    fn probe(&self) -> Command {
-        self.own("flow")
     }
 
     fn tcpdump(&self) -> Command {

@@ -124,6 +124,12 @@ impl Way {
                 self.gap = self.expected;
                 self.set(Self::GAP, true);
             }
+            if begins < 0 {
+                // Its beginning was sent before: more data, or a FIN, was added to it.
+                self.retransmissions = self.retransmissions.saturating_add(1);
+                let reaches_gap = packet.sequence.wrapping_sub(self.gap).cast_signed() <= 0;
+                self.set(Self::GAP, self.has(Self::GAP) && !reaches_gap);
+            }
             self.set(Self::RESENDING, false);
             self.expected = end;
             return;

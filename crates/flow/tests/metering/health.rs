@@ -86,6 +86,26 @@ fn a_gap_that_is_filled_at_once_is_disorder_and_later_a_retransmission() {
 }
 
 #[test]
+fn more_data_or_a_fin_may_be_sent_with_data_that_was_sent_before() {
+    let grown = [data(20, 100, 10), data(50, 100, 30), data(51, 130, 10)];
+    let [forward, _] = counts(&grown);
+    assert_eq!((forward.out_of_order, forward.retransmissions), (0, 1));
+    let ended = [data(20, 100, 10), (50, false, FIN | ACK, 100, 1000, 9, 10)];
+    let [forward, _] = counts(&ended);
+    assert_eq!((forward.out_of_order, forward.retransmissions), (0, 1));
+    // It fills the gap, too, so the next gap is another one.
+    let filled = [
+        data(20, 100, 10),
+        data(21, 120, 10),
+        data(40, 110, 30),
+        data(41, 150, 10),
+        data(42, 140, 10),
+    ];
+    let [forward, _] = counts(&filled);
+    assert_eq!((forward.out_of_order, forward.retransmissions), (1, 1));
+}
+
+#[test]
 fn a_keep_alive_is_neither_a_retransmission_nor_answered_by_a_duplicate() {
     let idle = [
         data(20, 100, 10),

@@ -10,6 +10,7 @@ const HEADER: usize = 5;
 const MESSAGE_HEADER: usize = 4;
 /// The kinds of records (RFC 8446, appendix B.1).
 const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const HEARTBEAT: u8 = 24;
 /// The longest record: 2^14 bytes and what encryption adds.
@@ -90,8 +91,19 @@ pub(crate) fn is_ssl2_hello(data: &[u8]) -> bool {
         && (16..=32).contains(&random)
 }
 
+/// Returns the stream behind warnings at its beginning: a server that does not know the client's name for it may
+/// say so before its hello (RFC 6066, section 3).
+fn behind_warnings(mut data: &[u8]) -> &[u8] {
+    const WARNING: u8 = 1;
+    while let [ALERT, 3, 0..=4, 0, 2, WARNING, _, rest @ ..] = data {
+        data = rest;
+    }
+    data
+}
+
 /// Finds the hello at the beginning of a stream. One that spans records is put together in `scratch`.
 pub(crate) fn start<'a>(data: &'a [u8], scratch: &'a mut [u8]) -> Start<'a> {
+    let data = behind_warnings(data);
     if !is_hello(data) {
         return if data.len() < HEADER {
             Start::Partial

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
             &[],
             tls::server,
         ),
+        test("servers_may_warn_before_their_hello", &[], tls::warnings),
         test("the_oldest_buffer_is_given_up", &[], tls::evictions),
         test("long_names_are_cut", &[], tls::long_names),
         test("tls_may_follow_plain_text", &[], tls::after_plain_text),

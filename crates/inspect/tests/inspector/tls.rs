@@ -131,6 +131,29 @@ pub(crate) fn records() {
     }
 }
 
+/// A server that does not know the client's name for it warns before its hello, in the same segment or not.
+pub(crate) fn warnings() {
+    const WARNING: &[u8] = b"\x15\x03\x03\x00\x02\x01\x70";
+    const FATAL: &[u8] = b"\x15\x03\x03\x00\x02\x02\x28";
+    let hello = Hello::browser("example.org").records(16_384);
+    let answer = server_hello(0x1302, "http/1.1");
+    let mut inspector = inspector();
+    for (flow, segments, expected) in [
+        (1, vec![[WARNING, &answer].concat()], Some(0x1302)),
+        (2, vec![WARNING.to_vec(), answer.clone()], Some(0x1302)),
+        (3, vec![FATAL.to_vec(), answer.clone()], None),
+    ] {
+        let mut talk = Talk::new(flow, true, (50_000, 443));
+        talk.say(&mut inspector, true, 1, &hello);
+        let mut sequence = 1;
+        for segment in segments {
+            talk.say(&mut inspector, false, sequence, &segment);
+            sequence += u32::try_from(segment.len()).expect("short");
+        }
+        assert_eq!(talk.entry.fields().tls_cipher, expected, "flow {flow}");
+    }
+}
+
 pub(crate) fn server() {
     let mut inspector = inspector();
     let mut talk = Talk::tcp(443);

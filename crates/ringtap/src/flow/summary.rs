@@ -163,19 +163,6 @@ impl Summary {
                 counters.fragments_evicted,
                 "fragmented datagrams dropped because the table was full",
             ),
-            (
-                counters.handshakes_dropped,
-                "handshakes over several packets not read: too many, or too long",
-            ),
-            (
-                counters.names_evicted,
-                "names of addresses dropped because the table was full",
-            ),
-            (
-                counters.cuts_dropped,
-                "long flows whose later records lack names: too many at a time",
-            ),
-            (counters.evicted(), "flows ended because the cache was full"),
             (dropped.hook.unwrap_or(0), "packets dropped at the hook"),
             (
                 self.sampling(counters).unwrap_or(0),
@@ -194,6 +181,7 @@ impl Summary {
             let _ = writeln!(text, "{}", counted_as(count, what));
         }
         add_counters(&mut text, nonzero);
+        add_counters(&mut text, inspected(counters));
         if let Some(ring) = dropped.ring.filter(|_| self.engine != "file") {
             let _ = writeln!(text, "{}", counted_as(ring, "packets dropped in the ring"));
         }
@@ -205,6 +193,25 @@ impl Summary {
         );
         text
     }
+}
+
+/// Returns the counters of names and flows that found no room.
+fn inspected(counters: &Counters) -> [(u64, &'static str); 4] {
+    [
+        (
+            counters.handshakes_dropped,
+            "handshakes over several packets not read: too many, or too long",
+        ),
+        (
+            counters.names_evicted,
+            "names of addresses dropped because the table was full",
+        ),
+        (
+            counters.cuts_dropped,
+            "long flows whose later records lack names: too many at a time",
+        ),
+        (counters.evicted(), "flows ended because the cache was full"),
+    ]
 }
 
 /// Adds a line for each output, and for each kind of loss that occurred.

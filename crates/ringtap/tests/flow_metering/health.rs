@@ -1,9 +1,8 @@
 //! The health of TCP connections, as tshark analyses them.
 //!
-//! Both look at every capture of the corpus, each direction of two ends is summed up. tshark calls a
-//! segment a retransmission also if only its beginning was sent before, and has names of its own for
-//! those that were fast or unnecessary; out of order is a matter of time for both. So the sums of
-//! segments that were sent again or out of order are compared, and each kind by itself as a share.
+//! Both look at every capture of the corpus, each direction of two ends is summed up. tshark has names of
+//! its own for retransmissions that were fast or unnecessary; out of order is a matter of time for both. So
+//! the sums of segments that were sent again or out of order are compared, and each kind by itself as a share.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,17 +14,18 @@ use super::{RINGTAP, rows};
 
 /// Captures in which something is counted otherwise, and why.
 const DIFFERENT: &[(&str, &str)] = &[
-    ("ndpi/heuristic_tcp_ack_payload.pcap", UNEXPLAINED),
-    ("ndpi/ip_fragmented_garbage.pcap", UNEXPLAINED),
-    ("ndpi/quickplay.pcap", UNEXPLAINED),
-    ("ndpi/ultrasurf.pcap", UNEXPLAINED),
-    ("ndpi/whatsapp_voice_and_message.pcap", UNEXPLAINED),
+    ("ndpi/heuristic_tcp_ack_payload.pcap", PADDING),
+    ("ndpi/ip_fragmented_garbage.pcap", SHORT_HEADER),
     ("tcpdump/kday4.pcap", TIMES),
     ("tcpdump/kday7.pcap", TIMES),
 ];
 const TIMES: &str =
     "damaged times jump by days, so that flows time out here, and go on in tshark's analysis";
-const UNEXPLAINED: &str = "the difference was seen and is not explained yet";
+const PADDING: &str = "2 or 6 bytes of padding count as data behind bare acknowledgments, so that the next segment seems \
+     to overlap them: tshark makes an exception of one that begins a byte too early; and it takes a reset \
+     with such bytes for a retransmission, where resets are not followed here";
+const SHORT_HEADER: &str = "a TCP header that states a length of 8 bytes: tshark does not report its flags, of which one is \
+     the reset";
 
 /// Tests that share the captures, so that several run at a time.
 pub(crate) const PARTS: usize = 4;
@@ -52,11 +52,17 @@ pub(crate) fn agrees(part: usize) {
         let Some(counted) = by_ringtap(&capture, &folder.path().join("records.csv")) else {
             continue;
         };
+        let counted_of = |direction| counted.get(direction).copied().unwrap_or_default();
         if DIFFERENT.iter().any(|(listed, _)| *listed == name) {
+            let differs =
+                |(direction, expected): (_, &Counts)| counted_of(direction)[..4] != expected[..4];
+            if corpus::is_beside() && !expected.iter().any(differs) {
+                wrong.push(format!("{name} is listed, and does not differ"));
+            }
             continue;
         }
         for (direction, expected) in &expected {
-            let counted = counted.get(direction).copied().unwrap_or_default();
+            let counted = counted_of(direction);
             directions += 1;
             for (at, (sum, count)) in sums.iter_mut().zip(counted).enumerate() {
                 *sum += count;

@@ -157,6 +157,32 @@ fn options(session: &mut Session, folder: &Path) -> Done {
     session.case(&case, None, &names, names.len() - 1, |who| {
         Program::Ringtap(&ringtap, contenders[who].1, Records::None).measure(&file, folder)
     })?;
+    fields(session, &file, folder)
+}
+
+/// Measures what fields add, with records in a file as far as there are such fields.
+fn fields(session: &mut Session, file: &Capture, folder: &Path) -> Done {
+    let ringtap = session.ringtap.clone();
+    let case = format!(
+        "mixed traffic, what fields add, {} packets, one processor",
+        file.packets
+    );
+    let contenders: [(&str, &[&str]); 4] = [
+        ("--fields all", &["--top", "0", "--fields", "all"]),
+        (
+            "--fields basic,names",
+            &["--top", "0", "--fields", "basic,names"],
+        ),
+        (
+            "--fields basic,tcp",
+            &["--top", "0", "--fields", "basic,tcp"],
+        ),
+        ("--fields basic", &["--top", "0"]),
+    ];
+    let names = contenders.map(|(name, _)| name);
+    session.case(&case, None, &names, names.len() - 1, |who| {
+        Program::Ringtap(&ringtap, contenders[who].1, Records::File).measure(file, folder)
+    })?;
     Ok(())
 }
 
