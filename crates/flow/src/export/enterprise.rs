@@ -34,7 +34,7 @@ pub enum EnterpriseError {
     Taken {
         /// The number.
         number: u32,
-        /// Whose elements it has.
+        /// The owner of its elements.
         owner: &'static str,
     },
 }
