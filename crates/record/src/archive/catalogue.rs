@@ -26,11 +26,12 @@ pub(super) struct Catalogue {
     dead: u64,
 }
 
+/// The bytes that are written at once to a new catalogue.
+const PIECE: usize = 64 << 10;
+
 /// A catalogue as it was found.
 pub(super) struct Opened {
     pub(super) catalogue: Catalogue,
-    /// Its entries.
-    pub(super) entries: Vec<Entry>,
     /// The number of damaged entries.
     pub(super) damaged: u64,
 }
@@ -41,41 +42,48 @@ impl Catalogue {
         files: &dyn Files,
         folder: &Path,
         generation: u32,
-        entries: impl Iterator<Item = Entry>,
+        entries: impl Iterator<Item = io::Result<Entry>>,
     ) -> io::Result<Self> {
         let path = folder.join(name::catalogue(generation));
         let file = files.write(&path)?.emptied()?;
-        let mut bytes = vec![0; ENTRY];
+        let (mut bytes, mut len) = (vec![0; ENTRY], 0);
         for entry in entries {
-            bytes.extend_from_slice(&entry.to_bytes());
+            bytes.extend_from_slice(&entry?.to_bytes());
+            if bytes.len() >= PIECE {
+                file.write_all_at(&bytes, len)?;
+                len += bytes.len() as u64;
+                bytes.clear();
+            }
         }
-        file.write_all_at(&bytes, 0)?;
+        file.write_all_at(&bytes, len)?;
+        len += bytes.len() as u64;
         file.sync_data()?;
         file.write_all_at(&header(), 0)?;
         file.sync_data()?;
         Ok(Self {
             file,
             generation,
-            len: bytes.len() as u64,
+            len,
             waiting: Vec::new(),
             dead: 0,
         })
     }
 
-    /// Opens the catalogue of a generation to append to it. `None` if it is not valid.
+    /// Opens the catalogue of a generation to append to it, and passes its entries to `take`. `None` if it is not
+    /// valid.
     pub(super) fn open(
         files: &dyn Files,
         folder: &Path,
         generation: u32,
+        take: &mut dyn FnMut(Entry),
     ) -> io::Result<Option<Opened>> {
         let path = folder.join(name::catalogue(generation));
         let reading = files.read(&path)?;
         let Some(mut read) = Entries::new(BufReader::new(&reading))? else {
             return Ok(None);
         };
-        let mut entries = Vec::new();
         while let Some(entry) = read.next()? {
-            entries.push(entry);
+            take(entry);
         }
         let damaged = read.damaged();
         let file = files.write(&path)?.into_file()?;
@@ -90,11 +98,7 @@ impl Catalogue {
             waiting: Vec::new(),
             dead: 0,
         };
-        Ok(Some(Opened {
-            catalogue,
-            entries,
-            damaged,
-        }))
+        Ok(Some(Opened { catalogue, damaged }))
     }
 
     /// Appends an entry. What the disk does not take is written with the next one.
@@ -158,13 +162,10 @@ impl Catalogue {
                 format!("{} is damaged", old.display()),
             ));
         };
-        let mut kept = Vec::new();
-        while let Some(entry) = read.next()? {
-            if is_kept(entry.file()) && !matches!(entry, Entry::Gone { .. }) {
-                kept.push(entry);
-            }
-        }
-        *self = Self::create(files, folder, self.generation + 1, kept.into_iter())?;
+        let stays = |entry: &Entry| is_kept(entry.file()) && !matches!(entry, Entry::Gone { .. });
+        let entries = std::iter::from_fn(|| read.next().transpose());
+        let kept = entries.filter(|entry| entry.as_ref().map_or(true, stays));
+        *self = Self::create(files, folder, self.generation + 1, kept)?;
         files.remove(&old)
     }
 }

@@ -47,15 +47,13 @@ impl Archive {
             path: folder.to_owned(),
             source,
         };
-        let (opened, others) = open_catalogue(&*files, folder, found).map_err(failed)?;
+        let mut known = Known::default();
+        let opened = open_catalogue(&*files, folder, found, &mut known);
+        let (Opened { catalogue, damaged }, others) = opened.map_err(failed)?;
         let mut repaired = Repaired {
-            damaged: opened.damaged,
+            damaged,
             ..Repaired::default()
         };
-        let Opened {
-            catalogue, entries, ..
-        } = opened;
-        let mut known = Known::of(entries);
         let next = known.next(found);
         let archive = Self {
             folder: folder.to_owned(),
@@ -240,6 +238,7 @@ impl Archive {
 }
 
 /// The content of a catalogue.
+#[derive(Default)]
 struct Known {
     files: BTreeMap<u32, Recorded>,
     ended: BTreeSet<u32>,
@@ -247,38 +246,30 @@ struct Known {
 }
 
 impl Known {
-    fn of(entries: Vec<Entry>) -> Self {
-        let mut known = Self {
-            files: BTreeMap::new(),
-            ended: BTreeSet::new(),
-            gone: BTreeSet::new(),
-        };
-        for entry in entries {
-            match entry {
-                Entry::File(name) => {
-                    known.files.insert(name.number, Recorded::new(name));
-                }
-                Entry::Chunk(chunk) => {
-                    if let Some(file) = known.files.get_mut(&chunk.file) {
-                        file.add(&chunk);
-                    }
-                }
-                Entry::End(end) => {
-                    if let Some(file) = known.files.get_mut(&end.file) {
-                        file.is_complete = true;
-                        file.packets = file.packets.max(end.packets);
-                        file.times = super::both(file.times, end.times);
-                        known.ended.insert(end.file);
-                    }
-                }
-                Entry::Gone { file, .. } => {
-                    known.files.remove(&file);
-                    known.ended.remove(&file);
-                    known.gone.insert(file);
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::File(name) => {
+                self.files.insert(name.number, Recorded::new(name));
+            }
+            Entry::Chunk(chunk) => {
+                if let Some(file) = self.files.get_mut(&chunk.file) {
+                    file.add(&chunk);
                 }
             }
+            Entry::End(end) => {
+                if let Some(file) = self.files.get_mut(&end.file) {
+                    file.is_complete = true;
+                    file.packets = file.packets.max(end.packets);
+                    file.times = super::both(file.times, end.times);
+                    self.ended.insert(end.file);
+                }
+            }
+            Entry::Gone { file, .. } => {
+                self.files.remove(&file);
+                self.ended.remove(&file);
+                self.gone.insert(file);
+            }
         }
-        known
     }
 
     /// Returns a number that no file has had.
@@ -300,6 +291,7 @@ fn open_catalogue(
     files: &dyn Files,
     folder: &Path,
     found: &[Found],
+    known: &mut Known,
 ) -> io::Result<(Opened, Vec<PathBuf>)> {
     let mut generations: Vec<u32> = found.iter().filter_map(|f| generation(&f.name)).collect();
     generations.sort_unstable_by(|a, b| b.cmp(a));
@@ -307,7 +299,8 @@ fn open_catalogue(
     let mut others = Vec::new();
     for &number in &generations {
         if opened.is_none() {
-            opened = Catalogue::open(files, folder, number)?;
+            let mut take = |entry| known.take(entry);
+            opened = Catalogue::open(files, folder, number, &mut take)?;
             if opened.is_some() {
                 continue;
             }
@@ -321,7 +314,6 @@ fn open_catalogue(
     let catalogue = Catalogue::create(files, folder, generation, std::iter::empty())?;
     let opened = Opened {
         catalogue,
-        entries: Vec::new(),
         damaged: 0,
     };
     Ok((opened, others))
