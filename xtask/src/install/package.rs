@@ -300,11 +300,14 @@ fn debians_name(library: &Path) -> Result<(), String> {
         "-nostartfiles",
         "-Wl,-soname,libpcap.so.0.8",
         "-Wl,--no-as-needed",
+        "-Wl,-z,noexecstack",
         "-Wl,--build-id=none",
         "-o",
     ]);
     process::check(cc.arg(&own).arg(folder.join("libpcap.so.1")).arg("-lc"))?;
-    strip(&own)
+    strip(&own)?;
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o644))
+        .map_err(|error| format!("{}: {error}", own.display()))
 }
 
 /// Removes symbols that are not needed to run.
