@@ -62,16 +62,14 @@ impl Shell {
     fn keys(&self, keys: &[&str], what: &str, condition: impl Fn(&str) -> bool) {
         self.tmux(&[&["send-keys"], keys].concat());
         let deadline = Instant::now() + LIMIT;
-        loop {
-            let screen = self.tmux(&["capture-pane", "-p"]);
-            if condition(&screen) {
-                return;
-            }
+        let mut screen = self.tmux(&["capture-pane", "-p"]);
+        while !condition(&screen) {
             assert!(
                 Instant::now() < deadline,
                 "no {what:?} after {keys:?}:\n{screen}"
             );
             std::thread::sleep(std::time::Duration::from_millis(50));
+            screen = self.tmux(&["capture-pane", "-p"]);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is recorded is extracted: all of it, a window, a host, a flow; as tcpdump reads the files.
+//! Recorded packets are extracted: all, a window, a host, a flow; as tcpdump reads the files.
 
 use std::process::Command;
 

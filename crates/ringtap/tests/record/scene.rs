@@ -184,7 +184,7 @@ fn frame(number: u64, len: usize) -> Vec<u8> {
     frame.extend((total - 20).to_be_bytes());
     frame.extend([0, 0]);
     frame.extend(number.to_be_bytes());
-    // What follows hardly compresses.
+    // The rest hardly compresses.
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     while frame.len() < 14 + payload {
         state ^= state << 13;

@@ -1,4 +1,4 @@
-//! What is wrong is rejected before anything is written.
+//! Wrong options are rejected before anything is written.
 
 use ringtap_testkit::{Need, Test, test};
 
