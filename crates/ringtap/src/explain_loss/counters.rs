@@ -59,7 +59,7 @@ pub(crate) enum ReadError {
     #[error("{path}: {source}")]
     File {
         path: &'static str,
-        source: io::Error,
+        r#source: io::Error,
     },
 }
 
