@@ -56,7 +56,7 @@ fn budget() {
             }
         });
         // More than a hundred files.
-        scene.sender().send(0..90_000, 1400);
+        scene.sender().send_steadily(0..90_000, 1400);
         let said = stderr(&ended(running));
         over.store(true, Ordering::Relaxed);
         watcher.join().expect("a watcher");
@@ -110,11 +110,6 @@ fn on_disk(scene: &Scene, disk: &str, options: &str, beside: &str) -> Running {
 
 /// Sends a signal to the recorder that a script has started.
 fn interrupt(scene: &Scene) {
-    let root = scene.root.path().display();
-    let script = format!(
-        "pkill -INT -f 'record -i {} --dir rec' ",
-        scene.pair.right.device
-    );
     let mut pids = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("processes").flatten() {
         let path = entry.path();
@@ -125,7 +120,7 @@ fn interrupt(scene: &Scene) {
             pids.push(id.to_owned());
         }
     }
-    assert!(!pids.is_empty(), "{root}: {script}");
+    assert!(!pids.is_empty(), "a recorder in {:?}", scene.root.path());
     let killed = Command::new("kill").arg("-INT").args(&pids).status();
     assert!(killed.expect("kill").success());
 }
@@ -134,7 +129,7 @@ fn small(disk: &str) {
     let scene = Scene::new();
     let options = "--budget 1G --file-size 1M --compress none";
     let running = on_disk(&scene, disk, options, "true");
-    scene.sender().send(0..60_000, 1400);
+    scene.sender().send_steadily(0..60_000, 1400);
     std::thread::sleep(Duration::from_secs(1));
     interrupt(&scene);
     let output = running.wait(LIMIT).expect("an end");
