@@ -1,7 +1,7 @@
 //! Configuration files in TOML: a table for each command, with the command's long options as its keys.
 //!
 //! `--config FILE` puts the options of a table in front of those of the command line ([`with_file`]), so there is
-//! one definition of every option, [`Cli`](crate::cli::Cli), and a file means what the same command line means.
+//! one definition of every option, [`Cli`], and a file means what the same command line means.
 //! `ringtap config check FILE` tries every value by that definition ([`check`]).
 
 mod check;
