@@ -3,7 +3,7 @@
 //!
 //! Data in: what the writer of a recording tells its [`Host`](crate::Host) ([`Stream`]). Data out: the
 //! catalogue, which any process can read meanwhile ([`Listing`]), and room on the disk, by removing the oldest
-//! files. It writes no packets itself, except when it mends a file that a crash cut ([`repair`]).
+//! files. It writes no packets itself, except when it mends a file that a crash cut (`repair.rs`).
 //!
 //! ```text
 //! FOLDER/lock                                              held by the recorder

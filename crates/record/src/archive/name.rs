@@ -92,7 +92,7 @@ fn parse_time(text: &str) -> Option<i64> {
         .checked_add(micros * 1000)
 }
 
-/// Returns a device's name in characters that are safe in names of files, at most [`DEVICE`] of them.
+/// Returns a device's name in characters that are safe in names of files, at most 32 of them.
 #[must_use]
 pub fn safe(device: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
