@@ -101,7 +101,7 @@ impl Catalogue {
         Ok(Some(Opened { catalogue, damaged }))
     }
 
-    /// Appends an entry. What the disk does not take is written with the next one.
+    /// Appends an entry. If the disk does not take it, it is written together with the next one.
     pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         if self.waiting.len() < WAITING {
             self.waiting.extend_from_slice(&entry.to_bytes());

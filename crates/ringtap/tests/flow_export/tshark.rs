@@ -107,7 +107,7 @@ pub(crate) fn file() {
     assert_eq!(probed.stats["files"][1]["file"], name);
 }
 
-/// Elements without a number elsewhere are those of the enterprise that the user has, and of no other.
+/// The templates have the user's enterprise number for elements that are registered nowhere else, and no other number.
 pub(crate) fn enterprise() {
     let capture = capture();
     let file = capture.folder.path().join("flows.ipfix");
