@@ -5,6 +5,7 @@ use std::time::Duration;
 use ringtap_savefile::{Codec, Format};
 
 use crate::RotationPlan;
+use crate::archive::Cut;
 
 ringtap_packet::options! {
     /// Options of a [`crate::Recording`].
@@ -77,4 +78,6 @@ pub struct Counters {
     pub ring: Option<u64>,
     /// Packets that the interface dropped.
     pub interface: Option<u64>,
+    /// Packets that were left out of the files on purpose, and their bytes on the wire.
+    pub cut: Cut,
 }

@@ -565,6 +565,12 @@ impl Recording {
         counters.delivered = Some(delivered);
         // Packets that a filter left out are not counted anywhere.
         counters.received = accepted.filter(|_| self.is_complete).map(|n| n + others);
+        let packets = new.cut.packets.saturating_sub(old.cut.packets);
+        if packets > 0 {
+            let bytes = new.cut.bytes.saturating_sub(old.cut.bytes);
+            let text = format!("left out by a cut-off: {packets} packets, {bytes} bytes");
+            counters.other.push_comment(&text);
+        }
         let result = writer.write_statistics(&counters);
         self.checked(result)
     }

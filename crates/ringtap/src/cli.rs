@@ -29,7 +29,7 @@ pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, TopArgs, WebArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use record::{
-    CheckArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, StatusArgs,
+    CheckArgs, CutArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, StatusArgs,
     TriggerArgs,
 };
 pub(crate) use rights::RightsArgs;

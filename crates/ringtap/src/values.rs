@@ -119,6 +119,8 @@ pub(crate) enum ValueError {
         "expected NAME='FILTER', NAME='rate FILTER > 50k/s' or NAME='loss > 0'; letters, digits and ._- in the name"
     )]
     Trigger,
+    #[error("expected a size, such as 64K, or a filter with a size: 'port 443=8K'")]
+    Cutoff,
     #[error("expected a size from 1M to 4G")]
     RecorderFile,
     #[error(
@@ -392,6 +394,27 @@ pub(crate) fn trigger(text: &str) -> Result<Trigger, ValueError> {
     })
 }
 
+/// How much is kept of each flow, of all or of those that a filter accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cutoff {
+    pub(crate) filter: Option<String>,
+    pub(crate) bytes: u64,
+}
+
+/// Parses `64K` or `FILTER=8K`.
+pub(crate) fn cutoff(text: &str) -> Result<Cutoff, ValueError> {
+    let (filter, size) = match text.rsplit_once('=') {
+        Some((filter, size)) => (Some(filter.trim().to_owned()), size.trim()),
+        None => (None, text.trim()),
+    };
+    if filter.as_ref().is_some_and(String::is_empty) {
+        return Err(ValueError::Cutoff);
+    }
+    let size: Size = size.parse().map_err(|_| ValueError::Cutoff)?;
+    let bytes = size.0;
+    Ok(Cutoff { filter, bytes })
+}
+
 /// The filter expression for a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FlowFilter(pub(crate) String);
@@ -524,6 +547,17 @@ mod tests {
             "a=loss > x",
         ] {
             assert_eq!(condition(bad), Err(ValueError::Trigger), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cutoffs_have_a_size_and_perhaps_a_filter() {
+        let parsed = |text| cutoff(text).map(|one| (one.filter, one.bytes));
+        assert_eq!(parsed("64K"), Ok((None, 64 << 10)));
+        let filter = Some("tcp[13] & 2 = 2".to_owned());
+        assert_eq!(parsed("tcp[13] & 2 = 2=8K"), Ok((filter, 8 << 10)));
+        for bad in ["", "0", "=8K", "port 443", "port 443=", "port 443=x"] {
+            assert_eq!(cutoff(bad), Err(ValueError::Cutoff), "{bad}");
         }
     }
 

@@ -31,7 +31,7 @@ within apt-get check >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
 within dpkg-query -W -f '${Package} ${Version}\n' ringtap ringtap-libpcap ringtap-dev
 within ringtap --version
 within ringtap bench --version
-within ringtap config check /etc/ringtap/flow.toml /etc/ringtap/web.toml
+within ringtap config check /etc/ringtap/flow.toml /etc/ringtap/record.toml /etc/ringtap/web.toml
 [ "$(within stat -c '%a %U %G' /usr/bin/ringtap)" = "755 root root" ] || fail "ringtap has other rights than root's"
 within getcap /usr/bin/ringtap | grep . && fail "ringtap has capabilities that nobody asked for"
 if within sh -c 'command -v tshark' >/dev/null; then

@@ -128,12 +128,12 @@ impl Pack {
             layout.manual(&program)?;
             layout.completion(&program)?;
             let contrib = ringtap_testkit::repository().join("contrib");
-            for unit in ["ringtap-flow@.service", "ringtap-web.service"] {
+            for unit in ["ringtap-flow@.service", "ringtap-record@.service", "ringtap-web.service"] {
                 let place = layout.root.join("lib/systemd/system").join(unit);
                 copy(&contrib.join("systemd").join(unit), &place, 0o644)?;
             }
             let mut kept = String::new();
-            for name in ["flow.toml", "web.toml"] {
+            for name in ["flow.toml", "record.toml", "web.toml"] {
                 copy(&contrib.join("etc").join(name), &layout.root.join("etc/ringtap").join(name), 0o644)?;
                 kept += &format!("/etc/ringtap/{name}\n");
             }

@@ -24,6 +24,8 @@ pub(super) struct Catalogue {
     waiting: Vec<u8>,
     /// The number of entries that belong to removed files.
     dead: u64,
+    /// The number of entries that the disk has not taken, and for which there was no memory.
+    dropped: u64,
 }
 
 /// The bytes that are written at once to a new catalogue.
@@ -66,6 +68,7 @@ impl Catalogue {
             len,
             waiting: Vec::new(),
             dead: 0,
+            dropped: 0,
         })
     }
 
@@ -97,6 +100,7 @@ impl Catalogue {
             len,
             waiting: Vec::new(),
             dead: 0,
+            dropped: 0,
         };
         Ok(Some(Opened { catalogue, damaged }))
     }
@@ -105,6 +109,8 @@ impl Catalogue {
     pub(super) fn append(&mut self, entry: &Entry) -> io::Result<()> {
         if self.waiting.len() < WAITING {
             self.waiting.extend_from_slice(&entry.to_bytes());
+        } else {
+            self.dropped += 1;
         }
         self.flush()
     }
@@ -133,6 +139,11 @@ impl Catalogue {
     /// Returns the generation.
     pub(super) fn generation(&self) -> u32 {
         self.generation
+    }
+
+    /// Returns the number of entries that are missing, because the disk took none for too long.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Returns the size in bytes, with the entries that wait.
@@ -165,7 +176,9 @@ impl Catalogue {
         let stays = |entry: &Entry| is_kept(entry.file()) && !matches!(entry, Entry::Gone { .. });
         let entries = std::iter::from_fn(|| read.next().transpose());
         let kept = entries.filter(|entry| entry.as_ref().map_or(true, stays));
+        let dropped = self.dropped;
         *self = Self::create(files, folder, self.generation + 1, kept)?;
+        self.dropped = dropped;
         files.remove(&old)
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 1 | kind: 1 a file begins, 2 a chunk, 3 a file ends, 4 a file is gone |
+//! | 1 | kind: 1 a file begins, 2 a chunk, 3 a file ends, 4 a file is gone, 5 packets were cut |
 //! | 1 | flags |
 //! | 2 | zeros |
 //! | 4 | checksum: the lower half of XXH64 of the entry with zeros here |
@@ -20,6 +20,7 @@
 //! - **End**: size of the file (64), packets (64), first and last time (64 each), bytes before compression (64);
 //!   flag 1: not all of its chunks are listed; flag 2: its times are not known.
 //! - **Gone**: nothing; flags hold the reason ([`Reason`]).
+//! - **Cut**: first and last time (64 each), packets (64), their bytes on the wire (64).
 //!
 //! Times are in nanoseconds since the epoch.
 
@@ -53,6 +54,32 @@ pub enum Entry {
         /// The reason.
         reason: Reason,
     },
+    /// Packets were left out on purpose while a file was written.
+    Cut {
+        /// The number of the file.
+        file: u32,
+        /// The times of the earliest and the latest of them.
+        times: (i64, i64),
+        /// Their sums.
+        cut: Cut,
+    },
+}
+
+/// Sums of packets that were left out on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// The number of packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Cut {
+    /// Adds other packets.
+    pub fn add(&mut self, other: Self) {
+        self.packets = self.packets.saturating_add(other.packets);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
 }
 
 /// A chunk of a file, which can be read alone after the file's header chunk.
@@ -158,7 +185,7 @@ impl Entry {
             Self::File(name) => name.number,
             Self::Chunk(chunk) => chunk.file,
             Self::End(end) => end.file,
-            Self::Gone { file, .. } => *file,
+            Self::Gone { file, .. } | Self::Cut { file, .. } => *file,
         }
     }
 
@@ -191,6 +218,12 @@ impl Entry {
             Self::Gone { reason, .. } => {
                 let place = Reason::ALL.iter().position(|one| one == reason);
                 (4, u8::try_from(place.unwrap_or(0)).unwrap_or(0))
+            }
+            Self::Cut { times, cut, .. } => {
+                put.times(Some(*times));
+                put.u64(cut.packets);
+                put.u64(cut.bytes);
+                (5, 0)
             }
         };
         let mut bytes = [0; ENTRY];
@@ -250,6 +283,14 @@ impl Entry {
             4 => Self::Gone {
                 file,
                 reason: *Reason::ALL.get(usize::from(flags))?,
+            },
+            5 => Self::Cut {
+                file,
+                times: take.times()?,
+                cut: Cut {
+                    packets: take.u64()?,
+                    bytes: take.u64()?,
+                },
             },
             _ => return None,
         })
@@ -440,6 +481,14 @@ mod tests {
             Entry::Gone {
                 file: u32::MAX,
                 reason: Reason::Empty,
+            },
+            Entry::Cut {
+                file: 7,
+                times: (i64::MIN, 3),
+                cut: Cut {
+                    packets: 5,
+                    bytes: u64::MAX,
+                },
             },
         ]
     }

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use super::chunks::{CODEC, read_chunk};
-use super::entry::Chunk;
+use super::entry::{Chunk, Cut};
 use super::listing::{Listed, Listing, Window};
 use super::{Archive, name};
 
@@ -30,6 +30,8 @@ pub struct Copied {
     pub bytes: u64,
     /// The number of chunks that are damaged or were removed meanwhile.
     pub missing: u64,
+    /// The packets that were cut about the time of the window.
+    pub cut: Cut,
 }
 
 /// A file of a copy: chunks of files with the same header.
@@ -54,6 +56,8 @@ impl Archive {
         let generation = self.state().catalogue.generation();
         let path = self.folder.join(name::catalogue(generation));
         let listing = Listing::read(self.files.read(&path)?, window)?.unwrap_or_default();
+        let mut cut = Cut::default();
+        listing.cut.values().for_each(|one| cut.add(*one));
         let planned = plan(listing);
         let content: u64 = planned.values().flatten().map(Planned::bytes).sum();
         let count = planned
@@ -72,6 +76,7 @@ impl Archive {
         self.set_incidents(before + bytes)?;
         let mut copied = Copied {
             bytes: content,
+            cut,
             ..Copied::default()
         };
         for (device, files) in planned {

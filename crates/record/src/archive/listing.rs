@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-use super::entry::{Chunk, End, Entries, Entry};
+use super::entry::{Chunk, Cut, End, Entries, Entry};
 use super::files::Files;
 use super::name::{self, FileName};
 
@@ -25,6 +25,8 @@ pub struct Listing {
     pub files: Vec<Listed>,
     /// The parts outside of the window.
     pub skipped: Skipped,
+    /// The packets that were cut about the time of the window, by device.
+    pub cut: BTreeMap<String, Cut>,
     /// The number of damaged entries in the catalogue.
     pub damaged: u64,
 }
@@ -102,58 +104,12 @@ impl Listing {
         let Some(mut entries) = Entries::new(BufReader::with_capacity(1 << 16, stream))? else {
             return Ok(None);
         };
-        let (mut files, mut skipped) = (BTreeMap::new(), BTreeMap::new());
+        let mut found = Contents::default();
         while let Some(entry) = entries.next()? {
-            match entry {
-                Entry::File(name) => {
-                    let listed = Listed {
-                        end: None,
-                        chunks: Vec::new(),
-                        name,
-                    };
-                    files.insert(listed.name.number, listed);
-                }
-                Entry::Chunk(chunk) => {
-                    let Some(listed) = files.get_mut(&chunk.file) else {
-                        continue;
-                    };
-                    let is_wanted = chunk.packets > 0 && window.meets(chunk.times);
-                    if is_wanted || chunk.describes {
-                        listed.chunks.push(chunk);
-                    } else if chunk.packets > 0 {
-                        let skipped: &mut Skipped = skipped.entry(chunk.file).or_default();
-                        skipped.add(&chunk);
-                    }
-                }
-                Entry::End(end) => {
-                    if let Some(listed) = files.get_mut(&end.file) {
-                        listed.end = Some(end);
-                    }
-                }
-                Entry::Gone { file, .. } => {
-                    files.remove(&file);
-                    skipped.remove(&file);
-                }
-            }
+            found.take(entry, window);
         }
-        let mut listing = Self {
-            damaged: entries.damaged(),
-            ..Self::default()
-        };
-        for listed in files.into_values() {
-            let is_wanted = match listed.end {
-                Some(end) if !end.is_listed => window.meets(end.times),
-                _ => listed.chunks.iter().any(|chunk| chunk.packets > 0),
-            };
-            if is_wanted {
-                listing.files.push(listed);
-            }
-        }
-        for one in skipped.into_values() {
-            listing.skipped.chunks += one.chunks;
-            listing.skipped.bytes += one.bytes;
-            listing.skipped.packets += one.packets;
-        }
+        let mut listing = found.listing(window);
+        listing.damaged = entries.damaged();
         Ok(Some(listing))
     }
 
@@ -164,6 +120,78 @@ impl Listing {
         devices.sort();
         devices.dedup();
         devices
+    }
+}
+
+/// The contents of a catalogue by the numbers of files, while it is read.
+#[derive(Default)]
+struct Contents {
+    files: BTreeMap<u32, Listed>,
+    skipped: BTreeMap<u32, Skipped>,
+    cut: BTreeMap<u32, Cut>,
+}
+
+impl Contents {
+    fn take(&mut self, entry: Entry, window: Window) {
+        match entry {
+            Entry::File(name) => {
+                let listed = Listed {
+                    end: None,
+                    chunks: Vec::new(),
+                    name,
+                };
+                self.files.insert(listed.name.number, listed);
+            }
+            Entry::Chunk(chunk) => {
+                let Some(listed) = self.files.get_mut(&chunk.file) else {
+                    return;
+                };
+                let is_wanted = chunk.packets > 0 && window.meets(chunk.times);
+                if is_wanted || chunk.describes {
+                    listed.chunks.push(chunk);
+                } else if chunk.packets > 0 {
+                    self.skipped.entry(chunk.file).or_default().add(&chunk);
+                }
+            }
+            Entry::End(end) => {
+                if let Some(listed) = self.files.get_mut(&end.file) {
+                    listed.end = Some(end);
+                }
+            }
+            Entry::Cut { file, times, cut } => {
+                if window.meets(Some(times)) {
+                    self.cut.entry(file).or_default().add(cut);
+                }
+            }
+            Entry::Gone { file, .. } => {
+                self.files.remove(&file);
+                self.skipped.remove(&file);
+                self.cut.remove(&file);
+            }
+        }
+    }
+
+    fn listing(self, window: Window) -> Listing {
+        let mut listing = Listing::default();
+        for listed in self.files.into_values() {
+            if let Some(&cut) = self.cut.get(&listed.name.number) {
+                let device = listed.name.device.clone();
+                listing.cut.entry(device).or_default().add(cut);
+            }
+            let is_wanted = match listed.end {
+                Some(end) if !end.is_listed => window.meets(end.times),
+                _ => listed.chunks.iter().any(|chunk| chunk.packets > 0),
+            };
+            if is_wanted {
+                listing.files.push(listed);
+            }
+        }
+        for one in self.skipped.into_values() {
+            listing.skipped.chunks += one.chunks;
+            listing.skipped.bytes += one.bytes;
+            listing.skipped.packets += one.packets;
+        }
+        listing
     }
 }
 
@@ -219,6 +247,12 @@ mod tests {
         })
     }
 
+    fn cut(file: u32, times: (i64, i64), packets: u64) -> Entry {
+        let bytes = packets * 100;
+        let cut = Cut { packets, bytes };
+        Entry::Cut { file, times, cut }
+    }
+
     fn file(number: u32, begun: i64) -> Entry {
         Entry::File(FileName {
             begun,
@@ -241,6 +275,10 @@ mod tests {
             file(3, 50),
             chunk(3, None, 0),
             chunk(3, Some((10, 11)), 8),
+            cut(1, (0, 5), 1),
+            cut(1, (5, 10), 2),
+            cut(2, (29, 35), 4),
+            cut(3, (10, 11), 8),
             Entry::Gone {
                 file: 3,
                 reason: Reason::Budget,
@@ -266,6 +304,11 @@ mod tests {
             (skipped.chunks, skipped.bytes, skipped.packets),
             (2, 20, 12)
         );
+        let cut = Cut {
+            packets: 6,
+            bytes: 600,
+        };
+        assert_eq!(listing.cut, BTreeMap::from([("d".to_owned(), cut)]));
         assert_eq!(listing.devices(), ["d"]);
         assert!(Listing::read(&b"x"[..], window).unwrap().is_none());
     }

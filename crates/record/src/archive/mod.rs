@@ -36,7 +36,7 @@ use ringtap_savefile::Timestamp;
 
 pub use check::{Finding, check};
 pub use chunks::{ChunkCounts, ChunkReader};
-pub use entry::{Chunk, End, Entries, Entry, Reason};
+pub use entry::{Chunk, Cut, End, Entries, Entry, Reason};
 pub use files::{Files, Found, bytes_below, bytes_in, look};
 pub use incident::Copied;
 pub use listing::{Listed, Listing, Skipped, Window, open_catalogue};
@@ -140,6 +140,12 @@ pub struct Usage {
     pub removed: u64,
     /// The bytes of the copies that triggers made.
     pub incidents: u64,
+    /// The packets that were cut while these files were written.
+    pub cut: Cut,
+    /// The entries that the catalogue does not have, because the disk took none for too long.
+    pub unlisted: u64,
+    /// The catalogue's generation.
+    pub generation: u32,
 }
 
 /// The folder of a recorder.
@@ -178,6 +184,9 @@ struct Recorded {
     packets: u64,
     chunks: u64,
     times: Option<(i64, i64)>,
+    /// The packets that were cut, and the number of entries about them.
+    cut: Cut,
+    cuts: u64,
 }
 
 impl Recorded {
@@ -192,6 +201,8 @@ impl Recorded {
             packets: 0,
             chunks: 0,
             times: None,
+            cut: Cut::default(),
+            cuts: 0,
         }
     }
 
@@ -205,7 +216,12 @@ impl Recorded {
 
     /// Returns the number of its entries in the catalogue, including the one that it is gone.
     fn entries(&self) -> u64 {
-        self.chunks + 3
+        self.chunks + self.cuts + 3
+    }
+
+    fn add_cut(&mut self, cut: Cut) {
+        self.cut.add(cut);
+        self.cuts += 1;
     }
 
     fn ended(&self, bytes: u64, is_listed: bool) -> End {
@@ -244,6 +260,8 @@ impl Archive {
             files: state.files.len() as u64,
             removed: state.removed,
             incidents: state.incidents,
+            unlisted: state.catalogue.dropped(),
+            generation: state.catalogue.generation(),
             ..Usage::default()
         };
         for file in state.files.values() {
@@ -251,6 +269,7 @@ impl Archive {
             usage.packets += file.packets;
             usage.stored += file.end;
             usage.times = both(usage.times, file.times);
+            usage.cut.add(file.cut);
         }
         usage
     }
@@ -292,6 +311,21 @@ impl Archive {
             // If the disk does not take it, it is written with the next one.
             let _ = state.catalogue.append(&Entry::Chunk(chunk));
         }
+    }
+
+    /// Notes packets of these times that were cut while the newest file of a device was written. Returns
+    /// whether there is such a file.
+    #[must_use]
+    pub fn cut(&self, device: &str, times: (i64, i64), cut: Cut) -> bool {
+        let mut state = self.state();
+        let mut files = state.files.iter_mut().rev();
+        let Some((&file, newest)) = files.find(|(_, file)| file.name.device == device) else {
+            return false;
+        };
+        newest.add_cut(cut);
+        // If the disk does not take it, it is written with the next one.
+        let _ = state.catalogue.append(&Entry::Cut { file, times, cut });
+        true
     }
 
     /// Ends a file that its recording has completed. Returns whether there is room for its index.

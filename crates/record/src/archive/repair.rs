@@ -264,6 +264,11 @@ impl Known {
                     self.ended.insert(end.file);
                 }
             }
+            Entry::Cut { file, cut, .. } => {
+                if let Some(file) = self.files.get_mut(&file) {
+                    file.add_cut(cut);
+                }
+            }
             Entry::Gone { file, .. } => {
                 self.files.remove(&file);
                 self.ended.remove(&file);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{Direction, FileArgs, FileFormat, PrintArgs, RightsArgs, VersionArg};
+use super::{ConfigArg, Direction, FileArgs, FileFormat, PrintArgs, RightsArgs, VersionArg};
 use crate::values::{self, CpuList, Size, When};
 
 #[derive(Debug, Args)]
@@ -42,6 +42,8 @@ pub(crate) struct RecorderArgs {
     pub(crate) capture: RecorderCaptureArgs,
     #[command(flatten, next_help_heading = "Writing files")]
     pub(crate) writing: RecorderWriteArgs,
+    #[command(flatten, next_help_heading = "Cut-offs")]
+    pub(crate) cuts: CutArgs,
     #[command(flatten, next_help_heading = "Triggers")]
     pub(crate) triggers: RecorderTriggerArgs,
     #[command(flatten)]
@@ -52,6 +54,8 @@ pub(crate) struct RecorderArgs {
     /// Report on standard error how the capture works: engine, clock, memory, filter, what it cannot see
     #[arg(long, help_heading = "Reports")]
     pub(crate) explain_capture: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigArg,
     #[command(flatten)]
     pub(crate) version: VersionArg,
     #[command(flatten)]
@@ -101,6 +105,21 @@ pub(crate) struct RecorderWriteArgs {
     /// CPUs of the threads that compress and write, such as 1 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) write_cpu: Option<CpuList>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CutArgs {
+    /// Keep only packets of each flow until it has had this many bytes, and count the others: SIZE, or FILTER=SIZE for
+    /// the packets that a filter accepts ('port 443=8K'). May be given several times
+    #[arg(long, value_name = "[FILTER=]SIZE", value_parser = values::cutoff)]
+    pub(crate) cutoff: Vec<values::Cutoff>,
+    /// Keep packets that this filter accepts, whatever --headers and --cutoff say. May be given several times
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) keep: Vec<String>,
+    /// Keep only the headers, up to the transport layer's, of packets that this filter accepts, whatever --cutoff says.
+    /// May be given several times
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) headers: Vec<String>,
 }
 
 #[derive(Debug, Args)]

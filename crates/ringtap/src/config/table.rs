@@ -208,13 +208,23 @@ impl Entry {
 
     /// Returns the reason why the command's own parser rejects the value.
     fn refused_by(&self, command: &Command) -> Option<String> {
-        let alone = command.clone().no_binary_name(true);
-        let error = alone.try_get_matches_from(self.words()).err()?;
+        let error = alone(command).try_get_matches_from(self.words()).err()?;
         match error.kind() {
             // Others are needed beside it: they are judged with the whole command line.
             ErrorKind::MissingRequiredArgument => None,
             _ => Some(first_paragraph(&error)),
         }
+    }
+}
+
+/// Returns a command that parses its options without the program's name.
+fn alone(command: &Command) -> Command {
+    let alone = command.clone().no_binary_name(true);
+    let is_version = |argument: &Arg| matches!(argument.get_action(), ArgAction::Version);
+    match command.get_arguments().any(is_version) {
+        // The program's definition would give it its version.
+        true => alone.version(env!("CARGO_PKG_VERSION")),
+        false => alone,
     }
 }
 
@@ -230,10 +240,7 @@ fn argument<'a>(command: &'a Command, key: &str) -> Result<&'a Arg, String> {
     let found = found.filter(|argument| !argument.is_hide_set() && !NOT_KEYS.contains(&key));
     found.ok_or_else(|| {
         let unknown = format!("no such option of ringtap {}", command.get_name());
-        let tried = command
-            .clone()
-            .no_binary_name(true)
-            .try_get_matches_from([format!("--{key}")]);
+        let tried = alone(command).try_get_matches_from([format!("--{key}")]);
         let tip = tried
             .err()
             .and_then(|error| match error.get(ContextKind::SuggestedArg) {

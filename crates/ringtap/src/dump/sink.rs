@@ -134,6 +134,7 @@ impl Sink {
             sampling: stats.dropped.sampling,
             ring: stats.dropped.ring,
             interface: stats.dropped.interface,
+            ..Counters::default()
         });
     }
 

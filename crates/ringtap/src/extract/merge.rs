@@ -17,7 +17,7 @@ use ringtap_capture::{
 };
 use ringtap_packet::PacketFlags;
 use ringtap_record::archive::{
-    Chunk, ChunkCounts, ChunkReader, Listed, Listing, Skipped, Window, nanos,
+    Chunk, ChunkCounts, ChunkReader, Cut, Listed, Listing, Skipped, Window, nanos,
 };
 use serde::Serialize;
 
@@ -40,6 +40,8 @@ pub(super) struct Merge {
     by_time: Skipped,
     /// The chunks in the window.
     in_window: Skipped,
+    /// The packets that cut-offs left out, about the time of the window.
+    cut: Cut,
     show: Option<Instant>,
 }
 
@@ -97,6 +99,8 @@ pub(super) struct Summary {
     bytes_skipped_by_index: u64,
     pub(super) damaged_chunks: u64,
     pub(super) damaged_packets: u64,
+    cut_packets: u64,
+    cut_bytes: u64,
     files_failed: u64,
     files_gone: u64,
 }
@@ -118,6 +122,7 @@ impl Merge {
             interfaces: Vec::new(),
             by_time: Skipped::default(),
             in_window: Skipped::default(),
+            cut: Cut::default(),
             show: io::stderr().is_terminal().then(Instant::now),
         }
     }
@@ -130,9 +135,12 @@ impl Merge {
             sum.packets += more.packets;
         };
         add(&mut self.by_time, listing.skipped);
+        let is_wanted = |device: &String| devices.is_empty() || devices.contains(device);
+        let cuts = listing.cut.iter().filter(|(device, _)| is_wanted(device));
+        cuts.for_each(|(_, cut)| self.cut.add(*cut));
         let mut streams: BTreeMap<String, VecDeque<Listed>> = BTreeMap::new();
         for listed in listing.files {
-            if devices.is_empty() || devices.contains(&listed.name.device) {
+            if is_wanted(&listed.name.device) {
                 listed
                     .chunks
                     .iter()
@@ -221,6 +229,8 @@ impl Merge {
             bytes_skipped_by_index: self.search.by_index.bytes,
             damaged_chunks: counts.damaged.load(Ordering::Relaxed),
             damaged_packets: counts.damaged_packets.load(Ordering::Relaxed),
+            cut_packets: self.cut.packets,
+            cut_bytes: self.cut.bytes,
             files_failed: self.search.failed,
             files_gone: self.search.gone,
         }
@@ -233,8 +243,15 @@ impl Summary {
     }
 
     pub(super) fn words(&self) -> String {
+        let cut = match self.cut_packets {
+            0 => String::new(),
+            packets => format!(
+                "; cut-offs left out {packets} packets of {} in this time",
+                size(self.cut_bytes)
+            ),
+        };
         format!(
-            "{} packet{}; read {} in {} chunks, skipped {} by time and {} by indices",
+            "{} packet{}; read {} in {} chunks, skipped {} by time and {} by indices{cut}",
             self.packets,
             if self.packets == 1 { "" } else { "s" },
             size(self.bytes_read),

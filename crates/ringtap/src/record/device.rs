@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{Block, Error, Interface, Source, Stats};
-use ringtap_record::archive::{Archive, Stream};
+use ringtap_record::archive::{Archive, Cut, Stream};
 use ringtap_record::{Counters, Gauge, Host, RecordError, RecordOptions, Recording};
 use ringtap_savefile::PacketRun;
 
+use super::cutoff::Cutoffs;
 use super::error::RecorderError;
 use super::trigger::Watch;
 use crate::live::Receiver;
@@ -19,6 +20,8 @@ use crate::notice::{counted, interrupted, notice};
 const TICK: Duration = Duration::from_millis(100);
 /// How long after a failure the recording starts again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often packets that were cut are noted in the catalogue.
+const NOTE: Duration = Duration::from_secs(1);
 /// Beyond the timeout, how long a packet may take from its capture to here.
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -31,14 +34,29 @@ pub(super) struct Numbers {
     pub(super) bytes: AtomicU64,
     /// Packets that the writer lost.
     pub(super) lost: AtomicU64,
+    /// Packets that cut-offs left out, those that they shortened, and flows that their table lost.
+    pub(super) cuts: Mutex<Cuts>,
     /// Whether the recording waits for the disk.
     pub(super) is_failed: AtomicBool,
+    /// How often the counters were read: it grows as long as the thread lives.
+    pub(super) ticks: AtomicU64,
     /// The counters of the capture.
     pub(super) stats: Mutex<Stats>,
     /// The queue to the disk.
     pub(super) gauge: Mutex<Option<Arc<Gauge>>>,
     /// The last failure, while it lasts.
     pub(super) failure: Mutex<Option<String>>,
+}
+
+/// The sums of a device's cut-offs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cuts {
+    /// Packets that are not in the files.
+    pub(super) cut: Cut,
+    /// Packets of which only the headers are, and the bytes after these.
+    pub(super) shortened: Cut,
+    /// Flows that were evicted from the table.
+    pub(super) evicted: u64,
 }
 
 /// Locks a value that is only copied under the lock.
@@ -63,6 +81,10 @@ pub(super) struct Device {
     numbers: Arc<Numbers>,
     wake: Arc<dyn Fn() + Send + Sync>,
     watch: Option<Watch>,
+    cutoffs: Option<Cutoffs>,
+    /// The packets that were cut.
+    cut: Cut,
+    noted: Instant,
 }
 
 impl Device {
@@ -73,7 +95,7 @@ impl Device {
         (options, timeout): (RecordOptions, Duration),
         is_complete: bool,
         wake: Arc<dyn Fn() + Send + Sync>,
-        watch: Option<Watch>,
+        (watch, cutoffs): (Option<Watch>, Option<Cutoffs>),
     ) -> Self {
         Self {
             name: name.to_owned(),
@@ -90,6 +112,9 @@ impl Device {
             numbers: Arc::default(),
             wake,
             watch,
+            cutoffs,
+            cut: Cut::default(),
+            noted: Instant::now(),
         }
     }
 
@@ -192,6 +217,23 @@ impl Device {
             numbers.packets.fetch_add(packets, Ordering::Relaxed);
             numbers.bytes.fetch_add(bytes, Ordering::Relaxed);
         };
+        if let Some(cutoffs) = &mut self.cutoffs {
+            let cut = &mut self.cut;
+            let kept = block
+                .packets_with_options()
+                .filter_map(|(mut packet, options)| {
+                    if !cutoffs.keeps(&mut packet) {
+                        cut.add(Cut {
+                            packets: 1,
+                            bytes: u64::from(packet.len),
+                        });
+                        return None;
+                    }
+                    count(1, packet.data.len() as u64);
+                    Some(Ok::<_, RecordError>((packet, options)))
+                });
+            return recording.write_packets(kept).map(drop);
+        }
         if recording.takes_runs()
             && let Some(runs) = block.runs()
         {
@@ -205,8 +247,30 @@ impl Device {
         recording.write_packets(packets).map(drop)
     }
 
+    /// Notes in the catalogue which packets were cut, once a second and at the end.
+    fn note_cuts(&mut self, is_last: bool) {
+        let Some(cutoffs) = &mut self.cutoffs else {
+            return;
+        };
+        *lock(&self.numbers.cuts) = Cuts {
+            cut: self.cut,
+            shortened: cutoffs.shortened(),
+            evicted: cutoffs.evicted(),
+        };
+        if !is_last && self.noted.elapsed() < NOTE {
+            return;
+        }
+        self.noted = Instant::now();
+        let tally = cutoffs.take();
+        let Some(times) = tally.times else { return };
+        if !self.archive.cut(self.stream.device(), times, tally.cut) {
+            cutoffs.give_back(tally);
+        }
+    }
+
     fn tick(&mut self, stats: Stats) -> Result<(), RecordError> {
         *lock(&self.numbers.stats) = stats;
+        self.note_cuts(false);
         let Some(recording) = &mut self.recording else {
             return Ok(());
         };
@@ -216,6 +280,7 @@ impl Device {
             sampling: stats.dropped.sampling,
             ring: stats.dropped.ring,
             interface: stats.dropped.interface,
+            cut: self.cut,
         });
         // Packets from before the end of a window may be on their way.
         let since = SystemTime::now()
@@ -231,6 +296,7 @@ impl Device {
         if let Err(error) = self.tick(stats) {
             self.failed(&error);
         }
+        self.note_cuts(true);
         let Some(recording) = self.recording.take() else {
             return;
         };
@@ -252,6 +318,7 @@ impl Receiver for Device {
         }
         if self.ticked.elapsed() >= TICK {
             self.ticked = Instant::now();
+            self.numbers.ticks.fetch_add(1, Ordering::Relaxed);
             if self.recording.is_none() {
                 self.archive
                     .check_folder()
@@ -273,13 +340,14 @@ impl Receiver for Device {
         if let Some(watch) = &mut self.watch {
             watch.block(block);
         }
-        let before = self.given;
+        let before = self.given + self.cut.packets;
         let packets = block.len() as u64;
         if self.recording.is_none() {
             self.lose(packets);
         } else if let Err(error) = self.write(block) {
             // Those of the block that were not given to the recording are lost too.
-            self.lose(packets.saturating_sub(self.given - before));
+            let taken = (self.given + self.cut.packets).saturating_sub(before);
+            self.lose(packets.saturating_sub(taken));
             self.failed(&error);
         }
         Ok(false)
@@ -287,6 +355,9 @@ impl Receiver for Device {
 
     fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), RecorderError> {
         self.interfaces = interfaces.to_vec();
+        if let Some(cutoffs) = &mut self.cutoffs {
+            cutoffs.interfaces(interfaces);
+        }
         if let Some(recording) = &mut self.recording
             && let Err(error) = recording.describe(interfaces)
         {

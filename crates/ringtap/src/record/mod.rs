@@ -1,13 +1,16 @@
 //! `ringtap record`: a capture that runs for ever, in a folder with a budget ([`ringtap_record::archive`]).
 //!
 //! Data in: blocks of each device, on a thread of its own ([`device`]). Data out: files of the archive. The
-//! main thread looks after the archive, copies what triggers ask for ([`trigger`]) and writes the status; a further thread makes indices ([`indexer`]).
+//! main thread looks after the archive, copies what triggers ask for ([`trigger`]), writes the status, and
+//! reports to the service manager ([`notify`]). A further thread makes indices ([`indexer`]).
 
 mod check;
+mod cutoff;
 mod device;
 mod error;
 mod folder;
 mod indexer;
+mod notify;
 mod recorder;
 mod status;
 mod trigger;

@@ -16,10 +16,12 @@ use ringtap_record::{RecordOptions, RotationPlan};
 use ringtap_savefile::Format;
 use ringtap_sys::privileges::Capability;
 
+use super::cutoff::Cutoffs;
 use super::device::Device;
 use super::error::RecorderError;
 use super::folder::{Locked, Opener};
 use super::indexer::Indexer;
+use super::notify::Manager;
 use super::status::{Status, StatusFile};
 use super::trigger::{Incidents, Watch};
 use crate::cli::RecorderArgs;
@@ -146,6 +148,9 @@ struct Opened {
     interfaces: Vec<Interface>,
 }
 
+/// What looks at each packet of a device before it is recorded.
+type Watches = (Option<Watch>, Option<Cutoffs>);
+
 /// The devices, for what needs privileges until the end.
 struct Devices<'a>(&'a mut [Opened]);
 
@@ -190,6 +195,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
         }],
         ..NamedFiles::default()
     };
+    let manager = Manager::connect();
     let rights = Rights::begin(&args.rights, named, None)?;
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     plan.filter = (!expression.trim().is_empty())
@@ -203,7 +209,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     for one in &opened {
         let triggers = &args.triggers.trigger;
         let watch = Watch::new(triggers, &one.name, &one.interfaces, sender.clone())?;
-        watches.push(watch);
+        watches.push((watch, Cutoffs::new(&args.cuts, &one.interfaces)?));
     }
     // Everything that can be rejected was. Only now is anything written.
     let access = args.files.access();
@@ -223,7 +229,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
         &plan,
         (&options, opened),
         &locked,
-        (watches, incidents),
+        (watches, incidents, manager),
     )
 }
 
@@ -253,7 +259,7 @@ fn record(
     plan: &Plan<'_>,
     (options, mut opened): (&CaptureOptions, Vec<Opened>),
     locked: &Locked,
-    (watches, mut incidents): (Vec<Option<Watch>>, Incidents),
+    (watches, mut incidents, mut manager): (Vec<Watches>, Incidents, Manager),
 ) -> Result<(), RecorderError> {
     let access = args.files.access();
     let directory: File = locked
@@ -293,14 +299,21 @@ fn record(
         }
     }
     let mut report = Status::new(plan.folder, plan.budget, &opened_names(&opened), &devices);
+    manager.ready();
     let result = run_devices(&mut opened, devices, (options, &requests), |is_time| {
+        if requests.take_report() {
+            incidents.signalled();
+        }
         incidents.look(&archive, false);
         if is_time {
             archive.tick(Timestamp::now());
             report.update(&archive);
             status.write(&report);
+            manager.tell(report.failure());
         }
+        manager.feed(|| report.is_alive());
     });
+    manager.stopping();
     incidents.end(&archive);
     indexer.finish();
     report.update(&archive);
@@ -314,7 +327,7 @@ fn record(
 fn devices(
     (plan, options): (&Plan<'_>, RecordOptions),
     opened: &[Opened],
-    watches: Vec<Option<Watch>>,
+    watches: Vec<Watches>,
     (archive, complete, requests): (&Arc<Archive>, &Sender<Completed>, &Requests),
 ) -> Result<Vec<Device>, RecorderError> {
     let mut devices = Vec::new();
@@ -380,7 +393,7 @@ fn run_devices(
         }
         let mut looked: Option<Instant> = None;
         while threads.iter().any(|thread| !thread.is_finished()) {
-            if looked.is_none_or(|looked| looked.elapsed() >= STATUS) || requests.take_report() {
+            if looked.is_none_or(|looked| looked.elapsed() >= STATUS) {
                 looked = Some(Instant::now());
                 look(true);
             } else {

@@ -39,6 +39,13 @@ pub(super) struct Status {
     files: u64,
     chunks: u64,
     packets: u64,
+    /// Packets that were cut while these files were written, and their bytes on the wire.
+    cut_packets: u64,
+    cut_bytes: u64,
+    /// Entries that the catalogue does not have.
+    unlisted_entries: u64,
+    /// The catalogue's generation.
+    catalogue: u32,
     /// Seconds since the epoch.
     oldest: Option<f64>,
     newest: Option<f64>,
@@ -49,6 +56,9 @@ pub(super) struct Status {
     devices: Vec<DeviceStatus>,
     #[serde(skip)]
     numbers: Vec<Arc<Numbers>>,
+    /// How often each device's counters had been read when it was last known to be alive.
+    #[serde(skip)]
+    ticks: Vec<u64>,
 }
 
 #[derive(Serialize)]
@@ -63,6 +73,14 @@ struct DeviceStatus {
     dropped: JsonDropped,
     /// Packets that the disk did not take.
     dropped_by_writer: u64,
+    /// Packets that cut-offs left out, and their bytes on the wire.
+    cut_packets: u64,
+    cut_bytes: u64,
+    /// Packets of which only the headers were kept, and the captured bytes after these.
+    shortened_packets: u64,
+    shortened_bytes: u64,
+    /// Flows that the table of cut-offs lost: more of them is kept.
+    evicted_flows: u64,
     /// Chunks that wait for the disk, and those for which there is memory.
     queue: Option<(u64, u64)>,
 }
@@ -94,6 +112,11 @@ impl Status {
             bytes: 0,
             dropped: JsonDropped::new(&ringtap_capture::Dropped::default(), None),
             dropped_by_writer: 0,
+            cut_packets: 0,
+            cut_bytes: 0,
+            shortened_packets: 0,
+            shortened_bytes: 0,
+            evicted_flows: 0,
             queue: None,
         });
         Self {
@@ -108,6 +131,10 @@ impl Status {
             files: 0,
             chunks: 0,
             packets: 0,
+            cut_packets: 0,
+            cut_bytes: 0,
+            unlisted_entries: 0,
+            catalogue: 0,
             oldest: None,
             newest: None,
             days: None,
@@ -115,6 +142,7 @@ impl Status {
             incident_bytes: 0,
             devices: devices_status.collect(),
             numbers: devices.iter().map(Device::numbers).collect(),
+            ticks: vec![0; devices.len()],
         }
     }
 
@@ -126,6 +154,10 @@ impl Status {
         self.files = usage.files;
         self.chunks = usage.chunks;
         self.packets = usage.packets;
+        self.cut_packets = usage.cut.packets;
+        self.cut_bytes = usage.cut.bytes;
+        self.unlisted_entries = usage.unlisted;
+        self.catalogue = usage.generation;
         self.oldest = usage.times.map(|(oldest, _)| seconds(oldest));
         self.newest = usage.times.map(|(_, newest)| seconds(newest));
         self.days = days(&usage, self.budget);
@@ -140,8 +172,30 @@ impl Status {
             device.bytes = load(&numbers.bytes);
             device.dropped = JsonDropped::new(&stats.dropped, stats.dropped.sampling);
             device.dropped_by_writer = load(&numbers.lost);
+            let cuts = *lock(&numbers.cuts);
+            device.cut_packets = cuts.cut.packets;
+            device.cut_bytes = cuts.cut.bytes;
+            device.shortened_packets = cuts.shortened.packets;
+            device.shortened_bytes = cuts.shortened.bytes;
+            device.evicted_flows = cuts.evicted;
             device.queue = lock(&numbers.gauge).as_ref().map(|gauge| gauge.depth());
         }
+    }
+
+    /// Returns whether the thread of each device has worked since the last call that returned true.
+    pub(super) fn is_alive(&mut self) -> bool {
+        let ticks = self.numbers.iter();
+        let ticks: Vec<u64> = ticks.map(|one| one.ticks.load(Ordering::Relaxed)).collect();
+        let is_alive = ticks.iter().zip(&self.ticks).all(|(now, then)| now > then);
+        if is_alive {
+            self.ticks = ticks;
+        }
+        is_alive
+    }
+
+    /// Returns the reason why a device is not recorded at present.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.devices.iter().find_map(|one| one.failure.as_deref())
     }
 
     /// Notes that the run is over.
@@ -168,6 +222,9 @@ impl Status {
 impl DeviceStatus {
     fn words(&self) -> String {
         let mut parts = vec![format!("{} recorded", counted(self.recorded, "packet"))];
+        if self.cut_packets > 0 {
+            parts.push(format!("{} cut", self.cut_packets));
+        }
         parts.extend(self.dropped.words());
         if self.dropped_by_writer > 0 {
             parts.push(format!("{} lost by the writer", self.dropped_by_writer));
@@ -219,6 +276,12 @@ struct Read {
     newest: Option<f64>,
     days: Option<f64>,
     incident_bytes: u64,
+    #[serde(default)]
+    cut_packets: u64,
+    #[serde(default)]
+    cut_bytes: u64,
+    #[serde(default)]
+    unlisted_entries: u64,
     devices: Vec<ReadDevice>,
 }
 
@@ -230,6 +293,14 @@ struct ReadDevice {
     recorded: u64,
     dropped: std::collections::BTreeMap<String, Option<u64>>,
     dropped_by_writer: u64,
+    #[serde(default)]
+    cut_packets: u64,
+    #[serde(default)]
+    cut_bytes: u64,
+    #[serde(default)]
+    shortened_packets: u64,
+    #[serde(default)]
+    evicted_flows: u64,
     queue: Option<(u64, u64)>,
 }
 
@@ -295,6 +366,16 @@ impl Read {
         if let Some(days) = self.days {
             text += &format!("the budget holds {days} days at this rate\n");
         }
+        if self.cut_packets > 0 {
+            let packets = counted(self.cut_packets, "packet");
+            text += &format!("{packets} of {} bytes cut in this time\n", self.cut_bytes);
+        }
+        if self.unlisted_entries > 0 {
+            text += &format!(
+                "the catalogue does not have {} entries, because the disk took none\n",
+                self.unlisted_entries
+            );
+        }
         if self.incident_bytes > 0 {
             text += &format!("{} bytes in incidents\n", self.incident_bytes);
         }
@@ -308,6 +389,17 @@ impl Read {
 impl ReadDevice {
     fn line(&self) -> String {
         let mut parts = vec![format!("{} recorded", counted(self.recorded, "packet"))];
+        if self.cut_packets > 0 {
+            let (packets, bytes) = (self.cut_packets, self.cut_bytes);
+            parts.push(format!("{packets} cut ({bytes} bytes)"));
+        }
+        if self.shortened_packets > 0 {
+            parts.push(format!("{} as headers", self.shortened_packets));
+        }
+        if self.evicted_flows > 0 {
+            let flows = counted(self.evicted_flows, "flow");
+            parts.push(format!("{flows} evicted from the table of cut-offs"));
+        }
         let lost = self.dropped.iter().filter_map(|(place, lost)| {
             let lost = lost.filter(|lost| *lost > 0)?;
             Some(format!("{lost} dropped ({place})"))

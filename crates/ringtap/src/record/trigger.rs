@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ use ringtap_sys::output::Access;
 const SETTLED: Duration = Duration::from_millis(1200);
 /// The longest request.
 const LONGEST: usize = 256;
+/// The name of the copies that a signal requests.
+const SIGNAL: &str = "signal";
 /// The time over which rates are measured.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -219,6 +221,8 @@ struct Reason<'a> {
     to: f64,
     files: Vec<String>,
     packets: u64,
+    cut_packets: u64,
+    cut_bytes: u64,
     missing_chunks: u64,
 }
 
@@ -234,12 +238,7 @@ impl Incidents {
             }
             _ => {}
         }
-        let bound = UnixDatagram::bind(&path).and_then(|socket| {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        });
-        bound.map_err(failed(&path))
+        bind_privately(&path).map_err(failed(&path))
     }
 
     pub(super) fn new(
@@ -278,6 +277,15 @@ impl Incidents {
             .iter()
             .map(|fired| earlier(fired.at, self.before));
         archive.hold(starts.min());
+    }
+
+    /// Notes that SIGUSR1 came.
+    pub(super) fn signalled(&mut self) {
+        self.obey(Fired {
+            name: SIGNAL.to_owned(),
+            reason: "SIGUSR1".to_owned(),
+            at: Timestamp::now(),
+        });
     }
 
     fn take_requests(&mut self) {
@@ -340,6 +348,8 @@ impl Incidents {
                 .map(|name| name.to_string_lossy().into_owned())
                 .collect(),
             packets: copied.packets,
+            cut_packets: copied.cut.packets,
+            cut_bytes: copied.cut.bytes,
             missing_chunks: copied.missing,
         };
         let path = archive
@@ -368,6 +378,22 @@ impl Incidents {
         // The next start removes it too.
         let _ = rights::remove(&archive.folder().join(CONTROL));
     }
+}
+
+/// Binds a socket that nobody else can ever send to: in a private folder, and with its mode it moves to `path`.
+fn bind_privately(path: &Path) -> io::Result<UnixDatagram> {
+    let private = path.with_extension("new");
+    let inside = private.join(CONTROL);
+    // Those of a recorder that was killed.
+    let _ = std::fs::remove_file(&inside);
+    let _ = std::fs::remove_dir(&private);
+    std::fs::DirBuilder::new().mode(0o700).create(&private)?;
+    let socket = UnixDatagram::bind(&inside)?;
+    std::fs::set_permissions(&inside, std::fs::Permissions::from_mode(0o600))?;
+    socket.set_nonblocking(true)?;
+    std::fs::rename(&inside, path)?;
+    std::fs::remove_dir(&private)?;
+    Ok(socket)
 }
 
 fn earlier(at: Timestamp, by: Duration) -> i64 {

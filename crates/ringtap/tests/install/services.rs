@@ -11,7 +11,11 @@ fn contrib() -> PathBuf {
 
 /// systemd's own judgement of what a service could do: 2.0 at most, of 10.
 pub(crate) fn hardened() {
-    for unit in ["ringtap-flow@.service", "ringtap-web.service"] {
+    for unit in [
+        "ringtap-flow@.service",
+        "ringtap-record@.service",
+        "ringtap-web.service",
+    ] {
         let mut analyze = Command::new("systemd-analyze");
         analyze.args(["security", "--offline=yes", "--threshold=20", "--no-pager"]);
         let output = analyze
@@ -28,7 +32,7 @@ pub(crate) fn hardened() {
 /// The installed files are valid, also with the options in them that are commented out.
 pub(crate) fn configured() {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in ["flow.toml", "web.toml"] {
+    for name in ["flow.toml", "record.toml", "web.toml"] {
         let text = std::fs::read_to_string(contrib().join("etc").join(name)).expect("a file");
         let mut options: Vec<String> = Vec::new();
         for line in text.lines() {

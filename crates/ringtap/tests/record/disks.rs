@@ -25,6 +25,7 @@ pub(crate) fn tests() -> Vec<Test> {
             small(EXT4);
         }),
         test("a_disk_that_others_fill_is_survived", &disk, filled),
+        test("some_of_the_disk_stays_free", &disk, kept_free),
         test("a_read_only_disk_is_survived", &ext4, read_only),
         test("a_removed_folder_ends_it", &root, removed),
         test("a_second_recorder_is_refused", &root, second),
@@ -149,7 +150,9 @@ fn filled() {
     let scene = Scene::new();
     // Another program fills the disk for some seconds.
     let beside = "sleep 1; head -c 30M /dev/zero > rec/other 2>/dev/null; touch full; sleep 4; rm rec/other; touch free";
-    let options = "--budget 1G --file-size 1M --compress none";
+    // The loss is a trigger.
+    let options = "--budget 1G --file-size 1M --compress none --trigger 'lost=loss > 0' --before 1s --after 1s \
+                   --cool-down 1h";
     let running = on_disk(&scene, MEMORY, options, beside);
     let sender = scene.sender();
     let wait_for = |name: &str| {
@@ -181,6 +184,32 @@ fn filled() {
     }
     let later = numbers.iter().filter(|number| **number >= 10_000).count();
     assert_eq!(later, 1000, "{said}");
+    assert!(said.contains("trigger lost: "), "{said}");
+    assert!(said.contains(" lost within a second"), "{said}");
+}
+
+fn kept_free() {
+    const FREE: u64 = 10 << 20;
+    let scene = Scene::new();
+    let beside = "while ! test -e over; do stat -f -c '%a %S' rec >>free; sleep 0.02; done";
+    let options = "--budget 1G --keep-free 10M --file-size 1M --compress none";
+    let running = on_disk(&scene, MEMORY, options, beside);
+    scene.sender().send_steadily(0..30_000, 1400);
+    std::thread::sleep(Duration::from_secs(1));
+    interrupt(&scene);
+    std::fs::write(scene.root.path().join("over"), "").expect("written");
+    let output = running.wait(LIMIT).expect("an end");
+    let said = stderr(&output);
+    assert!(said.contains("30000 packets recorded"), "{said}");
+    assert!(!said.contains("lost by the writer"), "{said}");
+    let free = std::fs::read_to_string(scene.root.path().join("free")).expect("free room");
+    let bytes = free.lines().filter_map(|line| {
+        let (blocks, size) = line.split_once(' ')?;
+        Some(blocks.parse::<u64>().ok()? * size.parse::<u64>().ok()?)
+    });
+    let least = bytes.min().expect("some lines");
+    assert!(least >= FREE, "{least} bytes were free");
+    assert!(least < FREE + (5 << 20), "{least} bytes were free at least");
 }
 
 fn read_only() {

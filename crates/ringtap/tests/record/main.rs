@@ -1,9 +1,10 @@
 //! `ringtap record` and `ringtap extract` as their users run them, in namespaces.
 //!
 //! Packets are numbered, so that each test can say which ones are there ([`scene`]): what is recorded and
-//! extracted ([`recording`]), limits and disks ([`disks`]), kills ([`kills`]), wrong usage ([`usage`]).
+//! extracted ([`recording`]), what is left out on purpose ([`cutoffs`]), limits and disks ([`disks`]), kills ([`kills`]), wrong usage ([`usage`]).
 #![forbid(unsafe_code)]
 
+mod cutoffs;
 mod disks;
 mod kills;
 mod recording;
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let lists = [
         recording::tests(),
+        cutoffs::tests(),
         disks::tests(),
         kills::tests(),
         usage::tests(),

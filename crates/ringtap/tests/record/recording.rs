@@ -9,6 +9,7 @@ use crate::scene::{PORT, RINGTAP, Scene, ended, files, now, same, stderr, stdout
 pub(crate) fn tests() -> Vec<Test> {
     let root = [Need::Root];
     let tcpdump = [Need::Root, Need::Tool("tcpdump"), Need::Tool("zstd")];
+    let ip = [Need::Root, Need::Tool("ip")];
     let tshark = [Need::Root, Need::Tool("tshark"), Need::Tool("capinfos")];
     vec![
         test(
@@ -21,11 +22,14 @@ pub(crate) fn tests() -> Vec<Test> {
         test("the_answer_is_that_of_tcpdump", &tcpdump, as_tcpdump),
         test("others_read_the_files_and_the_answer", &tshark, others),
         test("several_folders_are_merged_in_order", &root, merged),
+        test("several_interfaces_share_a_folder", &ip, shared),
         test("damage_costs_its_chunk_alone", &root, damaged),
         test("status_has_the_numbers", &root, status),
         test("a_request_copies_the_window", &root, requested),
         test("a_packet_a_rate_and_a_loss_trigger", &root, triggered),
+        test("a_signal_copies_the_window", &root, signalled),
         test("files_are_private", &root, private),
+        test("a_service_manager_is_told", &root, told),
         test("without_privileges_nothing_else_is_open", &root, confined),
     ]
 }
@@ -216,6 +220,35 @@ fn merged() {
     assert!(reader.interfaces().len() <= 2);
 }
 
+fn shared() {
+    let scene = Scene::new();
+    let namespace = &scene.pair.right.namespace;
+    for words in [
+        "link add more type veth peer name other",
+        "link set more up",
+        "link set other up",
+    ] {
+        let mut ip = namespace.command("ip");
+        let status = ip.args(words.split(' ')).status().expect("ip runs");
+        assert!(status.success(), "{words}");
+    }
+    let running = scene.recording(&["--budget", "64M", "-i", "more"]);
+    let one = scene.sender();
+    let two = scene.sender_in(&scene.pair.right, "other");
+    for part in 0..20 {
+        let first = part * 100;
+        one.send(first..first + 50, 100);
+        two.send(first + 50..first + 100, 100);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let said = stderr(&ended(running));
+    assert!(said.contains("more: "), "{said}");
+    same(&scene.numbers(&[]), 0..2000);
+    let of_second = (0..2000).filter(|number| number % 100 >= 50);
+    same(&scene.numbers(&["-i", "more"]), of_second);
+    assert_eq!(files(&scene.dir()).len(), 2);
+}
+
 fn damaged() {
     use std::os::unix::fs::FileExt as _;
     let scene = Scene::new();
@@ -330,6 +363,49 @@ fn confined() {
     assert_ne!(field("Uid:"), "0");
     assert_eq!(field("CapEff:"), "0000000000000000");
     assert_eq!(field("Seccomp:"), "2");
+    ended(running);
+}
+
+fn told() {
+    use std::os::unix::net::UnixDatagram;
+    let scene = Scene::new();
+    let address = scene.root.path().join("manager");
+    let manager = UnixDatagram::bind(&address).expect("a socket");
+    let limit = crate::scene::LIMIT;
+    manager.set_read_timeout(Some(limit)).expect("a limit");
+    let mut command = scene.record(&["--budget", "64M"]);
+    command.env("NOTIFY_SOCKET", &address);
+    command.env("WATCHDOG_USEC", "600000");
+    let running = ringtap_testkit::process::Running::start(&mut command).expect("a start");
+    let mut said = String::new();
+    let mut wait_for = |word: &str| {
+        let begun = std::time::Instant::now();
+        while !said.contains(word) {
+            assert!(begun.elapsed() < limit, "{word}: {said}");
+            let mut bytes = [0; 1024];
+            let length = manager.recv(&mut bytes).expect("a message");
+            said += &String::from_utf8_lossy(&bytes[..length]);
+        }
+        said.clear();
+    };
+    wait_for("READY=1\n");
+    for _ in 0..3 {
+        wait_for("WATCHDOG=1\n");
+    }
+    ended(running);
+    wait_for("STOPPING=1\n");
+}
+
+fn signalled() {
+    let scene = Scene::new();
+    let options = ["--budget", "64M", "--before", "10s", "--after", "100ms"];
+    let running = scene.recording(&options);
+    scene.sender().send(0..100, 300);
+    scene.wait_for(99);
+    running.signal("USR1").expect("a signal");
+    let reasons = incidents(&scene, 1);
+    assert_eq!(reasons[0]["trigger"], "signal");
+    same(&copied(&scene, &reasons[0]), 0..100);
     ended(running);
 }
 

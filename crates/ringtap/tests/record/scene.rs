@@ -84,7 +84,12 @@ impl Scene {
     }
 
     pub(crate) fn sender(&self) -> Sender {
-        Sender::new(&self.pair.left)
+        self.sender_in(&self.pair.left, &self.pair.left.device)
+    }
+
+    /// Returns a sender on a device of a side's namespace.
+    pub(crate) fn sender_in(&self, side: &Side, device: &str) -> Sender {
+        Sender::new(side, device)
     }
 }
 
@@ -110,12 +115,8 @@ pub(crate) struct Sender {
 pub(crate) const PORT: u16 = 4711;
 
 impl Sender {
-    fn new(side: &Side) -> Self {
-        let index = side
-            .namespace
-            .netlink()
-            .index(&side.device)
-            .expect("a device");
+    fn new(side: &Side, device: &str) -> Self {
+        let index = side.namespace.netlink().index(device).expect("a device");
         let injector = side.run(|| Injector::open(index).expect("root"));
         Self { injector }
     }
