@@ -2,9 +2,12 @@
 //!
 //! These functions add what the standard library's files lack. They write no data.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use crate::{Error, Result};
 
@@ -90,6 +93,46 @@ pub fn try_lock(file: &File, alone: bool) -> Result<bool> {
     }
 }
 
+/// Ends the lock of a file (flock(2)).
+///
+/// # Errors
+/// The file system has no locks.
+pub fn unlock(file: &File) -> Result<()> {
+    // SAFETY: takes no pointer.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) } {
+        0 => Ok(()),
+        _ => Err(Error::last("flock", "")),
+    }
+}
+
+/// Exchanges what two paths name, in one step (`RENAME_EXCHANGE`, renameat2(2)).
+///
+/// # Errors
+/// `EINVAL` if the file system cannot; else the same as rename(2).
+pub fn exchange(one: &Path, other: &Path) -> Result<()> {
+    let context = || format!("{} and {}", one.display(), other.display());
+    let named = |path: &Path| {
+        let name = CString::new(path.as_os_str().as_bytes());
+        name.map_err(|error| Error::new("renameat2", context(), error.into()))
+    };
+    let (from, to) = (named(one)?, named(other)?);
+    // SAFETY: both names end in a zero byte, and outlive the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_renameat2,
+            libc::AT_FDCWD,
+            from.as_ptr(),
+            libc::AT_FDCWD,
+            to.as_ptr(),
+            libc::RENAME_EXCHANGE,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::last("renameat2", context())),
+    }
+}
+
 /// Returns the bytes that users without privileges may still write to the file system of an open file or
 /// folder (fstatvfs(3)).
 ///
@@ -122,6 +165,19 @@ mod tests {
         assert!(!is_in_memory(
             &File::open("/proc/self/stat").expect("opened")
         ));
+    }
+
+    #[test]
+    fn folders_are_exchanged_with_their_files() {
+        let place = tempfile::tempdir().expect("a folder");
+        let [one, other] = ["one", "other"].map(|name| place.path().join(name));
+        for folder in [&one, &other] {
+            std::fs::create_dir(folder).expect("made");
+        }
+        std::fs::write(one.join("file"), "of one").expect("written");
+        exchange(&one, &other).expect("exchanged");
+        assert!(other.join("file").exists() && !one.join("file").exists());
+        assert!(exchange(&one, &place.path().join("none")).is_err());
     }
 
     #[test]
