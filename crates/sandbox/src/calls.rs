@@ -193,6 +193,20 @@ const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
+/// Calls that create and remove folders, change names and lock files, beside [`WRITING`].
+const ARRANGING: &[c_long] = &[
+    libc::SYS_flock,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+];
+
 /// Calls to communicate with other hosts. Without them a packet socket keeps its interface and
 /// filter, and the sockets of the host's services cannot be reached.
 const NETWORK: &[c_long] = &[libc::SYS_connect, libc::SYS_bind, libc::SYS_setsockopt];
@@ -246,8 +260,11 @@ const BPF_COMMANDS: &[u64] = &[
 
 fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
     let mut calls = [BASE, OLD, NEW].concat();
-    if !needs.write.is_empty() {
+    if !needs.write.is_empty() || !needs.arrange.is_empty() {
         calls.extend(WRITING);
+    }
+    if !needs.arrange.is_empty() {
+        calls.extend(ARRANGING);
     }
     if needs.network {
         calls.extend(NETWORK);
@@ -377,6 +394,7 @@ mod tests {
         let all = Needs {
             read: vec!["/".into()],
             write: vec!["/".into()],
+            arrange: vec!["/".into()],
             devices: true,
             network: true,
             serves: true,

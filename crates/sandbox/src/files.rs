@@ -20,6 +20,7 @@ pub(super) fn restrict(needs: &Needs) -> Result<Fence, Obstacle> {
         | AccessFs::MakeReg
         | AccessFs::RemoveFile
         | AccessFs::Truncate;
+    let arranging = writing | AccessFs::MakeDir | AccessFs::RemoveDir;
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(everything)?
@@ -33,11 +34,13 @@ pub(super) fn restrict(needs: &Needs) -> Result<Fence, Obstacle> {
         found.collect()
     };
     let (read, write) = (there(&needs.read), there(&needs.write));
-    let rules = read.len() + write.len();
+    let arrange = there(&needs.arrange);
+    let rules = read.len() + write.len() + arrange.len();
     let status = ruleset
         .create()?
         .add_rules(path_beneath_rules(read, reading))?
         .add_rules(path_beneath_rules(write, writing))?
+        .add_rules(path_beneath_rules(arrange, arranging))?
         .restrict_self()?;
     let version = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => effective_abi as i32,

@@ -27,6 +27,8 @@ pub struct Needs {
     pub read: Vec<PathBuf>,
     /// Folders beneath which files are created, overwritten and removed.
     pub write: Vec<PathBuf>,
+    /// Folders beneath which, in addition, folders are created and removed, and names are changed.
+    pub arrange: Vec<PathBuf>,
     /// Whether packets are received or sent through the kernel: packet sockets, rings, maps and
     /// links of programs, netlink.
     pub devices: bool,
