@@ -45,7 +45,7 @@ pub enum Need {
     Tool(&'static str),
     /// The npm packages of the page of `ringtap web` ([`crate::page_folder`]), which the test command fetches.
     PagePackages,
-    /// A module of the system's own Python, `/usr/bin/python3`.
+    /// A module of [`python`].
     PythonModule(&'static str),
     /// A C compiler and libpcap's headers, for the oracle (`ringtap_testkit::libpcap`).
     LibpcapDev,
@@ -260,7 +260,14 @@ fn is_tmpfs(folder: &str) -> bool {
 
 fn has_python_module(name: &str) -> bool {
     let find = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)";
-    succeeds(Command::new("/usr/bin/python3").args(["-c", find, name]))
+    succeeds(Command::new(python()).args(["-c", find, name]))
+}
+
+/// Returns the Python that tests run: `RINGTAP_PYTHON`, else the system's own.
+#[must_use]
+pub fn python() -> PathBuf {
+    let chosen = std::env::var_os("RINGTAP_PYTHON");
+    chosen.map_or_else(|| PathBuf::from("/usr/bin/python3"), PathBuf::from)
 }
 
 fn has_libpcap_headers() -> bool {
