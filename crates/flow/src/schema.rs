@@ -2,9 +2,11 @@
 //! IPFIX, the words of `--fields` and the table in docs/reference/flow-export.md are made.
 //!
 //! To add a field, add a row to [`FIELDS`] behind the others of its group, and run `cargo xtask options`.
-//! Names and order of the group [`Group::Basic`] are a contract: scripts depend on them.
+//! Names and order of the group [`Group::Basic`] are a contract: scripts depend on them. `stored.rs` has the
+//! types of the columns in stores and databases, and the version of the schema.
 
 mod select;
+mod stored;
 mod table;
 mod value;
 
@@ -15,6 +17,7 @@ use ringtap_inspect::Fields as Application;
 use crate::FlowRecord;
 pub use crate::export::Form;
 pub use select::{FieldError, Fields};
+pub use stored::{Partition, SCHEMA_VERSION, Storage, address_bytes};
 pub use table::{FIELD_COUNT, FIELDS};
 pub use value::{Kind, Value};
 
@@ -113,6 +116,8 @@ pub struct Field {
     pub elements: &'static [Wire],
     /// Whether files have it; else it is in messages only.
     pub in_files: bool,
+    /// The bits that its numbers need.
+    bits: u8,
     get: Get,
 }
 

@@ -25,30 +25,30 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[both(Form::Source4, 8, 4), both(Form::Source6, 27, 16)]),
     address("dst", "Destination address", |r| ip(r.record.key.destination))
         .on(&[both(Form::Destination4, 12, 4), both(Form::Destination6, 28, 16)]),
-    number("src_port", "Source port, of TCP, UDP, UDP-Lite, SCTP and DCCP", |r| port(r, r.record.key.source_port))
+    number16("src_port", "Source port, of TCP, UDP, UDP-Lite, SCTP and DCCP", |r| port(r, r.record.key.source_port))
         .on(&[both(Form::SourcePort, 7, 2)]),
-    number("dst_port", "Destination port; in messages also type and code of ICMP", |r| port(r, r.record.key.destination_port))
+    number16("dst_port", "Destination port; in messages also type and code of ICMP", |r| port(r, r.record.key.destination_port))
         .on(&[both(Form::DestinationPort, 11, 2)]),
-    number("protocol", "Protocol number of IP", |r| of(r.record.key.protocol))
+    number8("protocol", "Protocol number of IP", |r| of(r.record.key.protocol))
         .on(&[both(Form::Protocol, 4, 1)]),
-    number("icmp_type", "Type of ICMP or ICMPv6; in messages together with the code", |r| of(r.record.key.icmp()?.0))
+    number8("icmp_type", "Type of ICMP or ICMPv6; in messages together with the code", |r| of(r.record.key.icmp()?.0))
         .on(&[both(Form::Icmp4, 32, 2), ipfix(Form::Icmp6, 139, 2)]),
-    number("icmp_code", "Code of ICMP or ICMPv6", |r| of(r.record.key.icmp()?.1)),
-    number("tos", "Type of service or traffic class", |r| of(r.record.key.tos))
+    number8("icmp_code", "Code of ICMP or ICMPv6", |r| of(r.record.key.icmp()?.1)),
+    number8("tos", "Type of service or traffic class", |r| of(r.record.key.tos))
         .on(&[both(Form::Tos, 5, 1)]),
     number("packets", "Packets from source to destination", |r| of(r.record.forward.packets))
         .on(&[both(Form::Packets, 2, 8)]),
     number("bytes", "Bytes of layer 3", |r| of(r.record.forward.bytes))
         .on(&[both(Form::Bytes, 1, 8)]),
-    number("tcp_flags", "TCP flags of all packets, combined by or", |r| flags(r, &r.record.forward))
+    number16("tcp_flags", "TCP flags of all packets, combined by or", |r| flags(r, &r.record.forward))
         .on(&[both(Form::TcpFlags8, 6, 1), ipfix(Form::TcpFlags, 6, 2)]),
-    number("min_ttl", "Least TTL or hop limit", |r| of(r.record.forward.min_ttl))
+    number8("min_ttl", "Least TTL or hop limit", |r| of(r.record.forward.min_ttl))
         .on(&[both(Form::MinTtl, 52, 1)]),
-    number("max_ttl", "Greatest TTL or hop limit", |r| of(r.record.forward.max_ttl))
+    number8("max_ttl", "Greatest TTL or hop limit", |r| of(r.record.forward.max_ttl))
         .on(&[both(Form::MaxTtl, 53, 1)]),
-    number("min_length", "Least length of a packet, in bytes of layer 3", |r| of(r.record.forward.min_length))
+    number16("min_length", "Least length of a packet, in bytes of layer 3", |r| of(r.record.forward.min_length))
         .on(&[both(Form::MinLength, 25, 2)]),
-    number("max_length", "Greatest length of a packet, in bytes of layer 3", |r| of(r.record.forward.max_length))
+    number16("max_length", "Greatest length of a packet, in bytes of layer 3", |r| of(r.record.forward.max_length))
         .on(&[both(Form::MaxLength, 26, 2)]),
     time("reverse_first", "Time of the other direction's first packet", |r| at(r.record.reverse?.first_ns))
         .on(&[reverse(Form::FirstMillis, 152, 8), reverse(Form::FirstNanos, 156, 8)]),
@@ -58,65 +58,65 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[reverse(Form::Packets, 2, 8)]),
     number("reverse_bytes", "Bytes of the other direction", |r| of(r.record.reverse?.bytes))
         .on(&[reverse(Form::Bytes, 1, 8)]),
-    number("reverse_tcp_flags", "TCP flags of the other direction", |r| flags(r, &r.record.reverse?))
+    number16("reverse_tcp_flags", "TCP flags of the other direction", |r| flags(r, &r.record.reverse?))
         .on(&[reverse(Form::TcpFlags8, 6, 1), reverse(Form::TcpFlags, 6, 2)]),
-    number("reverse_min_ttl", "Least TTL of the other direction", |r| of(r.record.reverse?.min_ttl))
+    number8("reverse_min_ttl", "Least TTL of the other direction", |r| of(r.record.reverse?.min_ttl))
         .on(&[reverse(Form::MinTtl, 52, 1)]),
-    number("reverse_max_ttl", "Greatest TTL of the other direction", |r| of(r.record.reverse?.max_ttl))
+    number8("reverse_max_ttl", "Greatest TTL of the other direction", |r| of(r.record.reverse?.max_ttl))
         .on(&[reverse(Form::MaxTtl, 53, 1)]),
-    number("reverse_min_length", "Least length of the other direction", |r| of(r.record.reverse?.min_length))
+    number16("reverse_min_length", "Least length of the other direction", |r| of(r.record.reverse?.min_length))
         .on(&[reverse(Form::MinLength, 25, 2)]),
-    number("reverse_max_length", "Greatest length of the other direction", |r| of(r.record.reverse?.max_length))
+    number16("reverse_max_length", "Greatest length of the other direction", |r| of(r.record.reverse?.max_length))
         .on(&[reverse(Form::MaxLength, 26, 2)]),
     text("end_reason", "Why the record ended: idle, active, end, forced, evicted", |r| word(end(r.record.end)))
         .on(&[both(Form::EndReason, 136, 1)]),
-    number("input", "Input interface", |r| of(r.record.key.input))
+    number32("input", "Input interface", |r| of(r.record.key.input))
         .on(&[both(Form::Input, 10, 4)]),
-    number("vlan", "Outermost VLAN tag", |r| of(r.record.key.vlan?))
+    number16("vlan", "Outermost VLAN tag", |r| of(r.record.key.vlan?))
         .on(&[both(Form::Vlan, 58, 2)]),
-    number("inner_vlan", "Second VLAN tag", |r| of(r.record.key.inner_vlan?))
+    number16("inner_vlan", "Second VLAN tag", |r| of(r.record.key.inner_vlan?))
         .on(&[both(Form::InnerVlan, 245, 2)]),
     mac("src_mac", "MAC address of the sender", |r| mac_value(r.record.macs?.source))
         .on(&[both(Form::SourceMac, 56, 6)]),
     mac("dst_mac", "MAC address of the receiver", |r| mac_value(r.record.macs?.destination))
         .on(&[both(Form::DestinationMac, 80, 6)]),
-    number("mpls_label", "Topmost MPLS label", |r| of(r.record.mpls_label?))
+    number32("mpls_label", "Topmost MPLS label", |r| of(r.record.mpls_label?))
         .on(&[both(Form::MplsTop, 70, 3)]),
     text("tunnel", "Kind of the tunnel: gre, vxlan, gtp-u, ipip", |r| word(tunnel(r.record.key.tunnel?.kind))),
-    number("tunnel_id", "Key, VNI or TEID of the tunnel", |r| of(r.record.key.tunnel?.id))
+    number32("tunnel_id", "Key, VNI or TEID of the tunnel", |r| of(r.record.key.tunnel?.id))
         .on(&[both(Form::SegmentId, 351, 8), both(Form::GreKey, 296, 4), both(Form::Teid, 507, 4)]),
-    number("retransmissions", "TCP segments that were sent again", |r| of(tcp(r)?.forward.retransmissions))
+    number32("retransmissions", "TCP segments that were sent again", |r| of(tcp(r)?.forward.retransmissions))
         .on(&[ntop(Form::Retransmissions, 109, 4)]),
-    number("reverse_retransmissions", "The same of the other direction", |r| of(tcp(r)?.reverse.retransmissions))
+    number32("reverse_retransmissions", "The same of the other direction", |r| of(tcp(r)?.reverse.retransmissions))
         .on(&[ntop(Form::ReverseRetransmissions, 110, 4)]),
     number("server_rtt_ns", "From SYN to SYN and ACK; in messages half of it in milliseconds", |r| of(tcp(r)?.server_rtt_ns?))
         .on(&[ntop(Form::ServerLatency, 124, 4)]),
     number("client_rtt_ns", "From SYN and ACK to ACK; in messages half of it in milliseconds", |r| of(tcp(r)?.client_rtt_ns?))
         .on(&[ntop(Form::ClientLatency, 123, 4)]),
-    number("sampling", "One packet in this many was metered; counters are not multiplied", |r| of(r.sampling)),
+    number32("sampling", "One packet in this many was metered; counters are not multiplied", |r| of(r.sampling)),
     address("exporter", "Address of the exporter of a collected record", |r| ip(exporter(r)?)),
-    number("exporter_port", "Its port", |r| of(r.origin?.exporter.port())),
-    number("domain", "Its observation domain, source id or engine id", |r| of(r.origin?.domain)),
-    number("ip_version", "Version of IP", |r| of(if r.record.key.is_ipv6() { 6_u8 } else { 4 }))
+    number16("exporter_port", "Its port", |r| of(r.origin?.exporter.port())),
+    number32("domain", "Its observation domain, source id or engine id", |r| of(r.origin?.domain)),
+    number8("ip_version", "Version of IP", |r| of(if r.record.key.is_ipv6() { 6_u8 } else { 4 }))
         .on(&[both(Form::IpVersion, 60, 1)]).in_messages(),
-    number("biflow_direction", "1: the record's direction is the initiator's", |r| r.record.reverse.map(|_| Value::Number(1)))
+    number8("biflow_direction", "1: the record's direction is the initiator's", |r| r.record.reverse.map(|_| Value::Number(1)))
         .on(&[ipfix(Form::BiflowDirection, 239, 1)]).in_messages(),
 
-    number("out_of_order", "TCP segments that filled a gap, late", |r| counted(r, |c| c.out_of_order))
+    number32("out_of_order", "TCP segments that filled a gap, late", |r| counted(r, |c| c.out_of_order))
         .on(&[ntop_too(111, 4)]).of(Group::Tcp),
-    number("reverse_out_of_order", "The same of the other direction", |r| counted_back(r, |c| c.out_of_order))
+    number32("reverse_out_of_order", "The same of the other direction", |r| counted_back(r, |c| c.out_of_order))
         .on(&[ntop(Form::Plain, 112, 4)]).of(Group::Tcp),
-    number("duplicate_acks", "TCP acknowledgments that repeat the one before", |r| counted(r, |c| c.duplicate_acks))
+    number32("duplicate_acks", "TCP acknowledgments that repeat the one before", |r| counted(r, |c| c.duplicate_acks))
         .on(&[own(1, 4)]).of(Group::Tcp),
-    number("reverse_duplicate_acks", "The same of the other direction", |r| counted_back(r, |c| c.duplicate_acks))
+    number32("reverse_duplicate_acks", "The same of the other direction", |r| counted_back(r, |c| c.duplicate_acks))
         .on(&[own(2, 4)]).of(Group::Tcp),
-    number("zero_windows", "TCP segments with a closed window", |r| counted(r, |c| c.zero_windows))
+    number32("zero_windows", "TCP segments with a closed window", |r| counted(r, |c| c.zero_windows))
         .on(&[own(3, 4)]).of(Group::Tcp),
-    number("reverse_zero_windows", "The same of the other direction", |r| counted_back(r, |c| c.zero_windows))
+    number32("reverse_zero_windows", "The same of the other direction", |r| counted_back(r, |c| c.zero_windows))
         .on(&[own(4, 4)]).of(Group::Tcp),
-    number("resets", "TCP resets from the source", |r| counted(r, |c| c.resets))
+    number32("resets", "TCP resets from the source", |r| counted(r, |c| c.resets))
         .on(&[both(Form::Plain, 220, 8)]).of(Group::Tcp),
-    number("reverse_resets", "TCP resets from the destination", |r| counted_back(r, |c| c.resets))
+    number32("reverse_resets", "TCP resets from the destination", |r| counted_back(r, |c| c.resets))
         .on(&[reverse(Form::Plain, 220, 8)]).of(Group::Tcp),
     number("response_ns", "From the initiator's first data to the first data that answers it, of TCP and UDP; in messages in milliseconds", |r| of(r.record.response_ns?))
         .on(&[Wire { form: Form::Millis, ..ntop_too(125, 4) }]).of(Group::Tcp),
@@ -132,11 +132,11 @@ const TABLE: [Field; FIELD_COUNT] = [
 
     text("dns_query", "Name in the first question", |r| shown(r.application.dns_name?))
         .on(&[ntop_too(205, VARIABLE)]).of(Group::Dns),
-    number("dns_type", "Type of the first question", |r| of(r.application.dns_type?))
+    number16("dns_type", "Type of the first question", |r| of(r.application.dns_type?))
         .on(&[ntop_too(207, 2)]).of(Group::Dns),
-    number("dns_rcode", "Response code of the first answer", |r| of(r.application.dns_rcode?))
+    number8("dns_rcode", "Response code of the first answer", |r| of(r.application.dns_rcode?))
         .on(&[ntop_too(208, 1)]).of(Group::Dns),
-    number("dns_answers", "Records in the first answer; in messages 255 at most", |r| of(r.application.dns_answers?))
+    number16("dns_answers", "Records in the first answer; in messages 255 at most", |r| of(r.application.dns_answers?))
         .on(&[ntop_too(209, 1)]).of(Group::Dns),
     number("dns_latency_ns", "From the first question to its answer", |r| of(r.application.dns_latency_ns?))
         .on(&[own(20, 8)]).of(Group::Dns),
@@ -145,9 +145,9 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[ntop_too(188, VARIABLE)]).of(Group::Tls),
     text("tls_alpn", "Application protocol: the server's choice if it is readable, else the client's first offer", |r| shown(r.application.tls_alpn?))
         .on(&[own(30, VARIABLE)]).of(Group::Tls),
-    code("tls_version", "Version: the server's choice, else the highest that the client offers; 0x0304 is TLS 1.3", |r| coded(r.application.tls_version?))
+    code16("tls_version", "Version: the server's choice, else the highest that the client offers; 0x0304 is TLS 1.3", |r| coded(r.application.tls_version?))
         .on(&[own(31, 2)]).of(Group::Tls),
-    code("tls_cipher", "Cipher suite that the server chose", |r| coded(r.application.tls_cipher?))
+    code16("tls_cipher", "Cipher suite that the server chose", |r| coded(r.application.tls_cipher?))
         .on(&[own(32, 2)]).of(Group::Tls),
     text("tls_ja4", "JA4 fingerprint of the client", |r| Some(Value::Text(r.application.tls_ja4.as_ref()?.as_str())))
         .on(&[own(33, VARIABLE)]).of(Group::Tls),
@@ -160,7 +160,7 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[both(Form::Plain, 459, VARIABLE)]).of(Group::Http),
     text("http_path", "Target of the first request", |r| shown(r.application.http_path?))
         .on(&[both(Form::Plain, 461, VARIABLE)]).of(Group::Http),
-    number("http_status", "Status of the first response", |r| of(r.application.http_status?))
+    number16("http_status", "Status of the first response", |r| of(r.application.http_status?))
         .on(&[both(Form::Plain, 457, 2)]).of(Group::Http),
     text("http_user_agent", "User agent of the first request", |r| shown(r.application.http_user_agent?))
         .on(&[both(Form::Plain, 468, VARIABLE)]).of(Group::Http),
@@ -173,11 +173,11 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[ntop_too(355, VARIABLE)]).of(Group::Services),
     text("dhcp_vendor", "Vendor class that the DHCP client reports", |r| shown(r.application.dhcp_vendor?))
         .on(&[own(52, VARIABLE)]).of(Group::Services),
-    number("ntp_stratum", "Stratum of the time server", |r| of(r.application.ntp_stratum?))
+    number8("ntp_stratum", "Stratum of the time server", |r| of(r.application.ntp_stratum?))
         .on(&[own(53, 1)]).of(Group::Services),
-    number("stun_method", "Method of the first STUN message; 1 is Binding", |r| of(r.application.stun_method?))
+    number16("stun_method", "Method of the first STUN message; 1 is Binding", |r| of(r.application.stun_method?))
         .on(&[own(54, 2)]).of(Group::Services),
-    number("rtp_payload_type", "Payload type of the first RTP packet", |r| of(r.application.rtp_payload_type?))
+    number8("rtp_payload_type", "Payload type of the first RTP packet", |r| of(r.application.rtp_payload_type?))
         .on(&[own(55, 1)]).of(Group::Services),
     code("rtp_ssrc", "Synchronisation source of the first RTP packet", |r| coded(r.application.rtp_ssrc?))
         .on(&[own(56, 4)]).of(Group::Services),
@@ -186,9 +186,9 @@ const TABLE: [Field; FIELD_COUNT] = [
     text("rdp_cookie", "User in the cookie of an RDP connection request", |r| shown(r.application.rdp_cookie?))
         .on(&[own(58, VARIABLE)]).of(Group::Services),
 
-    number("src_as", "Autonomous system of the source, with --mmdb", |r| of(r.source.as_number?))
+    number32("src_as", "Autonomous system of the source, with --mmdb", |r| of(r.source.as_number?))
         .on(&[both(Form::Plain, 16, 4)]).of(Group::As),
-    number("dst_as", "The same of the destination", |r| of(r.destination.as_number?))
+    number32("dst_as", "The same of the destination", |r| of(r.destination.as_number?))
         .on(&[both(Form::Plain, 17, 4)]).of(Group::As),
     text("src_as_name", "Organisation of the source's autonomous system", |r| place(r.source, |p| p.as_name))
         .on(&[ntop_too(443, VARIABLE)]).of(Group::As),
@@ -212,8 +212,21 @@ const fn field(name: &'static str, kind: Kind, doc: &'static str, get: Get) -> F
         doc,
         elements: &[],
         in_files: true,
+        bits: 64,
         get,
     }
+}
+
+const fn number8(name: &'static str, doc: &'static str, get: Get) -> Field {
+    field(name, Kind::Number, doc, get).bits(8)
+}
+
+const fn number16(name: &'static str, doc: &'static str, get: Get) -> Field {
+    field(name, Kind::Number, doc, get).bits(16)
+}
+
+const fn number32(name: &'static str, doc: &'static str, get: Get) -> Field {
+    field(name, Kind::Number, doc, get).bits(32)
 }
 
 const fn number(name: &'static str, doc: &'static str, get: Get) -> Field {
@@ -221,7 +234,11 @@ const fn number(name: &'static str, doc: &'static str, get: Get) -> Field {
 }
 
 const fn code(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Code, doc, get)
+    field(name, Kind::Code, doc, get).bits(32)
+}
+
+const fn code16(name: &'static str, doc: &'static str, get: Get) -> Field {
+    field(name, Kind::Code, doc, get).bits(16)
 }
 
 const fn time(name: &'static str, doc: &'static str, get: Get) -> Field {
@@ -244,6 +261,11 @@ impl Field {
     /// The field with the elements that carry it.
     const fn on(self, elements: &'static [Wire]) -> Self {
         Self { elements, ..self }
+    }
+
+    /// The field with numbers of this width.
+    const fn bits(self, bits: u8) -> Self {
+        Self { bits, ..self }
     }
 
     /// The field in another group.
