@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 use crate::OutputError;
 
-/// The address of a collector that receives records: `udp:HOST:PORT` or `tcp:HOST:PORT`.
+/// The address of a collector that receives records: `udp:HOST:PORT`, `tcp:HOST:PORT`, or
+/// `clickhouse:http://HOST:PORT/TABLE` (or `https`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorAddress(pub(crate) Address);
 
@@ -23,8 +24,10 @@ impl FromStr for CollectorAddress {
     type Err = OutputError;
 
     fn from_str(text: &str) -> Result<Self, OutputError> {
+        let database = Address(text.to_owned());
         match Address::parse(text) {
             Some((address, 1..)) => Ok(Self(address)),
+            _ if database.clickhouse().is_some() => Ok(Self(database)),
             _ => Err(OutputError::CollectorAddress),
         }
     }
@@ -69,6 +72,23 @@ impl Address {
         self.0.starts_with("tcp:")
     }
 
+    /// Returns the server's URL and the table of `clickhouse:URL/TABLE`.
+    pub(crate) fn clickhouse(&self) -> Option<(&str, &str)> {
+        let url = self.0.strip_prefix("clickhouse:")?;
+        let host = url
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"))?;
+        let (host, table) = host.split_once('/')?;
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_name = |part: &str| !part.is_empty() && part.bytes().all(is_word);
+        let is_valid = !host.is_empty()
+            && host.bytes().all(is_host)
+            && table.split('.').count() <= 2
+            && table.split('.').all(is_name);
+        is_valid.then(|| (&url[..url.len() - table.len()], table))
+    }
+
     /// Returns the first address of the host.
     pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
         let host = self.0.split_once(':').map_or("", |(_, host)| host);
@@ -99,6 +119,8 @@ mod tests {
             "udp:127.0.0.1:2055",
             "tcp:collector.example:4739",
             "udp:[::1]:9995",
+            "clickhouse:http://127.0.0.1:8123/flows",
+            "clickhouse:https://db.example:8443/net.flows",
         ] {
             let address: CollectorAddress = good.parse().unwrap();
             assert_eq!(address.to_string(), good);
@@ -112,6 +134,11 @@ mod tests {
             "udp:127.0.0.1:65536",
             "udp:::1:2055",
             "sctp:127.0.0.1:4739",
+            "clickhouse:127.0.0.1:8123/flows",
+            "clickhouse:http://127.0.0.1:8123/",
+            "clickhouse:http://127.0.0.1:8123/a.b.c",
+            "clickhouse:http://127.0.0.1:8123/flows;DROP",
+            "clickhouse:http://user:secret@host/flows",
         ] {
             assert!(bad.parse::<CollectorAddress>().is_err(), "{bad}");
         }

@@ -14,7 +14,8 @@ pub enum OutputError {
     Protocol(#[from] ExportError),
     /// An invalid address of a collector.
     #[error(
-        "expected udp:HOST:PORT or tcp:HOST:PORT, such as udp:192.0.2.1:2055 or tcp:[2001:db8::1]:4739"
+        "expected udp:HOST:PORT, tcp:HOST:PORT or clickhouse:http://HOST:PORT/TABLE, such as udp:192.0.2.1:2055 or \
+         tcp:[2001:db8::1]:4739"
     )]
     CollectorAddress,
     /// An invalid address to listen on.
@@ -48,6 +49,10 @@ pub enum OutputError {
         /// The file.
         path: PathBuf,
     },
+    /// A store that cannot be opened or written.
+    #[cfg(feature = "parquet")]
+    #[error(transparent)]
+    Store(#[from] crate::StoreError),
     /// A file that cannot be opened or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -61,6 +66,11 @@ pub enum OutputError {
 impl OutputError {
     /// Returns whether the options are invalid, rather than that the system failed.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::Socket { .. } | Self::File { .. })
+        match self {
+            #[cfg(feature = "parquet")]
+            Self::Store(error) => matches!(error, crate::StoreError::TooSmall),
+            Self::Socket { .. } | Self::File { .. } => false,
+            _ => true,
+        }
     }
 }

@@ -9,6 +9,8 @@ mod file;
 mod outputs;
 mod places;
 mod report;
+#[cfg(feature = "parquet")]
+mod store;
 
 pub use address::{CollectorAddress, ListenAddress};
 pub use collect::{
@@ -20,3 +22,9 @@ pub use file::FileFormat;
 pub use outputs::{OutputOptions, Outputs};
 pub use places::{PlaceError, PlaceFiles, Places};
 pub use report::{ExportReport, FileReport, OutputReport};
+pub use ringtap_sys::output::Access;
+#[cfg(feature = "parquet")]
+pub use store::{
+    LEAST_STORE, OwnFiles, READERS_LOCK, Retention, STORE_LOCK, Store, StoreError, StoreFiles,
+    StoreOptions, StoreReport, exporter_name, is_of_store,
+};

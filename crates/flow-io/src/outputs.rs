@@ -14,6 +14,8 @@ use ringtap_flow::export::{ExportOptions, Statistics};
 use crate::export::Exporters;
 use crate::file::RecordFile;
 use crate::places::Places;
+#[cfg(feature = "parquet")]
+use crate::store::Store;
 use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
 
 /// In a live run, records go to the files after this time at the latest.
@@ -55,6 +57,8 @@ impl Default for OutputOptions {
 pub struct Outputs {
     exporters: Option<Exporters>,
     files: Vec<RecordFile>,
+    #[cfg(feature = "parquet")]
+    store: Option<Store>,
     options: OutputOptions,
     places: Arc<Places>,
     /// When the waiting records were last written to the files.
@@ -71,10 +75,11 @@ impl Outputs {
         options: OutputOptions,
         collectors: &[CollectorAddress],
     ) -> Result<Self, OutputError> {
-        Self::with_places(options, collectors, Places::default())
+        Self::with_places(options, collectors, Places::default(), "")
     }
 
-    /// Opens sockets to the collectors; records have what the databases know.
+    /// Opens sockets to the collectors; records have what the databases know. `name` is that of this probe, in
+    /// databases that take the records of many.
     ///
     /// # Errors
     /// As [`Outputs::new`].
@@ -82,13 +87,16 @@ impl Outputs {
         options: OutputOptions,
         collectors: &[CollectorAddress],
         places: Places,
+        name: &str,
     ) -> Result<Self, OutputError> {
         let places = Arc::new(places);
         let is_exporting = !collectors.is_empty();
-        let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places));
+        let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places, name));
         Ok(Self {
             exporters: exporters.transpose()?,
             files: Vec::new(),
+            #[cfg(feature = "parquet")]
+            store: None,
             options,
             places,
             flushed: Instant::now(),
@@ -108,6 +116,12 @@ impl Outputs {
         self.files.push(file);
     }
 
+    /// Adds a store. Records go to it once [`Outputs::begin`] was called.
+    #[cfg(feature = "parquet")]
+    pub fn set_store(&mut self, store: Store) {
+        self.store = Some(store);
+    }
+
     /// Begins the files. Call it before the first record.
     ///
     /// # Errors
@@ -115,6 +129,10 @@ impl Outputs {
     pub fn begin(&mut self) -> Result<(), OutputError> {
         for file in &mut self.files {
             file.begin()?;
+        }
+        #[cfg(feature = "parquet")]
+        if let Some(store) = &mut self.store {
+            store.begin()?;
         }
         // Timeouts are known from the beginning.
         self.set_statistics(0, 0);
@@ -144,6 +162,10 @@ impl Outputs {
                 failed.get_or_insert(error);
             }
         }
+        #[cfg(feature = "parquet")]
+        if let Some(store) = &mut self.store {
+            store.record(&row);
+        }
     }
 
     /// Keeps the first error of a file.
@@ -167,6 +189,10 @@ impl Outputs {
         if !self.options.wait && self.flushed.elapsed() >= FLUSH {
             self.flushed = Instant::now();
             self.each_file(RecordFile::flush);
+        }
+        #[cfg(feature = "parquet")]
+        if let Some(store) = &mut self.store {
+            store.advance();
         }
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -198,6 +224,10 @@ impl Outputs {
             exporters.finish();
         }
         self.each_file(RecordFile::finish);
+        #[cfg(feature = "parquet")]
+        if let Some(Err(error)) = self.store.as_mut().map(Store::finish) {
+            self.failed.get_or_insert(error);
+        }
         self.failed.take().map_or(Ok(()), Err)
     }
 
@@ -207,6 +237,8 @@ impl Outputs {
         OutputReport {
             exports: exports.unwrap_or_default(),
             files: self.files.iter().map(RecordFile::report).collect(),
+            #[cfg(feature = "parquet")]
+            store: self.store.as_ref().map(Store::report),
         }
     }
 }

@@ -11,6 +11,10 @@ pub struct OutputReport {
     pub exports: Vec<ExportReport>,
     /// One entry per file.
     pub files: Vec<FileReport>,
+    /// The store, if there is one.
+    #[cfg(feature = "parquet")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<crate::StoreReport>,
 }
 
 /// The counters of one collector.

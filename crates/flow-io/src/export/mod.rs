@@ -2,6 +2,7 @@
 //! in its own thread, because each connection is a new session.
 
 mod batch;
+mod clickhouse;
 mod queue;
 mod tcp;
 mod udp;
@@ -16,6 +17,7 @@ use ringtap_flow::schema::Row;
 use crate::places::Places;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 pub(crate) use batch::Sums;
+use clickhouse::ClickHouse;
 use tcp::TcpExporter;
 use udp::Collectors;
 
@@ -25,21 +27,28 @@ pub(super) struct Exporters {
     encoder: Encoder,
     udp: Collectors,
     tcp: Vec<TcpExporter>,
+    databases: Vec<ClickHouse>,
 }
 
 impl Exporters {
+    /// Opens sockets. `name` is that of this probe.
     pub(super) fn open(
         collectors: &[CollectorAddress],
         options: &OutputOptions,
         places: &Arc<Places>,
+        name: &str,
     ) -> Result<Self, OutputError> {
         let mut exporters = Self {
             encoder: Encoder::new(options.export)?,
             udp: Collectors::default(),
             tcp: Vec::new(),
+            databases: Vec::new(),
         };
         for address in collectors {
-            if !address.0.is_tcp() {
+            if address.0.clickhouse().is_some() {
+                let database = ClickHouse::open(address, options, name)?;
+                exporters.databases.push(database);
+            } else if !address.0.is_tcp() {
                 exporters.udp.open(address, options)?;
             } else if options.export.version == Version::Ipfix {
                 exporters
@@ -63,6 +72,9 @@ impl Exporters {
         for exporter in &mut self.tcp {
             exporter.record(row.record);
         }
+        for database in &mut self.databases {
+            database.record(row);
+        }
     }
 
     pub(super) fn advance(&mut self, now_ns: u64) {
@@ -76,6 +88,7 @@ impl Exporters {
         for exporter in &mut self.tcp {
             exporter.advance(now_ns);
         }
+        self.databases.iter_mut().for_each(ClickHouse::advance);
     }
 
     /// Repeats templates when a collector has restarted, instead of waiting for the interval.
@@ -106,6 +119,7 @@ impl Exporters {
         for exporter in &mut self.tcp {
             exporter.finish();
         }
+        self.databases.iter_mut().for_each(ClickHouse::finish);
     }
 
     /// Returns the counters of each collector.
@@ -117,6 +131,7 @@ impl Exporters {
             ..report
         });
         udp.chain(self.tcp.iter().map(TcpExporter::report))
+            .chain(self.databases.iter().map(ClickHouse::report))
             .collect()
     }
 }
@@ -144,6 +159,10 @@ impl Teller {
                 "{collector}: {error}; lost records are counted{what_is_done}"
             ));
         }
+    }
+
+    fn say(&self, text: &str) {
+        (self.notify)(&format!("{}: {text}", self.collector));
     }
 
     fn connected(&mut self) {
@@ -176,7 +195,7 @@ mod tests {
             ..OutputOptions::default()
         };
         let places = Arc::default();
-        let mut exporters = Exporters::open(&[collector], &options, &places).unwrap();
+        let mut exporters = Exporters::open(&[collector], &options, &places, "").unwrap();
         let mut send = || {
             exporters.record(&Row::new(&FlowRecord::default()));
             exporters.advance(1);

@@ -1,0 +1,155 @@
+//! Records that wait in memory, by column.
+//!
+//! Each column has a value for every record, so that records can be written in any order; where a record has none,
+//! the value is 0 or empty and `present` says so.
+
+use std::sync::Arc;
+
+use ringtap_flow::schema::{Field, Fields, Row, Storage, Value, address_bytes};
+
+/// Records by column.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) fields: Arc<[&'static Field]>,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: usize,
+}
+
+/// The values of a column.
+#[derive(Debug)]
+pub(super) struct Column {
+    /// 1 for each record that has a value, else 0.
+    pub(super) present: Vec<i16>,
+    pub(super) values: Values,
+}
+
+#[derive(Debug)]
+pub(super) enum Values {
+    Small(Vec<i32>),
+    Large(Vec<i64>),
+    Addresses(Vec<[u8; 16]>),
+    Texts {
+        bytes: Vec<u8>,
+        /// Where the text of each record ends.
+        ends: Vec<usize>,
+    },
+}
+
+/// Returns the columns of a store: those that are chosen, and the basic ones in any case.
+pub(super) fn stored(fields: Fields) -> Arc<[&'static Field]> {
+    fields.with(Fields::BASIC).columns().collect()
+}
+
+impl Columns {
+    pub(super) fn new(fields: Arc<[&'static Field]>) -> Self {
+        let columns = fields.iter().map(|field| Column::new(field.storage()));
+        Self {
+            columns: columns.collect(),
+            fields,
+            rows: 0,
+        }
+    }
+
+    /// Adds a record.
+    pub(super) fn push(&mut self, row: &Row<'_>) {
+        for (field, column) in self.fields.iter().zip(&mut self.columns) {
+            column.push(field.value(row));
+        }
+        self.rows += 1;
+    }
+
+    /// Removes all records.
+    pub(super) fn clear(&mut self) {
+        self.columns.iter_mut().for_each(Column::clear);
+        self.rows = 0;
+    }
+
+    /// Returns the times of the first packets.
+    pub(super) fn firsts(&self) -> &[i64] {
+        let at = self.fields.iter().position(|field| field.name == "first");
+        match at.map(|at| &self.columns[at].values) {
+            Some(Values::Large(times)) => times,
+            _ => &[],
+        }
+    }
+}
+
+impl Column {
+    pub(super) fn new(storage: Storage) -> Self {
+        Self {
+            present: Vec::new(),
+            values: match storage {
+                Storage::Time | Storage::I64 => Values::Large(Vec::new()),
+                Storage::U8 | Storage::U16 | Storage::U32 => Values::Small(Vec::new()),
+                Storage::Address => Values::Addresses(Vec::new()),
+                Storage::Text => Values::Texts {
+                    bytes: Vec::new(),
+                    ends: Vec::new(),
+                },
+            },
+        }
+    }
+
+    fn push(&mut self, value: Option<Value<'_>>) {
+        self.present.push(value.is_some().into());
+        match &mut self.values {
+            Values::Small(numbers) => numbers.push(value.map_or(0, small)),
+            Values::Large(numbers) => numbers.push(value.map_or(0, large)),
+            Values::Addresses(addresses) => addresses.push(match value {
+                Some(Value::Address(address)) => address_bytes(address),
+                _ => [0; 16],
+            }),
+            Values::Texts { bytes, ends } => {
+                match value {
+                    Some(Value::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
+                    Some(value) => bytes.extend_from_slice(value.to_string().as_bytes()),
+                    None => {}
+                }
+                ends.push(bytes.len());
+            }
+        }
+    }
+
+    /// Adds records without a value.
+    pub(super) fn push_missing(&mut self, count: usize) {
+        let rows = self.present.len() + count;
+        self.present.resize(rows, 0);
+        match &mut self.values {
+            Values::Small(numbers) => numbers.resize(rows, 0),
+            Values::Large(numbers) => numbers.resize(rows, 0),
+            Values::Addresses(addresses) => addresses.resize(rows, [0; 16]),
+            Values::Texts { bytes, ends } => ends.resize(rows, bytes.len()),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.present.clear();
+        match &mut self.values {
+            Values::Small(numbers) => numbers.clear(),
+            Values::Large(numbers) => numbers.clear(),
+            Values::Addresses(addresses) => addresses.clear(),
+            Values::Texts { bytes, ends } => {
+                bytes.clear();
+                ends.clear();
+            }
+        }
+    }
+}
+
+/// Returns a number of up to 32 bits; the bits stay the same, since the column's type is unsigned.
+fn small(value: Value<'_>) -> i32 {
+    let number = match value {
+        Value::Number(number) => u32::try_from(number).unwrap_or(u32::MAX),
+        Value::Code(code) => code,
+        _ => 0,
+    };
+    number.cast_signed()
+}
+
+fn large(value: Value<'_>) -> i64 {
+    match value {
+        Value::Number(number) | Value::Time(number) => i64::try_from(number).unwrap_or(i64::MAX),
+        Value::Code(code) => code.into(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,342 @@
+//! The files of a store, in Parquet: columns to bytes, and back.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use parquet::basic::{
+    Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
+};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::column::writer::ColumnWriterImpl;
+use parquet::data_type::{
+    ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
+    Int64Type,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
+
+use ringtap_flow::schema::{FIELDS, Field, SCHEMA_VERSION, Storage};
+
+use super::columns::{Column, Columns, Values};
+
+/// The number of records in a row group, at most twice as many.
+pub(super) const GROUP: usize = 131_072;
+
+/// The key of the schema's version in the metadata of a file.
+const VERSION_KEY: &str = "ringtap.schema_version";
+/// The share of addresses that a filter takes for present though they are not.
+const FALSE_POSITIVES: f64 = 0.01;
+/// Compression of files that are written once and read for long.
+const MERGED_LEVEL: i32 = 3;
+
+/// A file that is being made in memory.
+pub(super) struct Encoder {
+    writer: SerializedFileWriter<Vec<u8>>,
+    rows: u64,
+}
+
+impl Encoder {
+    /// Starts a file. A merged file is compressed better, and has filters of addresses.
+    pub(super) fn new(fields: &[&'static Field], is_merged: bool) -> io::Result<Self> {
+        let schema = schema(fields).map_err(failed)?;
+        let properties = properties(fields, is_merged).map_err(failed)?;
+        let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties));
+        Ok(Self {
+            writer: writer.map_err(failed)?,
+            rows: 0,
+        })
+    }
+
+    /// Writes the records with these numbers as a row group, sorted by the time of their first packet.
+    pub(super) fn group(&mut self, columns: &Columns, rows: &mut [u32]) -> io::Result<()> {
+        let firsts = columns.firsts();
+        rows.sort_by_key(|&row| firsts.get(row as usize).copied());
+        let mut group = self.writer.next_row_group().map_err(failed)?;
+        for (field, column) in columns.fields.iter().zip(&columns.columns) {
+            let Some(mut writer) = group.next_column().map_err(failed)? else {
+                break;
+            };
+            let written = write_column(&mut writer, column, rows, field.is_required());
+            written.and_then(|()| writer.close()).map_err(failed)?;
+        }
+        group.close().map_err(failed)?;
+        self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    /// Returns the bytes so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.writer.bytes_written()
+    }
+
+    /// Returns the records so far.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Returns the bytes of the file.
+    pub(super) fn finish(self) -> io::Result<Vec<u8>> {
+        self.writer.into_inner().map_err(failed)
+    }
+}
+
+fn write_column(
+    writer: &mut SerializedColumnWriter<'_>,
+    column: &Column,
+    rows: &[u32],
+    is_required: bool,
+) -> Result<(), ParquetError> {
+    let levels: Vec<i16> = rows
+        .iter()
+        .map(|&row| column.present[row as usize])
+        .collect();
+    let chosen = rows
+        .iter()
+        .map(|&row| row as usize)
+        .filter(|&row| is_required || column.present[row] != 0);
+    let levels = (!is_required).then_some(&levels[..]);
+    match &column.values {
+        Values::Small(numbers) => {
+            let values: Vec<i32> = chosen.map(|row| numbers[row]).collect();
+            write::<Int32Type>(writer.typed(), &values, levels)
+        }
+        Values::Large(numbers) => {
+            let values: Vec<i64> = chosen.map(|row| numbers[row]).collect();
+            write::<Int64Type>(writer.typed(), &values, levels)
+        }
+        Values::Addresses(addresses) => {
+            let bytes: Vec<u8> = chosen.flat_map(|row| addresses[row]).collect();
+            let all = ByteArray::from(bytes);
+            let starts = (0..all.len()).step_by(16);
+            let values: Vec<_> = starts
+                .map(|start| FixedLenByteArray::from(all.slice(start, 16)))
+                .collect();
+            write::<FixedLenByteArrayType>(writer.typed(), &values, levels)
+        }
+        Values::Texts { bytes, ends } => {
+            let all = ByteArray::from(bytes.clone());
+            let start = |row: usize| row.checked_sub(1).map_or(0, |before| ends[before]);
+            let values: Vec<_> = chosen
+                .map(|row| all.slice(start(row), ends[row] - start(row)))
+                .collect();
+            write::<ByteArrayType>(writer.typed(), &values, levels)
+        }
+    }
+}
+
+fn write<T: DataType>(
+    writer: &mut ColumnWriterImpl<'_, T>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> Result<(), ParquetError> {
+    writer.write_batch(values, levels, None).map(drop)
+}
+
+fn schema(fields: &[&Field]) -> Result<TypePtr, ParquetError> {
+    let columns: Result<Vec<_>, _> = fields.iter().map(|field| column(field)).collect();
+    let root = Type::group_type_builder("flows").with_fields(columns?);
+    Ok(Arc::new(root.build()?))
+}
+
+fn column(field: &Field) -> Result<TypePtr, ParquetError> {
+    let unsigned = |bits| Some(LogicalType::integer(bits, false));
+    let (physical, logical) = match field.storage() {
+        Storage::Time => {
+            let time = LogicalType::timestamp(true, TimeUnit::NANOS);
+            (Physical::INT64, Some(time))
+        }
+        Storage::U8 => (Physical::INT32, unsigned(8)),
+        Storage::U16 => (Physical::INT32, unsigned(16)),
+        Storage::U32 => (Physical::INT32, unsigned(32)),
+        Storage::I64 => (Physical::INT64, None),
+        Storage::Address => (Physical::FIXED_LEN_BYTE_ARRAY, None),
+        Storage::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+    };
+    let repetition = match field.is_required() {
+        true => Repetition::REQUIRED,
+        false => Repetition::OPTIONAL,
+    };
+    let length = if physical == Physical::FIXED_LEN_BYTE_ARRAY {
+        16
+    } else {
+        -1
+    };
+    let built = Type::primitive_type_builder(field.stored_name(), physical)
+        .with_repetition(repetition)
+        .with_length(length)
+        .with_logical_type(logical)
+        .build()?;
+    Ok(Arc::new(built))
+}
+
+fn properties(fields: &[&Field], is_merged: bool) -> Result<WriterProperties, ParquetError> {
+    let level = if is_merged { MERGED_LEVEL } else { 1 };
+    let version = KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string());
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
+        .set_created_by(concat!("ringtap ", env!("CARGO_PKG_VERSION")).into())
+        .set_key_value_metadata(Some(vec![version]))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(Some(2 * GROUP + 1));
+    if let Some(first) = fields.iter().position(|field| field.name == "first") {
+        properties = properties.set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: i32::try_from(first).unwrap_or(0),
+            descending: false,
+            nulls_first: false,
+        }]));
+    }
+    for field in fields {
+        let path = || ColumnPath::from(field.stored_name());
+        properties = match field.storage() {
+            // No two are equal, and neighbours are close.
+            Storage::Time => properties
+                .set_column_dictionary_enabled(path(), false)
+                .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED)
+                .set_column_statistics_enabled(path(), EnabledStatistics::Page),
+            Storage::Address if is_merged && matches!(field.name, "src" | "dst") => properties
+                .set_column_bloom_filter_enabled(path(), true)
+                .set_column_bloom_filter_fpp(path(), FALSE_POSITIVES)
+                .set_column_bloom_filter_max_ndv(path(), 2 * GROUP as u64),
+            _ => properties,
+        };
+    }
+    Ok(properties.build())
+}
+
+/// A file of a store that is being read.
+pub(super) struct Decoder {
+    reader: SerializedFileReader<File>,
+    next: usize,
+}
+
+impl Decoder {
+    pub(super) fn open(file: File) -> io::Result<Self> {
+        Ok(Self {
+            reader: SerializedFileReader::new(file).map_err(failed)?,
+            next: 0,
+        })
+    }
+
+    /// Returns the fields of the file's columns.
+    pub(super) fn fields(&self) -> io::Result<Vec<&'static Field>> {
+        let columns = self.reader.metadata().file_metadata().schema_descr();
+        let known = |name: &str| FIELDS.iter().find(|field| field.stored_name() == name);
+        let fields = columns.columns().iter().map(|column| {
+            let unknown = || io::Error::other(format!("unknown column {:?}", column.name()));
+            known(column.name()).ok_or_else(unknown)
+        });
+        fields.collect()
+    }
+
+    /// Adds the records of the next row group. Returns false at the end.
+    pub(super) fn group(&mut self, to: &mut Columns) -> io::Result<bool> {
+        if self.next >= self.reader.num_row_groups() {
+            return Ok(false);
+        }
+        let fields = self.fields()?;
+        let group = self.reader.get_row_group(self.next).map_err(failed)?;
+        self.next += 1;
+        let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        if rows > 2 * GROUP {
+            return Err(io::Error::other("a row group is too large"));
+        }
+        for (field, column) in to.fields.iter().zip(&mut to.columns) {
+            match fields.iter().position(|other| other.name == field.name) {
+                Some(at) => read_column(&*group, at, rows, column, field.is_required()),
+                None => {
+                    column.push_missing(rows);
+                    Ok(())
+                }
+            }
+            .map_err(failed)?;
+        }
+        to.rows += rows;
+        Ok(true)
+    }
+}
+
+fn read_column(
+    group: &dyn RowGroupReader,
+    at: usize,
+    rows: usize,
+    column: &mut Column,
+    is_required: bool,
+) -> Result<(), ParquetError> {
+    let Column { present, values } = column;
+    match values {
+        Values::Small(to) => {
+            let mut found = read::<Int32Type>(group, at, rows, present, is_required)?;
+            to.extend(found.by_ref().map(Option::unwrap_or_default));
+        }
+        Values::Large(to) => {
+            let mut found = read::<Int64Type>(group, at, rows, present, is_required)?;
+            to.extend(found.by_ref().map(Option::unwrap_or_default));
+        }
+        Values::Addresses(to) => {
+            let found = read::<FixedLenByteArrayType>(group, at, rows, present, is_required)?;
+            to.extend(found.map(|value| {
+                let bytes = value.as_ref().map(|value| value.data());
+                bytes
+                    .and_then(|bytes| bytes.try_into().ok())
+                    .unwrap_or([0; 16])
+            }));
+        }
+        Values::Texts { bytes, ends } => {
+            for value in read::<ByteArrayType>(group, at, rows, present, is_required)? {
+                bytes.extend_from_slice(value.as_ref().map_or(&[], |value| value.data()));
+                ends.push(bytes.len());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the value of each record of a column, and adds whether it has one to `present`.
+fn read<T: DataType>(
+    group: &dyn RowGroupReader,
+    at: usize,
+    rows: usize,
+    present: &mut Vec<i16>,
+    is_required: bool,
+) -> Result<impl Iterator<Item = Option<T::T>>, ParquetError> {
+    let described = group.metadata().column(at).column_descr_ptr();
+    if described.physical_type() != T::get_physical_type()
+        || described.max_def_level() != i16::from(!is_required)
+    {
+        let name = described.name();
+        return Err(ParquetError::General(format!(
+            "column {name:?} has another type"
+        )));
+    }
+    let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
+    let (mut levels, mut values) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    while levels.len().max(values.len()) < rows {
+        let missing = rows - levels.len().max(values.len());
+        let wanted = (!is_required).then_some(&mut levels);
+        if reader.read_records(missing, wanted, None, &mut values)?.0 == 0 {
+            return Err(ParquetError::EOF("a column is too short".to_owned()));
+        }
+    }
+    if is_required {
+        levels.resize(rows, 1);
+    }
+    present.extend_from_slice(&levels);
+    let mut values = values.into_iter();
+    let value = move |level| if level == 0 { None } else { values.next() };
+    Ok(levels.into_iter().map(value))
+}
+
+fn failed(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(source) => io::Error::other(source),
+        },
+        error => io::Error::other(error),
+    }
+}

@@ -1,0 +1,200 @@
+//! The thread that writes batches, merges files and removes old ones, in this order of importance.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::compact::{self, Merge, Step};
+use super::encode::Encoder;
+use super::folder::Folder;
+use super::names::Leaf;
+use super::{Batch, StoreError, StoreReport, locked, now};
+
+/// How long the thread waits for records before it looks for other work.
+const TICK: Duration = Duration::from_millis(500);
+/// The time between two looks for old files.
+const LOOK: Duration = Duration::from_secs(10);
+/// The time between two tries to replace files that a reader holds, at the end of a run.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The number of these tries.
+const TRIES: u32 = 40;
+
+pub(super) struct Worker {
+    pub(super) folder: Folder,
+    /// Whether records come from a file: merging then waits for the end.
+    pub(super) is_offline: bool,
+    pub(super) notify: fn(&str),
+    pub(super) report: Arc<Mutex<StoreReport>>,
+    pub(super) spares: SyncSender<Batch>,
+}
+
+/// The failures so far.
+#[derive(Default)]
+struct Failures {
+    /// The first error of a batch.
+    first: Option<io::Error>,
+    /// Whether the last batch failed.
+    is_failing: bool,
+    /// The leaves that could not be merged.
+    leaves: Vec<Leaf>,
+}
+
+impl Worker {
+    /// Works until no more batches come.
+    pub(super) fn run(mut self, batches: &Receiver<Batch>) -> Result<(), StoreError> {
+        let mut failures = Failures::default();
+        let mut merge: Option<Merge> = None;
+        let mut looked: Option<Instant> = None;
+        let mut wait = TICK;
+        loop {
+            match batches.recv_timeout(wait) {
+                Ok(batch) => self.write(batch, &mut failures),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+                        looked = Some(Instant::now());
+                        self.remove_old();
+                        if merge.is_none() && !self.is_offline {
+                            merge = compact::begin(&self.folder, Some(now()), &failures.leaves);
+                        }
+                    }
+                    wait = self.work_on(&mut merge, &mut failures);
+                }
+            }
+        }
+        if let Some(mut merge) = merge {
+            merge.abandon(&mut self.folder);
+        }
+        self.remove_old();
+        if self.is_offline {
+            self.merge_all(&mut failures);
+        }
+        locked(&self.report).total_bytes = self.folder.total();
+        match failures.first {
+            Some(source) if self.is_offline => Err(StoreError::File {
+                path: self.folder.path,
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, mut batch: Batch, failures: &mut Failures) {
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); batch.leaves.len()];
+        for (row, &place) in (0_u32..).zip(&batch.places) {
+            if let Some(rows) = rows.get_mut(usize::from(place)) {
+                rows.push(row);
+            }
+        }
+        for (leaf, mut rows) in batch.leaves.iter().zip(rows) {
+            if rows.is_empty() {
+                continue;
+            }
+            let written = self.write_leaf(&batch, leaf, &mut rows);
+            self.count(written, rows.len() as u64, failures);
+        }
+        batch.clear();
+        // If enough are spare, this one is freed.
+        let _ = self.spares.try_send(batch);
+    }
+
+    fn write_leaf(&mut self, batch: &Batch, leaf: &Leaf, rows: &mut [u32]) -> io::Result<u64> {
+        let mut encoder = Encoder::new(&batch.columns.fields, false)?;
+        encoder.group(&batch.columns, rows)?;
+        let bytes = encoder.finish()?;
+        let name = self.folder.new_name(false, now());
+        let mut counts = StoreReport::default();
+        let added = self.folder.add(leaf, &name, &bytes, &mut counts);
+        locked(&self.report).removed_files += counts.removed_files;
+        added.map(|()| bytes.len() as u64)
+    }
+
+    fn count(&self, written: io::Result<u64>, records: u64, failures: &mut Failures) {
+        let mut report = locked(&self.report);
+        report.total_bytes = self.folder.total();
+        let folder = self.folder.path.display();
+        match written {
+            Ok(bytes) => {
+                report.records += records;
+                report.files += 1;
+                report.bytes += bytes;
+                if std::mem::take(&mut failures.is_failing) {
+                    (self.notify)(&format!("{folder}: takes records again"));
+                }
+            }
+            Err(error) => {
+                report.lost_disk += records;
+                if !std::mem::replace(&mut failures.is_failing, true) {
+                    (self.notify)(&format!("{folder}: records are lost: {error}"));
+                }
+                failures.first.get_or_insert(error);
+            }
+        }
+    }
+
+    fn remove_old(&mut self) {
+        let mut counts = StoreReport::default();
+        // Files that cannot be removed now are tried again.
+        let _ = self.folder.remove_old(now(), &mut counts);
+        let mut report = locked(&self.report);
+        report.removed_files += counts.removed_files;
+        report.total_bytes = self.folder.total();
+    }
+
+    /// Does a step of a merge. Returns how long to wait for records before the next one.
+    fn work_on(&mut self, merge: &mut Option<Merge>, failures: &mut Failures) -> Duration {
+        let Some(current) = merge else {
+            return TICK;
+        };
+        let mut counts = StoreReport::default();
+        let step = current.step(&mut self.folder, now(), &mut counts);
+        let mut report = locked(&self.report);
+        report.merged_files += counts.merged_files;
+        report.total_bytes = self.folder.total();
+        match step {
+            Ok(Step::More) => Duration::ZERO,
+            Ok(Step::Held) => TICK,
+            Ok(Step::Done) => {
+                drop(report);
+                // One that could not begin is not tried again and again.
+                if counts.merged_files == 0 {
+                    failures.leaves.push(current.leaf().clone());
+                }
+                *merge = match self.is_offline {
+                    true => None,
+                    false => compact::begin(&self.folder, Some(now()), &failures.leaves),
+                };
+                Duration::ZERO
+            }
+            Err(error) => {
+                report.not_merged += 1;
+                drop(report);
+                let leaf = self.folder.path.join(current.leaf().path());
+                (self.notify)(&format!("{}: not merged: {error}", leaf.display()));
+                failures.leaves.push(current.leaf().clone());
+                current.abandon(&mut self.folder);
+                *merge = None;
+                TICK
+            }
+        }
+    }
+
+    /// Merges the files of all hours.
+    fn merge_all(&mut self, failures: &mut Failures) {
+        while let Some(begun) = compact::begin(&self.folder, None, &failures.leaves) {
+            let mut merge = Some(begun);
+            let mut tries = TRIES;
+            while merge.is_some() && tries > 0 {
+                if self.work_on(&mut merge, failures) == TICK && merge.is_some() {
+                    tries -= 1;
+                    std::thread::sleep(PAUSE);
+                }
+            }
+            if let Some(mut merge) = merge {
+                failures.leaves.push(merge.leaf().clone());
+                merge.abandon(&mut self.folder);
+            }
+        }
+    }
+}
