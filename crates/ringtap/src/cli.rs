@@ -21,6 +21,7 @@ mod pages;
 mod profile;
 mod record;
 mod rights;
+mod store;
 mod writing;
 
 pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
@@ -33,6 +34,7 @@ pub(crate) use record::{
     TriggerArgs,
 };
 pub(crate) use rights::RightsArgs;
+pub(crate) use store::{FlowAction, QueryArgs, SchemaArgs, SchemaEngine, SchemaFormat, StoreArgs};
 pub(crate) use writing::{FileArgs, WriteArgs};
 
 /// Capture, filter and print network packets at the kernel's own rate.
@@ -63,6 +65,9 @@ pub(crate) enum Command {
     /// Sort packets into flows; export their records, and show the hosts and flows with the most traffic
     #[command(disable_version_flag = true)]
     Flow(Box<FlowArgs>),
+    /// Ask a store of flow records by SQL, or with a ready question
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Query(QueryArgs),
     /// Show hosts, flows, applications and losses live, in the terminal
     #[command(disable_version_flag = true)]
     Top(Box<TopArgs>),
@@ -422,7 +427,10 @@ pub(crate) struct StatArgs {
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("source").required(true).args(["interface", "read", "file_list", "collect"]).multiple(true))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct FlowArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<FlowAction>,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     #[command(flatten)]
@@ -446,6 +454,8 @@ pub(crate) struct FlowArgs {
     pub(crate) meter: MeterArgs,
     #[command(flatten, next_help_heading = "Records")]
     pub(crate) records: RecordArgs,
+    #[command(flatten, next_help_heading = "Store")]
+    pub(crate) store: StoreArgs,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Reports")]
@@ -489,8 +499,8 @@ pub(crate) struct MeterArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Send records to this collector: udp:HOST:PORT, or tcp:HOST:PORT for IPFIX; may be given
-    /// several times
+    /// Send records to this collector: udp:HOST:PORT, tcp:HOST:PORT for IPFIX, or into a table of ClickHouse,
+    /// clickhouse:http://HOST:8123/TABLE; may be given several times
     #[arg(long, value_name = "udp:HOST:PORT")]
     pub(crate) export: Vec<CollectorAddress>,
     /// Protocol of --export

@@ -1,7 +1,6 @@
 //! The `ringtap` command line: one module per subcommand, every flag in [`cli`].
 #![forbid(unsafe_code)]
 
-mod bench;
 mod cli;
 mod complete;
 mod config;
@@ -25,6 +24,7 @@ mod manual;
 mod notice;
 mod output;
 mod profile;
+mod program;
 mod record;
 mod rights;
 mod send;
@@ -111,6 +111,7 @@ fn run() -> ExitCode {
         cli::Command::Stat(args) => stat::run(&args),
         cli::Command::ExplainLoss(args) => explain_loss::run(&args),
         cli::Command::Flow(args) => flow::run(*args),
+        cli::Command::Query(_) => program::run(&program::QUERY),
         cli::Command::Top(args) => look::top(*args),
         cli::Command::Web(args) => look::web(*args),
         cli::Command::Record(args) => record::run(&args),
@@ -119,7 +120,7 @@ fn run() -> ExitCode {
         cli::Command::Send(args) => send::run(*args),
         cli::Command::Filter(args) => filter::run(&args),
         cli::Command::Profile(args) => profile::run(&args),
-        cli::Command::Bench(_) => bench::run(),
+        cli::Command::Bench(_) => program::run(&program::BENCH),
         cli::Command::Config(args) => config::run(&args),
         cli::Command::Manual(args) => manual::run(&args),
     }

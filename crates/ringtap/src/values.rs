@@ -123,6 +123,10 @@ pub(crate) enum ValueError {
     Cutoff,
     #[error("expected a size from 1M to 4G")]
     RecorderFile,
+    #[error("expected an age such as 12h or 30d, or a size from 16M such as 200G")]
+    Retain,
+    #[error("expected a name of letters, digits and _, such as flows or db.flows")]
+    TableName,
     #[error(
         "expected a flow such as '10.0.0.1:5 > 10.0.0.2:443 tcp', or '[2001:db8::1]:5 > [2001:db8::2]:443 udp'"
     )]
@@ -322,6 +326,35 @@ pub(crate) fn age(text: &str) -> Result<Duration, ValueError> {
     let sensible = Duration::from_secs(1)..=Duration::from_secs(100 * 366 * 86_400);
     age.filter(|age| sensible.contains(age))
         .ok_or(ValueError::Age)
+}
+
+/// A limit of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retain {
+    Age(Duration),
+    Size(Size),
+}
+
+/// Parses a limit of a store. A capital letter at the end is a unit of a size.
+pub(crate) fn retain(text: &str) -> Result<Retain, ValueError> {
+    if text.ends_with(|c: char| c.is_ascii_uppercase()) {
+        let size: Size = text.parse().map_err(|_| ValueError::Retain)?;
+        return match size.0 >= 16 << 20 {
+            true => Ok(Retain::Size(size)),
+            false => Err(ValueError::Retain),
+        };
+    }
+    age(text).map(Retain::Age).map_err(|_| ValueError::Retain)
+}
+
+/// Parses the name of a table in a database.
+pub(crate) fn table_name(text: &str) -> Result<String, ValueError> {
+    let is_word = |part: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !part.is_empty() && part.chars().all(is_plain)
+    };
+    let fits = text.len() <= 128 && text.split('.').count() <= 2 && text.split('.').all(is_word);
+    fits.then(|| text.to_owned()).ok_or(ValueError::TableName)
 }
 
 /// Parses the codec of a recorder.

@@ -7,13 +7,15 @@ use ringtap_testkit::pages::{check_block, check_options};
 
 use super::Cli;
 
-/// Every command has a page with the command's options. `ringtap-bench` compares its own.
+/// Every command has a page with the command's options. `ringtap-bench` compares its own; `query` has those of
+/// `ringtap-query`.
 #[test]
 fn pages_have_the_options_of_the_commands() {
     let mut cli = Cli::command();
     cli.build();
     for command in cli.get_subcommands().filter(|command| {
-        !command.is_hide_set() && !["help", "bench", "config"].contains(&command.get_name())
+        !command.is_hide_set()
+            && !["help", "bench", "config", "query"].contains(&command.get_name())
     }) {
         check_options(command).unwrap_or_else(|reason| panic!("{reason}"));
     }
@@ -27,6 +29,15 @@ const END: &str = "<!-- fields: end -->";
 fn the_options_for_fields_are_in_their_page() {
     let tables = Group::ALL.map(table).join("\n");
     let checked = check_block("flow-export.md", BEGIN, END, &tables);
+    checked.unwrap_or_else(|reason| panic!("{reason}"));
+}
+
+/// The page about stores has the schema.
+#[test]
+fn the_schema_is_in_its_page() {
+    let begin = "<!-- stored: begin; written by `cargo xtask options` -->\n";
+    let table = crate::flow::schema_table();
+    let checked = check_block("flow-store.md", begin, "<!-- stored: end -->", &table);
     checked.unwrap_or_else(|reason| panic!("{reason}"));
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn run(
         network: !args.records.export.is_empty() || filter.is_some_and(Filter::looks_up_hosts),
         ..Needs::default()
     };
+    let store = super::open_store(args)?;
     rights.relinquish(&[], needs)?;
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
@@ -49,7 +50,7 @@ pub(crate) fn run(
         let placed = ringtap_sys::sched::set_affinity(&cpus.0);
         placed.map_err(|source| setup("choose processors", source))?;
     }
-    let mut probe = Probe::new(args, 1)?;
+    let mut probe = Probe::new(args, 1, store)?;
     requests.watch(vec![interrupt])?;
     let started = Instant::now();
     let mut result = Ok(());

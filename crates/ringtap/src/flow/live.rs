@@ -41,12 +41,13 @@ pub(crate) fn run(
         ..Needs::of_devices()
     };
     rights.entrust(&mut readers)?;
+    let store = super::open_store(args)?;
     rights.relinquish(&[], needs)?;
     if args.report.explain_capture {
         raw(&description);
         raw(rights.explain());
     }
-    let mut probe = Probe::new(args, readers.sources.len())?;
+    let mut probe = Probe::new(args, readers.sources.len(), store)?;
     probe.on_device(Some(crate::devices::index_of(device)));
     probe.interfaces(readers.first().interfaces());
     let requests = Requests::default();

@@ -13,6 +13,9 @@ pub(crate) mod outlets;
 pub(crate) mod plan;
 pub(crate) mod probe;
 mod readers;
+mod schema;
+#[cfg(feature = "parquet")]
+mod store;
 mod summary;
 mod talkers;
 mod threads;
@@ -21,14 +24,19 @@ use std::process::ExitCode;
 
 use ringtap_capture::Filter;
 
-use crate::cli::FlowArgs;
+use crate::cli::{FlowAction, FlowArgs};
 use crate::input;
 use crate::notice::notice;
 use crate::rights::{self, NamedFiles, Rights};
 use error::FlowError;
+#[cfg(test)]
+pub(crate) use schema::markdown as schema_table;
 
 /// Runs the command.
 pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
+    if let Some(FlowAction::Schema(args)) = &args.action {
+        return schema::run(args);
+    }
     let list = args.source.file_list.as_deref();
     let listed = input::add_lists(&mut args.source.read, &mut args.filter, list);
     let ran = listed.map_err(FlowError::from).and_then(|is_list| {
@@ -59,6 +67,22 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     }
 }
 
+/// Opens the store of the command line, if there is one. Call it before privileges are given up, when nothing else can
+/// be refused.
+#[cfg(feature = "parquet")]
+use store::open as open_store;
+
+/// Refuses a store: this ringtap cannot write Parquet.
+#[cfg(not(feature = "parquet"))]
+fn open_store(args: &FlowArgs) -> Result<Option<std::convert::Infallible>, FlowError> {
+    match &args.store.store {
+        Some(path) => Err(FlowError::Output(ringtap_flow_io::OutputError::NoParquet {
+            path: path.clone(),
+        })),
+        None => Ok(None),
+    }
+}
+
 /// Returns the files of the command line.
 fn named_files(args: &FlowArgs) -> NamedFiles {
     let records = &args.records;
@@ -67,6 +91,7 @@ fn named_files(args: &FlowArgs) -> NamedFiles {
     NamedFiles {
         inputs: rights::named(&inputs),
         outputs: rights::named(&args.records.write),
+        store: args.store.store.clone(),
         ..NamedFiles::default()
     }
 }

@@ -21,6 +21,12 @@ use crate::rights;
 /// The length of the IPv6 and UDP headers, which share a datagram with a message, in bytes.
 const HEADERS: u16 = 48;
 
+/// A store of records; without the feature `parquet` there is none.
+#[cfg(feature = "parquet")]
+pub(crate) use ringtap_flow_io::Store;
+#[cfg(not(feature = "parquet"))]
+pub(crate) use std::convert::Infallible as Store;
+
 /// All outputs of a run.
 pub(crate) struct Outlets {
     /// The tables of hosts and flows with most traffic.
@@ -49,18 +55,25 @@ pub(crate) fn check(args: &FlowArgs) -> Result<(), FlowError> {
 
 impl Outlets {
     /// Opens the outputs of the command line. If one of the files cannot be opened, all remain as they were.
-    pub(crate) fn open(args: &FlowArgs) -> Result<Self, FlowError> {
+    pub(crate) fn open(args: &FlowArgs, store: Option<Store>) -> Result<Self, FlowError> {
         let records = &args.records;
         // Records replace the tables on standard output.
         let is_taken = records.write.iter().any(|path| path == Path::new("-"));
         let has_tables = args.report.top > 0 && !is_taken;
         let places = places(&records.mmdb, records.oui.as_deref())?;
-        let mut outputs = Outputs::with_places(options(args), &records.export, places)?;
+        let mut outputs =
+            Outputs::with_places(options(args), &records.export, places, &probe_name(args))?;
         let formats = records.write.iter().map(|path| FileFormat::of(path));
         let formats: Vec<_> = formats.collect::<Result<_, _>>()?;
         let files = open_files(records, has_tables)?;
         for ((path, format), file) in records.write.iter().zip(formats).zip(files) {
             outputs.add_file(path, format, move || file.emptied());
+        }
+        if let Some(store) = store {
+            #[cfg(feature = "parquet")]
+            outputs.set_store(store);
+            #[cfg(not(feature = "parquet"))]
+            match store {}
         }
         Ok(Self {
             talkers: has_tables.then(|| Talkers::new(args.report.top)),
@@ -96,6 +109,13 @@ impl FlowSink for Outlets {
     fn record(&mut self, record: &FlowRecord) {
         self.take(record, None);
     }
+}
+
+/// Returns the name of this probe in stores and databases.
+pub(super) fn probe_name(args: &FlowArgs) -> String {
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = args.store.store_name.clone().unwrap_or_else(host);
+    name.trim().to_owned()
 }
 
 fn options(args: &FlowArgs) -> OutputOptions {

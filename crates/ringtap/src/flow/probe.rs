@@ -8,7 +8,7 @@ use ringtap_sys::memory;
 
 use super::error::FlowError;
 use super::feeder::Feeder;
-use super::outlets::Outlets;
+use super::outlets::{Outlets, Store};
 use super::plan;
 use super::summary::Summary;
 use super::threads::Threads;
@@ -52,11 +52,15 @@ struct Alone {
 
 impl Probe {
     /// Returns a probe on separate threads that this number of readers feeds.
-    pub(crate) fn new(args: &FlowArgs, readers: usize) -> Result<Self, FlowError> {
+    pub(crate) fn new(
+        args: &FlowArgs,
+        readers: usize,
+        store: Option<Store>,
+    ) -> Result<Self, FlowError> {
         let threads = args.meter.threads;
         let report = &args.report;
         let options = plan::meter_options(args);
-        let outlets = Outlets::open(args)?;
+        let outlets = Outlets::open(args, store)?;
         let work = if threads > 1 || readers > 1 {
             let threads = Threads::new(&options, threads, readers, outlets)?;
             Work::Threads(Box::new(threads))

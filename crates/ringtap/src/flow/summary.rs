@@ -223,7 +223,34 @@ pub(super) fn output_lines(report: &OutputReport) -> String {
     for FileReport { file, records } in &report.files {
         let _ = writeln!(text, "{file}: {} written", counted(*records, "record"));
     }
+    #[cfg(feature = "parquet")]
+    if let Some(store) = &report.store {
+        store_lines(store, &mut text);
+    }
     text
+}
+
+#[cfg(feature = "parquet")]
+fn store_lines(report: &ringtap_flow_io::StoreReport, text: &mut String) {
+    let name = &report.store;
+    let _ = writeln!(
+        text,
+        "{name}: {} kept in {}, {}; the store has {}",
+        counted(report.records, "record"),
+        counted(report.files, "file"),
+        counted(report.bytes, "byte"),
+        counted(report.total_bytes, "byte")
+    );
+    let others = [
+        (report.lost_queue, "records lost: the disk was too slow"),
+        (report.lost_disk, "records lost: the disk did not take them"),
+        (report.removed_files, "files removed by age or size"),
+        (report.merged_files, "files merged"),
+        (report.not_merged, "folders not merged"),
+    ];
+    for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = writeln!(text, "{name}: {}", counted_as(count, what));
+    }
 }
 
 fn export_lines(export: &ExportReport, text: &mut String) {

@@ -18,6 +18,8 @@ pub(super) const PAGES: &[Page] = &[
     STAT,
     EXPLAIN_LOSS,
     FLOW,
+    FLOW_SCHEMA,
+    QUERY,
     TOP,
     WEB,
     RECORD,
@@ -239,6 +241,12 @@ const FLOW: Page = Page {
             &["ringtap flow -i eth0 --fields basic,names,dns,tls -w flows.json"],
         ),
         example(
+            "Keep records for 30 days, in 200 GB at most:",
+            &[
+                "ringtap flow -i eth0 --biflow --store /var/lib/ringtap/flows --retain 30d --retain 200G",
+            ],
+        ),
+        example(
             "Collect the records of routers, and print tables every minute:",
             &["ringtap flow --collect udp:0.0.0.0:2055 --allow 192.0.2.0/24 --interval 60s"],
         ),
@@ -252,6 +260,50 @@ const FLOW: Page = Page {
         "softflowd(8)",
         "nfcapd(1)",
     ],
+};
+
+const FLOW_SCHEMA: Page = Page {
+    name: "flow-schema",
+    description: &[
+        "Prints the schema of the records that `ringtap flow --store` keeps, or SQL with which an engine reads a store \
+         (DuckDB, Spark) or keeps records itself (ClickHouse).",
+    ],
+    examples: &[
+        example("Print the columns:", &["ringtap flow schema"]),
+        example(
+            "Make a view of a store for DuckDB:",
+            &["ringtap flow schema duckdb --store /var/lib/ringtap/flows > flows.sql"],
+        ),
+        example(
+            "Make tables on a cluster of ClickHouse:",
+            &["ringtap flow schema clickhouse --cluster main --table net.flows"],
+        ),
+    ],
+    files: &[],
+    failures: &[],
+    see_also: &["ringtap-flow(1)", "ringtap-query(1)"],
+};
+
+const QUERY: Page = Page {
+    name: "query",
+    description: &[
+        "Asks a store of flow records (`ringtap flow --store`) by SQL, or with a ready question: `top hosts`, `talkers`, \
+         `scans`, `compare yesterday`. It runs the program `ringtap-query`, which is beside `ringtap` or in `PATH`, and \
+         passes all arguments on: `ringtap query --help` shows them.",
+    ],
+    examples: &[
+        example(
+            "Show the hosts with the most traffic of the last hour:",
+            &["ringtap query --store /var/lib/ringtap/flows top hosts --last 1h"],
+        ),
+        example(
+            "Ask by SQL:",
+            &["ringtap query --store /var/lib/ringtap/flows 'SELECT count(*) FROM flows'"],
+        ),
+    ],
+    files: &[],
+    failures: &["The program `ringtap-query` is not installed."],
+    see_also: &["ringtap-flow(1)", "ringtap-flow-schema(1)"],
 };
 
 const TOP: Page = Page {

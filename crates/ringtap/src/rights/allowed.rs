@@ -22,6 +22,8 @@ pub(crate) struct NamedFiles {
     pub(crate) series: Option<Series>,
     /// Folders of recorders, with the files that recorders make.
     pub(crate) archives: Vec<ArchiveFolder>,
+    /// The folder of a store of flow records, with the files and folders that stores have.
+    pub(crate) store: Option<PathBuf>,
 }
 
 /// The folder of a recorder.
@@ -176,12 +178,22 @@ impl NamedFiles {
         written.into_iter().any(|archive| archive.has(path))
     }
 
+    /// Returns whether it is a file or a folder of the store.
+    pub(super) fn is_stored(&self, path: &Path) -> bool {
+        #[cfg(feature = "parquet")]
+        let is_of = ringtap_flow_io::is_of_store;
+        #[cfg(not(feature = "parquet"))]
+        let is_of = |_: &Path, _: &Path| false;
+        self.store.as_ref().is_some_and(|store| is_of(store, path))
+    }
+
     /// Returns whether a file may be made, overwritten and removed.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         let follows = |series: &Series| series.has(path.as_os_str().as_bytes());
         is_one_of(&self.outputs, path)
             || self.series.as_ref().is_some_and(follows)
             || self.is_recorded(path)
+            || self.is_stored(path)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -193,7 +205,7 @@ impl NamedFiles {
 
     pub(super) fn has_no_outputs(&self) -> bool {
         let records = self.archives.iter().any(|archive| archive.is_written);
-        self.outputs.is_empty() && self.series.is_none() && !records
+        self.outputs.is_empty() && self.series.is_none() && !records && self.store.is_none()
     }
 }
 

@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::allowed::NamedFiles;
 use super::commands::Commands;
 use super::message::{Answer, BY_UMASK, Kind, LONGEST, OF_GROUP, Operation, READABLE, Request};
+use super::store;
 use crate::notice::notice;
 
 /// The capabilities that let root read and write all files, and no others.
@@ -116,11 +117,7 @@ impl Client {
         access: Access,
         readable: bool,
     ) -> io::Result<(File, bool)> {
-        let (of_access, group) = match access {
-            Access::Owner => (0, 0),
-            Access::Umask => (BY_UMASK, 0),
-            Access::Group(group) => (OF_GROUP, group.gid()),
-        };
+        let (of_access, group) = coded(access);
         let reply = self.request(Request {
             operation: Operation::Write,
             flags: of_access | if readable { READABLE } else { 0 },
@@ -128,6 +125,16 @@ impl Client {
             path,
         })?;
         Ok((reply.file.ok_or_else(broken)?, reply.made))
+    }
+
+    /// Gives an unfinished file of a store its name.
+    pub(super) fn publish(&self, path: &Path) -> io::Result<()> {
+        self.ask(Operation::Publish, path).map(drop)
+    }
+
+    /// Exchanges a folder of a store with its successor.
+    pub(super) fn exchange(&self, path: &Path) -> io::Result<()> {
+        self.ask(Operation::Exchange, path).map(drop)
     }
 
     /// Removes a file.
@@ -199,6 +206,15 @@ impl Client {
     }
 }
 
+/// Returns the flags for permissions, and the number of the group.
+fn coded(access: Access) -> (u8, u32) {
+    match access {
+        Access::Owner => (0, 0),
+        Access::Umask => (BY_UMASK, 0),
+        Access::Group(group) => (OF_GROUP, group.gid()),
+    }
+}
+
 fn broken() -> io::Error {
     io::Error::other("the helper process sent an invalid answer")
 }
@@ -225,10 +241,10 @@ pub(super) fn give_up(user: Option<&User>, keep: &[Capability]) -> bool {
 
 /// An answer, with its descriptor.
 #[derive(Debug, Default)]
-struct Reply {
+pub(super) struct Reply {
     kind: Kind,
     made: bool,
-    file: Option<File>,
+    pub(super) file: Option<File>,
 }
 
 type Done = io::Result<Reply>;
@@ -285,10 +301,14 @@ impl Served {
             Operation::Write | Operation::Remove => self.files.may_write(path),
             // An open file for reading can keep others from changing it, as its owner may.
             Operation::Lease | Operation::GiveBack => file.is_some_and(|file| self.is_input(file)),
+            Operation::Publish | Operation::Exchange => self.files.is_stored(path),
             Operation::Run | Operation::Wait => false,
         };
         if !may {
             return Err(refused());
+        }
+        if self.files.is_stored(path) {
+            return store::answer(request, access(request)?);
         }
         let mut reply = Reply::default();
         match request.operation {

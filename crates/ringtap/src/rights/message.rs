@@ -32,6 +32,10 @@ pub(super) enum Operation {
     Lease = 7,
     /// Return the lease.
     GiveBack = 8,
+    /// Give an unfinished file of a store its name.
+    Publish = 9,
+    /// Exchange a folder of a store with its successor.
+    Exchange = 10,
 }
 
 /// Also open for reading.
@@ -71,6 +75,8 @@ impl<'a> Request<'a> {
             Operation::Wait,
             Operation::Lease,
             Operation::GiveBack,
+            Operation::Publish,
+            Operation::Exchange,
         ];
         Some(Self {
             operation: known.into_iter().find(|known| *known as u8 == operation)?,

@@ -17,6 +17,7 @@ mod helper;
 mod keeper;
 mod lease;
 mod message;
+mod store;
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
@@ -44,6 +45,8 @@ pub(crate) use keeper::Entrusted;
 use keeper::Keeper;
 pub(crate) use lease::MAP_WITH_LEASE;
 pub(crate) use message::Kind;
+#[cfg(feature = "parquet")]
+pub(crate) use store::Opener as StoreOpener;
 
 use crate::cli::RightsArgs;
 use crate::notice::notice;
@@ -156,6 +159,7 @@ impl Rights {
             // As in tcpdump: with a user name, that user creates the files.
             kept.outputs.clear();
             kept.series = None;
+            kept.store = None;
             kept.archives.retain(|archive| !archive.is_written);
         }
         let user = match &whom {
@@ -245,6 +249,9 @@ impl Rights {
                 false if reader_of(&probe).is_none() => needs.read.push(archive.path.clone()),
                 _ => {}
             }
+        }
+        if let Some(store) = self.files.store.as_ref().filter(|_| !has_store()) {
+            needs.arrange.push(store.clone());
         }
         needs.read.extend(SYSTEM.iter().map(PathBuf::from));
         if needs.network {
@@ -380,6 +387,13 @@ fn has_writer() -> bool {
     FILES
         .get()
         .is_some_and(|client| !client.files.has_no_outputs())
+}
+
+/// Returns whether a helper makes the files of the store.
+fn has_store() -> bool {
+    FILES
+        .get()
+        .is_some_and(|client| client.files.store.is_some())
 }
 
 /// Returns the place of a created or overwritten file: its folder, that of the file behind a link, or the

@@ -1,9 +1,12 @@
 //! `ringtap flow` and those who take its records: collectors of others, its own, files.
 
 mod capture;
+mod clickhouse;
 mod collectors;
 mod files;
 mod floods;
+#[cfg(feature = "parquet")]
+mod store;
 mod transport;
 mod tshark;
 
@@ -46,8 +49,9 @@ fn main() -> ExitCode {
         ),
         test("all_files_are_made_or_none", &[], files::all_or_none),
     ];
+    tests.extend(databases());
     #[cfg(feature = "parquet")]
-    tests.push(test("parquet_has_the_same_records", &[], files::parquet));
+    tests.extend(parquet());
     let tshark = &[Need::Tool("tshark")];
     tests.push(test("tshark_reads_an_ipfix_file", tshark, tshark::file));
     let name = "elements_have_the_enterprise_of_the_user";
@@ -67,4 +71,32 @@ fn main() -> ExitCode {
     let need = &[Need::Tool("goflow2")];
     tests.push(test("goflow2_reports_the_same_flows", need, goflow));
     suite(tests)
+}
+
+/// Returns the tests of Parquet files and of stores.
+#[cfg(feature = "parquet")]
+fn parquet() -> Vec<Test> {
+    let module = &[Need::PythonModule("duckdb")];
+    vec![
+        test("parquet_has_the_same_records", &[], files::parquet),
+        test("a_store_has_the_records_of_json", &[], store::same_as_json),
+        test("duckdb_reads_a_store", module, store::duckdb),
+        test("a_kill_loses_at_most_an_interval", &[], store::killed),
+        test("a_store_has_one_writer", &[], store::refused),
+        test(
+            "another_user_keeps_a_store",
+            &[Need::Root],
+            store::other_user,
+        ),
+    ]
+}
+
+/// Returns the tests of ClickHouse.
+fn databases() -> Vec<Test> {
+    let module = &[Need::PythonModule("chdb")];
+    vec![
+        test("clickhouse_gets_a_batch_once", &[], clickhouse::faults),
+        test("clickhouse_losses_are_counted", &[], clickhouse::losses),
+        test("clickhouse_reads_the_rows", module, clickhouse::engine),
+    ]
 }

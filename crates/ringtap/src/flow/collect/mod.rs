@@ -34,8 +34,9 @@ pub(crate) fn run(
         network: !args.records.export.is_empty(),
         ..Needs::default()
     };
+    let store = super::open_store(args)?;
     rights.relinquish(&[], needs)?;
-    let mut outlets = Outlets::open(args)?;
+    let mut outlets = Outlets::open(args, store)?;
     let requests = Requests::default();
     requests.watch(Vec::new())?;
     outlets.outputs.begin()?;
