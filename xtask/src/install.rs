@@ -6,6 +6,7 @@
 
 mod extras;
 mod package;
+mod query;
 mod sbom;
 
 use std::fs;
@@ -51,9 +52,13 @@ struct Layout {
 
 /// Installs for use from a prefix.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
+    if let ["--query", words @ ..] = words {
+        return query::run(words);
+    }
     let Some(layout) = parse(words) else {
         eprintln!(
-            "usage: cargo xtask install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]"
+            "usage: cargo xtask install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]\n       \
+             cargo xtask install --query [--prefix FOLDER]"
         );
         return ExitCode::from(2);
     };

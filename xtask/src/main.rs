@@ -31,6 +31,8 @@ usage: cargo xtask COMMAND
   fuzz             a short run of every fuzz target
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap and ringtap-bench, and the libpcap with headers, into a folder
+  install --query [--prefix FOLDER]
+                   ringtap-query, which asks stores of flow records: built apart, since it takes long
   man FOLDER       the manual pages of all commands and of the filter language
   package [--check]
                    the same as Debian packages, in target/debian; with --check, they are installed

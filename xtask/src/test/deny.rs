@@ -9,9 +9,10 @@ use super::tools::DENY;
 use crate::process;
 
 /// The packages with a lock file: the workspace, and those outside of it.
-const MANIFESTS: [&str; 3] = [
+const MANIFESTS: [&str; 4] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
+    "query/Cargo.toml",
     "crates/pcap-abi/tests/guests/rust/Cargo.toml",
 ];
 /// The time limit for fetching the advisory database.
