@@ -9,6 +9,7 @@ mod install;
 mod kernels;
 mod process;
 mod programs;
+mod python;
 mod test;
 
 use std::process::ExitCode;
@@ -45,6 +46,9 @@ usage: cargo xtask COMMAND
   options          the tables of options in docs/reference, from the commands' definitions
   programs         programs of other languages, compiled against an installed ringtap, run on its
                    libpcap and on Debian's
+  python [--wheel FOLDER | --bench]
+                   the Python package as a wheel, and its tests; with --wheel the wheel alone, with
+                   --bench it is compared with scapy, dpkt and pyshark
   test [--quick]   every check of the project; the last line is the summary; with --quick, in a few
                    minutes, only what needs neither rights nor a network
 ";
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         ["package", ref options @ ..] => install::package(options),
         ["kernels", ref words @ ..] => kernels::run(words),
         ["programs"] => programs::run(),
+        ["python", ref words @ ..] => python::run(words),
         ["corpus"] => corpus::run(),
         ["deny"] => test::run(Extent::Deny),
         ["fuzz"] => test::run(Extent::Fuzz),

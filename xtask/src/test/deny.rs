@@ -9,10 +9,11 @@ use super::tools::DENY;
 use crate::process;
 
 /// The packages with a lock file: the workspace, and those outside of it.
-const MANIFESTS: [&str; 4] = [
+const MANIFESTS: [&str; 5] = [
     "Cargo.toml",
     "fuzz/Cargo.toml",
     "query/Cargo.toml",
+    "python/Cargo.toml",
     "crates/pcap-abi/tests/guests/rust/Cargo.toml",
 ];
 /// The time limit for fetching the advisory database.
