@@ -186,7 +186,7 @@ impl Values {
     fn array(self, run: &Run<'_>) -> ArrayRef {
         match self {
             Self::Time => Arc::new(
-                TimestampNanosecondArray::from_iter_values(run.lines().map(|line| nanos(line)))
+                TimestampNanosecondArray::from_iter_values(run.lines().map(nanos))
                     .with_timezone("UTC"),
             ),
             Self::Line(of) => Arc::new(UInt32Array::from_iter_values(

@@ -129,8 +129,7 @@ impl Reader {
 
     /// Ends the capture or closes the file. A thread that waits for packets gets the end.
     fn close(&self) {
-        // An error of the waker means that nobody waits.
-        let _ = self.waker.wake();
+        self.waker.wake();
         let mut feed = self.feed.lock().unwrap_or_else(PoisonError::into_inner);
         *feed = None;
         drop(feed);
