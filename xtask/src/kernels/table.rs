@@ -1,6 +1,6 @@
 //! The kernels and the machines that they are booted in: the one place that lists them.
 
-use super::machine::{ADAPTERS, ARM, Machine, NODES, PROCESSORS, SMALL, USUAL};
+use super::machine::{ADAPTERS, ARM, ENGINES, Machine, NODES, PROCESSORS, SMALL, USUAL};
 
 /// A kernel of Debian's, in a machine.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,11 @@ const fn machine(
     }
 }
 
+/// A kernel between two on which all suites are run: those of the engines.
+const fn between(name: &'static str, suite: &'static str, of: &'static str) -> Kernel {
+    machine(name, of, &kernel(name, suite, name, PLAIN, of), &ENGINES)
+}
+
 const PLAIN: &str = "amd64";
 const REALTIME: &str = "rt-amd64";
 
@@ -64,36 +69,17 @@ const TRIXIE: Kernel = kernel("6.12", "bookworm-backports", "6.12", PLAIN, "Debi
 pub(crate) static KERNELS: [Kernel; 15] = [
     kernel("5.10", "bullseye", "5.10", PLAIN, "Debian 11"),
     BOOKWORM,
-    kernel(
+    machine(
         "6.1-rt",
-        "bookworm",
-        "6.1",
-        REALTIME,
         "Debian 12, PREEMPT_RT",
+        &kernel("6.1-rt", "bookworm", "6.1", REALTIME, ""),
+        &ENGINES,
     ),
     TRIXIE,
-    kernel(
-        "6.16",
-        "trixie-backports",
-        "6.16",
-        PLAIN,
-        "Debian 13, backports",
-    ),
-    kernel(
-        "6.17",
-        "trixie-backports",
-        "6.17",
-        PLAIN,
-        "Debian 13, backports",
-    ),
-    kernel(
-        "6.18",
-        "trixie-backports",
-        "6.18",
-        PLAIN,
-        "Debian 13, backports",
-    ),
-    kernel("7.2", "sid", "7.2", PLAIN, "Debian sid"),
+    between("6.16", "trixie-backports", "Debian 13, backports"),
+    between("6.17", "trixie-backports", "Debian 13, backports"),
+    between("6.18", "trixie-backports", "Debian 13, backports"),
+    between("7.2", "sid", "Debian sid"),
     kernel(
         "7.3",
         "trixie-backports",
