@@ -60,6 +60,7 @@ const BASE: &[c_long] = &[
     libc::SYS_fallocate,
     libc::SYS_fsync,
     libc::SYS_fdatasync,
+    libc::SYS_flock,
     libc::SYS_sync_file_range,
     libc::SYS_fadvise64,
     libc::SYS_copy_file_range,
@@ -193,9 +194,8 @@ const WRITING: &[c_long] = &[
     libc::SYS_unlink,
 ];
 
-/// Calls that create and remove folders, change names and lock files, beside [`WRITING`].
+/// Calls that create and remove folders and change names, beside [`WRITING`].
 const ARRANGING: &[c_long] = &[
-    libc::SYS_flock,
     libc::SYS_mkdirat,
     libc::SYS_renameat,
     libc::SYS_renameat2,

@@ -84,7 +84,7 @@ fn parquet() -> Vec<Test> {
         test("a_kill_loses_at_most_an_interval", &[], store::killed),
         test("a_store_has_one_writer", &[], store::refused),
         test(
-            "another_user_keeps_a_store",
+            "a_store_is_merged_without_privileges",
             &[Need::Root],
             store::other_user,
         ),

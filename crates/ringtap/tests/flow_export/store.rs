@@ -320,32 +320,34 @@ pub(crate) fn refused() {
     assert!(running.wait(LIMIT).expect("it ends").status.success());
 }
 
-/// Without the helper process, in its sandbox, a program keeps and merges records too.
+/// A program without privileges keeps and merges records: through its helper process, and without one in its sandbox.
 pub(crate) fn other_user() {
-    let capture = capture();
-    let folder = capture.folder.path();
-    let store = folder.join("store");
-    std::fs::create_dir(&store).expect("a folder");
-    let owned = Command::new("chown").arg("nobody").arg(&store).status();
-    assert!(owned.expect("chown starts").success());
-    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder, all).expect("a folder");
-    for run in 1..=2 {
-        let mut command = Command::new(RINGTAP);
-        command.args(["flow", "--top", "0", "--json-stats", "-Z", "nobody", "-r"]);
-        command.arg(&capture.path).arg("--store").arg(&store);
-        let running = Running::start_piped(&mut command).expect("ringtap starts");
-        let output = running.wait(LIMIT).expect("it ends");
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{text}");
-        let stats: Value =
-            serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
-        assert_eq!(number(&stats["store"], "not_merged"), 0, "{text}");
-        assert_eq!(
-            number(&stats["store"], "merged_files"),
-            if run == 2 { 2 } else { 0 },
-            "{text}"
-        );
+    for user in [None, Some("nobody")] {
+        let capture = capture();
+        let folder = capture.folder.path();
+        let store = folder.join("store");
+        std::fs::create_dir(&store).expect("a folder");
+        if let Some(user) = user {
+            let owned = Command::new("chown").arg(user).arg(&store).status();
+            assert!(owned.expect("chown starts").success());
+            let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(folder, all).expect("a folder");
+        }
+        for run in 1..=2 {
+            let mut command = Command::new(RINGTAP);
+            command.args(["flow", "--top", "0", "--json-stats", "-r"]);
+            command.arg(&capture.path).arg("--store").arg(&store);
+            command.args(user.iter().flat_map(|user| ["-Z", user]));
+            let running = Running::start_piped(&mut command).expect("ringtap starts");
+            let output = running.wait(LIMIT).expect("it ends");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{text}");
+            let stats = text.lines().last().expect("a line");
+            let stats: Value = serde_json::from_str(stats).expect("JSON");
+            let merged = if run == 2 { 2 } else { 0 };
+            assert_eq!(number(&stats["store"], "not_merged"), 0, "{text}");
+            assert_eq!(number(&stats["store"], "merged_files"), merged, "{text}");
+        }
+        assert_eq!(files(&store).len(), 1, "{user:?}");
     }
-    assert_eq!(files(&store).len(), 1);
 }
