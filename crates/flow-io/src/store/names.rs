@@ -3,10 +3,10 @@
 //! ```text
 //! DIR/.lock                                        held by the program that writes
 //!     .readers                                     held, shared, by programs that read
-//!     date=2026-11-26/hour=07/exporter=probe1/     a leaf
+//!     date=2026-11-26/hour=7/exporter=probe1/     a leaf
 //!         flows-20261126T071500.123456Z-000042.parquet
 //!         .flows-20261126T071500.123456Z-000042.parquet.new      being written
-//!     date=2026-11-26/hour=07/.exporter=probe1.new/              being merged, or merged and not yet removed
+//!     date=2026-11-26/hour=7/.exporter=probe1.new/              being merged, or merged and not yet removed
 //! ```
 //!
 //! A path is one of these or it is not the store's, and then it is neither read nor removed. No part of a name comes
@@ -39,11 +39,12 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Returns the path of the folder of its hour, relative to the store.
+    /// Returns the path of the folder of its hour, relative to the store. The hour has no zero in front: engines look
+    /// for the folder of a number.
     fn folder(&self) -> PathBuf {
         let time = civil(self.hour * HOUR);
         PathBuf::from(format!(
-            "date={:04}-{:02}-{:02}/hour={:02}",
+            "date={:04}-{:02}-{:02}/hour={}",
             time.year(),
             time.month(),
             time.day(),
@@ -182,7 +183,7 @@ pub fn is_of_store(folder: &Path, path: &Path) -> bool {
 }
 
 fn is_date(name: &str) -> bool {
-    Leaf::parse(name, "hour=00", "exporter=x").is_some()
+    Leaf::parse(name, "hour=0", "exporter=x").is_some()
 }
 
 fn is_leaf(date: &str, hour: &str, leaf: &str) -> bool {
@@ -210,10 +211,10 @@ mod tests {
         };
         assert_eq!(
             leaf.path(),
-            Path::new("date=2025-11-26/hour=06/exporter=probe-1")
+            Path::new("date=2025-11-26/hour=6/exporter=probe-1")
         );
         assert_eq!(
-            Leaf::parse("date=2025-11-26", "hour=06", "exporter=probe-1"),
+            Leaf::parse("date=2025-11-26", "hour=6", "exporter=probe-1"),
             Some(leaf.clone())
         );
         let name = file_name(false, 1_764_140_000_123_456_789, 42);
@@ -229,7 +230,7 @@ mod tests {
             leaf.path().join(unfinished(&name)),
             leaf.next().join(&merged),
             PathBuf::from("date=2025-11-26"),
-            PathBuf::from("date=2025-11-26/hour=06"),
+            PathBuf::from("date=2025-11-26/hour=6"),
             PathBuf::from(STORE_LOCK),
             PathBuf::from(READERS_LOCK),
         ] {
@@ -247,14 +248,14 @@ mod tests {
             "/store/date=2025-13-26",
             "/store/date=2025-1-26",
             "/store/date=2025-11-26/hour=24",
-            "/store/date=2025-11-26/hour=6/exporter=a",
-            "/store/date=2025-11-26/hour=06/exporter=",
-            "/store/date=2025-11-26/hour=06/exporter=..",
-            "/store/date=2025-11-26/hour=06/exporter=a b",
-            "/store/date=2025-11-26/hour=06/exporter=a/x.parquet",
-            "/store/date=2025-11-26/hour=06/exporter=a/flows-20251126T065320.123456Z-00004x.parquet",
-            "/store/date=2025-11-26/hour=06/exporter=a/flows-20251126T065320.123456Z-000042.csv",
-            "/store/date=2025-11-26/hour=06/exporter=a/b/flows-20251126T065320.123456Z-000042.parquet",
+            "/store/date=2025-11-26/hour=06/exporter=a",
+            "/store/date=2025-11-26/hour=6/exporter=",
+            "/store/date=2025-11-26/hour=6/exporter=..",
+            "/store/date=2025-11-26/hour=6/exporter=a b",
+            "/store/date=2025-11-26/hour=6/exporter=a/x.parquet",
+            "/store/date=2025-11-26/hour=6/exporter=a/flows-20251126T065320.123456Z-00004x.parquet",
+            "/store/date=2025-11-26/hour=6/exporter=a/flows-20251126T065320.123456Z-000042.csv",
+            "/store/date=2025-11-26/hour=6/exporter=a/b/flows-20251126T065320.123456Z-000042.parquet",
             "/other/.lock",
         ] {
             assert!(!is_of_store(Path::new("/store"), Path::new(path)), "{path}");

@@ -111,7 +111,7 @@ fn records_come_back_from_the_folders_of_their_hours() {
                 .map(Path::to_owned)
         })
         .collect();
-    let hours = ["06", "07", "08"];
+    let hours = ["6", "7", "8"];
     for (folder, hour) in folders.iter().zip(hours) {
         let expected = format!("date=2025-11-26/hour={hour}/exporter=probe");
         assert_eq!(folder.as_deref(), Some(Path::new(&expected)));
@@ -271,7 +271,7 @@ fn files_that_a_crash_left_unfinished_are_removed_and_others_stay() {
     store.record(&Row::new(&record(START, 1)));
     store.finish().expect("written");
     drop(store);
-    let hour = place.path().join("date=2025-11-26/hour=06");
+    let hour = place.path().join("date=2025-11-26/hour=6");
     let leaf = hour.join("exporter=probe");
     let next = hour.join(".exporter=probe.new");
     std::fs::create_dir(&next).expect("a folder");
@@ -308,7 +308,7 @@ fn limits_remove_the_oldest_files_and_nothing_of_others() {
     drop(store);
     let foreign = place
         .path()
-        .join("date=2025-11-26/hour=06/exporter=probe/notes.txt");
+        .join("date=2025-11-26/hour=6/exporter=probe/notes.txt");
     std::fs::write(&foreign, "of others").expect("written");
     let limit = 200 << 10;
     let retention = Retention {

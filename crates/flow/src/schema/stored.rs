@@ -47,7 +47,7 @@ impl Partition {
         },
         Self {
             name: "hour",
-            doc: "Hour of the end of the flow, UTC, 00 to 23",
+            doc: "Hour of the end of the flow, UTC, 0 to 23",
         },
         Self {
             name: "exporter",
