@@ -172,7 +172,7 @@ fn spark(table: &str, store: &str) -> String {
     let path = format!("`{}`", store.replace('`', "``"));
     format!(
         "-- Flow records, schema version {SCHEMA_VERSION}, for Spark SQL\n\
-         -- Spark has no nanoseconds: times are numbers; timestamp_micros(first div 1000) makes a timestamp\n\
+         -- Spark has no nanoseconds: times are numbers. timestamp_micros(first div 1000) makes a timestamp\n\
          SET spark.sql.legacy.parquet.nanosAsLong = true;\n\
          SET spark.sql.parquet.mergeSchema = true;\n\
          CREATE OR REPLACE TEMPORARY VIEW {table} AS SELECT * FROM parquet.{path};\n"
