@@ -1,0 +1,314 @@
+//! `ringtap-query` on stores that the flow meter's own code writes: answers are those of its JSON.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ringtap_flow::FlowRecord;
+use ringtap_flow::schema::Fields;
+use ringtap_flow_io::{
+    FileFormat, OutputOptions, Outputs, OwnFiles, READERS_LOCK, Store, StoreOptions,
+};
+use serde_json::Value;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A store, and the same records as JSON.
+struct Kept {
+    _folder: tempfile::TempDir,
+    store: PathBuf,
+    json: Vec<Value>,
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_secs()
+}
+
+fn record(second: u64, source: &str, destination: &str, bytes: u64) -> FlowRecord {
+    let mut record = FlowRecord::default();
+    record.key.source = source.parse().expect("an address");
+    record.key.destination = destination.parse().expect("an address");
+    record.key.source_port = 40_000;
+    record.key.destination_port = 443;
+    record.key.protocol = 6;
+    record.forward.packets = 2;
+    record.forward.bytes = bytes;
+    record.forward.first_ns = (second - 1) * SECOND;
+    record.forward.last_ns = second * SECOND + 7;
+    record
+}
+
+/// Writes the records of several runs, each with its fields.
+fn keep(runs: &[(&str, Vec<FlowRecord>)]) -> Kept {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let mut json = Vec::new();
+    for (fields, records) in runs {
+        let fields = Fields::parse(fields).expect("fields");
+        let options = StoreOptions::default()
+            .exporter("p1".to_owned())
+            .fields(fields)
+            .wait(true);
+        let opened = Store::open(&store, options, Box::new(OwnFiles::default()));
+        let mut outputs = Outputs::new(OutputOptions::default().wait(true), &[]).expect("outputs");
+        let path = folder.path().join("records.json");
+        let file = File::create(&path);
+        outputs.add_file(&path, FileFormat::Json, || file);
+        outputs.set_store(opened.expect("a store"));
+        outputs.begin().expect("begun");
+        records
+            .iter()
+            .for_each(|record| outputs.record(record, None));
+        outputs.finish().expect("written");
+        let text = std::fs::read_to_string(&path).expect("JSON");
+        json.extend(
+            text.lines()
+                .map(|line| serde_json::from_str::<Value>(line).expect("an object")),
+        );
+    }
+    Kept {
+        _folder: folder,
+        store,
+        json,
+    }
+}
+
+fn ask(store: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringtap-query"));
+    command.arg("--store").arg(store).args(["--threads", "2"]);
+    command.args(arguments).output().expect("it starts")
+}
+
+/// Returns the rows of an answer in JSON.
+fn rows(store: &Path, arguments: &[&str]) -> Vec<Value> {
+    let output = ask(store, &[&["--format", "json"], arguments].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let object = |line| serde_json::from_str(line).expect("an object");
+    text.lines().map(object).collect()
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{key} in {value}"))
+}
+
+fn some() -> Kept {
+    let now = now();
+    let mut records = Vec::new();
+    for host in 1..=40_u64 {
+        let destination = format!("198.51.100.{host}");
+        let mut record = record(now - 60, "192.0.2.1", &destination, 100 * host);
+        if host % 2 == 0 {
+            let mut back = record.forward;
+            back.bytes = 7;
+            record.reverse = Some(back);
+        }
+        records.push(record);
+        records.push(self::record(now - 120, "2001:db8::1", "2001:db8::2", 10));
+    }
+    // A day before, and long ago.
+    records.push(record(now - 86_400 - 60, "192.0.2.9", "198.51.100.1", 5000));
+    records.push(record(now - 10 * 86_400, "192.0.2.7", "198.51.100.1", 9000));
+    let half = records.split_off(records.len() / 2);
+    // The files of the first run lack columns that those of the second have.
+    keep(&[("basic", records), ("all", half)])
+}
+
+#[test]
+fn sums_are_those_of_json() {
+    let kept = some();
+    let sum = |name: &str| {
+        let values = kept
+            .json
+            .iter()
+            .map(|record| record[name].as_u64().unwrap_or(0));
+        values.sum::<u64>()
+    };
+    let sql = "SELECT count(*) AS n, sum(bytes) AS b, sum(reverse_bytes) AS r, count(app) AS a FROM flows";
+    let answer = &rows(&kept.store, &[sql])[0];
+    assert_eq!(number(answer, "n"), kept.json.len() as u64);
+    assert_eq!(number(answer, "b"), sum("bytes"));
+    assert_eq!(number(answer, "r"), sum("reverse_bytes"));
+    let by_host = rows(
+        &kept.store,
+        &["SELECT src, sum(bytes) AS b FROM flows GROUP BY src"],
+    );
+    assert_eq!(by_host.len(), 4);
+    for row in by_host {
+        let own = kept
+            .json
+            .iter()
+            .filter(|record| record["src"] == row["src"]);
+        let bytes: u64 = own.map(|record| number(record, "bytes")).sum();
+        assert_eq!(number(&row, "b"), bytes, "{row}");
+    }
+}
+
+#[test]
+fn times_choose_records() {
+    let kept = some();
+    let count = |arguments: &[&str]| {
+        let arguments = [arguments, &["SELECT count(*) AS n FROM flows"]].concat();
+        number(&rows(&kept.store, &arguments)[0], "n")
+    };
+    assert_eq!(count(&["--last", "1h"]), 80);
+    assert_eq!(count(&["--last", "2d"]), 81);
+    assert_eq!(count(&[]), 82);
+    assert_eq!(count(&["--to", "2020-01-01T00:00:00Z"]), 0);
+    assert_eq!(count(&["--from", "2020-01-01T00:00:00Z"]), 82);
+    // A folder that is named is found, whatever the form of its number.
+    let groups = rows(
+        &kept.store,
+        &["SELECT date, hour, count(*) AS n FROM flows GROUP BY 1, 2"],
+    );
+    for group in groups {
+        let (date, hour) = (
+            group["date"].as_str().expect("a date"),
+            number(&group, "hour"),
+        );
+        let sql =
+            format!("SELECT count(*) AS n FROM flows WHERE date = DATE '{date}' AND hour = {hour}");
+        assert_eq!(rows(&kept.store, &[&sql])[0]["n"], group["n"], "{sql}");
+    }
+}
+
+#[test]
+fn addresses_and_networks_are_functions() {
+    let kept = some();
+    let count = |condition: &str| {
+        let sql = format!("SELECT count(*) AS n FROM flows WHERE {condition}");
+        number(&rows(&kept.store, &[&sql])[0], "n")
+    };
+    assert_eq!(count("src = ip('192.0.2.1')"), 40);
+    assert_eq!(count("src_text = '192.0.2.1'"), 40);
+    assert_eq!(count("cidr_match(src, '192.0.2.0/24')"), 42);
+    assert_eq!(count("cidr_match(src, '2001:db8::/32')"), 40);
+    assert_eq!(count("cidr_match(src, '::/0')"), 82);
+    assert_eq!(count("NOT cidr_match(src, '0.0.0.0/0')"), 40);
+    assert_eq!(count("protocol_name(protocol) = 'tcp'"), 82);
+    assert_eq!(count("exporter = 'p1' AND hour BETWEEN 0 AND 23"), 82);
+    let wrong = ask(
+        &kept.store,
+        &["SELECT cidr_match(src, '10.0.0.0/33') FROM flows"],
+    );
+    assert_eq!(
+        wrong.status.code(),
+        Some(2),
+        "{}",
+        String::from_utf8_lossy(&wrong.stderr)
+    );
+}
+
+#[test]
+fn ready_questions_have_answers() {
+    let kept = some();
+    let top = rows(&kept.store, &["top", "hosts", "-n", "3"]);
+    assert_eq!(top.len(), 3);
+    assert_eq!(top[0]["host"], "192.0.2.1");
+    assert_eq!(
+        number(&top[0], "sent"),
+        (1..=40).map(|host| 100 * host).sum::<u64>()
+    );
+    assert_eq!(number(&top[0], "received"), 20 * 7);
+    assert_eq!(top[1]["host"], "198.51.100.40");
+    let talkers = rows(&kept.store, &["talkers"]);
+    assert_eq!(
+        (&talkers[0]["host"], &talkers[0]["other"]),
+        (&"192.0.2.1".into(), &"198.51.100.40".into())
+    );
+    let scans = rows(&kept.store, &["scans"]);
+    assert_eq!(scans.len(), 1);
+    assert_eq!(
+        (&scans[0]["host"], number(&scans[0], "hosts")),
+        (&"192.0.2.1".into(), 40)
+    );
+    let compared = rows(&kept.store, &["compare", "yesterday", "-n", "100"]);
+    let yesterday = compared
+        .iter()
+        .find(|row| row["host"] == "192.0.2.9")
+        .expect("a row");
+    assert_eq!(yesterday["difference"], -5000);
+    let ports = rows(&kept.store, &["top", "ports"]);
+    assert_eq!(
+        (&ports[0]["protocol"], number(&ports[0], "port")),
+        (&"tcp".into(), 443)
+    );
+    for question in [
+        &["top", "apps"][..],
+        &["top", "names"],
+        &["top", "exporters"],
+    ] {
+        rows(&kept.store, question);
+    }
+}
+
+#[test]
+fn each_form_has_the_answer() {
+    let kept = some();
+    let sql = "SELECT src, bytes FROM flows WHERE src = ip('192.0.2.7')";
+    let text = |format: &str| {
+        let output = ask(&kept.store, &["--format", format, sql]);
+        assert!(output.status.success());
+        output.stdout
+    };
+    assert_eq!(text("csv"), b"src,bytes\n192.0.2.7,9000\n");
+    assert_eq!(text("json"), b"{\"src\":\"192.0.2.7\",\"bytes\":9000}\n");
+    let table = String::from_utf8(text("table")).expect("text");
+    assert!(table.contains("| 192.0.2.7 | 9000  |"), "{table}");
+    let arrow = text("arrow");
+    let reader = arrow::ipc::reader::StreamReader::try_new(&arrow[..], None).expect("a stream");
+    let found: usize = reader.map(|batch| batch.expect("a batch").num_rows()).sum();
+    assert_eq!(found, 1);
+    let none = ask(
+        &kept.store,
+        &["--format", "csv", "SELECT src FROM flows WHERE false"],
+    );
+    assert_eq!(none.stdout, b"src\n");
+}
+
+#[test]
+fn nothing_is_changed_and_mistakes_are_told() {
+    let kept = some();
+    for (words, status) in [
+        (&["DROP TABLE flows"][..], 2),
+        (&["SELECT nothing FROM flows"], 2),
+        (&["SELECT ( FROM flows"], 2),
+        (&["top", "secret"], 2),
+    ] {
+        let output = ask(&kept.store, words);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{words:?}: {errors}");
+        assert!(errors.starts_with("ringtap query: "), "{errors}");
+    }
+    let place = tempfile::tempdir().expect("a folder");
+    let target = place.path().join("x.parquet");
+    for sql in [
+        "WITH a AS (SELECT 1) INSERT INTO flows SELECT * FROM flows".to_owned(),
+        format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{}'", target.display()),
+    ] {
+        let output = ask(&kept.store, &[&sql]);
+        assert!(!output.status.success(), "{sql}");
+    }
+    assert!(!target.exists());
+    let none = ask(place.path(), &["SELECT 1"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no store"));
+}
+
+#[test]
+fn limits_end_a_query() {
+    let kept = some();
+    let slow = "SELECT count(*) FROM flows a, flows b, flows c, flows d, flows e WHERE a.bytes + b.bytes <> c.bytes + d.bytes + e.bytes";
+    let output = ask(&kept.store, &["--timeout", "1s", slow]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("--timeout"), "{errors}");
+    // Folders that a reader holds are not merged; the lock is free again at the end.
+    let lock = File::open(kept.store.join(READERS_LOCK)).expect("the lock");
+    assert!(ringtap_sys::disk::try_lock(&lock, true).expect("locked"));
+}
