@@ -22,6 +22,8 @@ usage: cargo xtask COMMAND
   demo [--quick]   ringtap at work on traffic of its own
   demo --web [--quick]
                    the same traffic in the browser, by ringtap web, until Ctrl-C
+  demo --history [--quick]
+                   flows kept in a store and asked by SQL, without a server
   bench NAME [OPTION]...
                    builds with --release and runs `ringtap bench`; all: every experiment
   agree [--full]   every engine that runs filters, held against libpcap on the corpus of
@@ -59,6 +61,8 @@ fn main() -> ExitCode {
     match words[..] {
         ["demo"] => demo::run(false),
         ["demo", "--quick"] => demo::run(true),
+        ["demo", "--history"] => demo::run_history(false),
+        ["demo", "--history", "--quick"] => demo::run_history(true),
         ["demo", "--web"] => demo::run_web(false),
         ["demo", "--web", "--quick"] => demo::run_web(true),
         ["agree"] => agree::run(false),

@@ -4,6 +4,7 @@
 //! each command with its output, and checks it. It needs only Rust; without the privilege to capture it shows
 //! the same on a file and says so. It does not test every function.
 
+mod history;
 mod place;
 mod scenes;
 mod show;
@@ -47,6 +48,20 @@ pub(crate) fn run_web(quick: bool) -> ExitCode {
         }
     });
     match shown {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            println!("\nThe demonstration failed: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Shows flows being kept and asked.
+pub(crate) fn run_history(quick: bool) -> ExitCode {
+    println!("ringtap flow --store, a demonstration ({})", machine());
+    let before = Traces::now();
+    let shown = build(quick).and_then(|program| history::run(&program, quick));
+    match shown.and_then(|()| finish(&[], &before)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             println!("\nThe demonstration failed: {reason}");
@@ -99,7 +114,9 @@ fn show_all(program: &Path, quick: bool) -> Result<Vec<Engine>, String> {
 }
 
 fn finish(engines: &[Engine], before: &Traces) -> Result<(), String> {
-    println!("\nEngines:");
+    if !engines.is_empty() {
+        println!("\nEngines:");
+    }
     for engine in engines {
         println!("   {:<8} {}", engine.name, engine.result);
     }
