@@ -90,10 +90,12 @@ fn wiresharks_folder() -> String {
         .output()
         .expect("tshark runs");
     let folders = text(&asked);
-    let line = folders
+    // Newer versions print the user's folder first, then the common one.
+    let paths = folders
         .lines()
-        .find_map(|line| line.strip_prefix("Extcap path:"));
-    line.expect("a folder").trim().to_owned()
+        .filter_map(|line| line.split_once("Extcap path:"));
+    let (_, path) = paths.last().expect("a folder");
+    path.trim().to_owned()
 }
 
 pub(crate) fn tshark() {

@@ -103,9 +103,7 @@ pub(crate) fn stream(hosts: &Hosts, kind: &Kind) {
         &hosts.right
     };
     let address = SocketAddrV4::new(kind.address(2), PORT);
-    let listener = answering
-        .run(|| TcpListener::bind(address))
-        .expect("a listener");
+    let listener = answering.run(|| when_free(address, TcpListener::bind));
     let mut sender = hosts
         .left
         .run(|| TcpStream::connect(address))
@@ -137,8 +135,23 @@ fn answer(socket: &UdpSocket, count: usize) {
 }
 
 fn bound(address: Ipv4Addr, port: u16) -> UdpSocket {
-    let socket: io::Result<UdpSocket> = UdpSocket::bind((address, port));
-    let socket = socket.unwrap_or_else(|error| panic!("{address}:{port}: {error}"));
+    let address = SocketAddrV4::new(address, port);
+    let socket = when_free(address, UdpSocket::bind);
     socket.set_read_timeout(Some(ANSWER)).expect("a timeout");
     socket
+}
+
+/// Binds an address as soon as nobody else has it: a program that another thread is starting holds the sockets
+/// of this process until it is executed.
+fn when_free<T>(address: SocketAddrV4, bind: fn(SocketAddrV4) -> io::Result<T>) -> T {
+    let deadline = Instant::now() + ANSWER;
+    loop {
+        match bind(address) {
+            Ok(socket) => return socket,
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => panic!("{address}: {error}"),
+        }
+    }
 }
