@@ -27,11 +27,11 @@ mod writing;
 pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
-pub(crate) use look::{LookArgs, TopArgs, WebArgs};
+pub(crate) use look::{LookArgs, RecordedArgs, TopArgs, WebArgs};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use record::{
-    CheckArgs, CutArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, StatusArgs,
-    TriggerArgs,
+    CheckArgs, CutArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, RemoteArgs,
+    StatusArgs, TriggerArgs,
 };
 pub(crate) use rights::RightsArgs;
 pub(crate) use store::{FlowAction, QueryArgs, SchemaArgs, SchemaEngine, SchemaFormat, StoreArgs};

@@ -25,6 +25,7 @@ mod processes;
 mod profile;
 mod read;
 mod realtime;
+mod record;
 mod search;
 mod send;
 mod stat;
@@ -251,6 +252,17 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         seconds: (320, 45),
         rounds: 5,
         body: dump::whole,
+    },
+    Experiment {
+        name: "record",
+        purpose: "the recorder against rings of files, a minute out of an hour on disk, its limits",
+        caption: "Maier and others (2008, section 5) record at a gigabit, keep the first 10 to 20 KB of connections, \
+                  and measure how long queries take. Here: packets captured into a ring of files with their \
+                  processor time, against dumpcap, tcpdump and netsniff-ng; one host's minute from a cold cache, \
+                  against tcpdump on all files; the folder's size, memory and kills.",
+        seconds: (420, 180),
+        rounds: 5,
+        body: record::run,
     },
     Experiment {
         name: "packzip",

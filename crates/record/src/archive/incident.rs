@@ -47,15 +47,44 @@ impl Archive {
         self.state().hold = from;
     }
 
+    /// Reads the catalogue, as far as it is about a window.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn listing(&self, window: Window) -> io::Result<Listing> {
+        let generation = self.state().catalogue.generation();
+        let path = self.folder.join(name::catalogue(generation));
+        Ok(Listing::read(self.files.read(&path)?, window)?.unwrap_or_default())
+    }
+
+    /// Makes room for a copy of this size.
+    ///
+    /// # Errors
+    /// The copies would take more than half of the budget.
+    pub fn reserve_copy(&self, bytes: u64) -> io::Result<()> {
+        let before = self.state().incidents;
+        if before.saturating_add(bytes) > self.options.budget / SHARE {
+            return Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                format!("copies may take half of the budget; this one has {bytes} bytes"),
+            ));
+        }
+        self.set_incidents(before + bytes)
+    }
+
+    /// Gives back the part of a copy's room that it has not used.
+    pub fn give_back_copy(&self, bytes: u64) {
+        let mut state = self.state();
+        state.incidents = state.incidents.saturating_sub(bytes);
+    }
+
     /// Copies the chunks of a window into the folder of incidents, a file for each device, with names that
     /// begin with `prefix`.
     ///
     /// # Errors
     /// The copies would take more than half of the budget; a file cannot be read or written.
     pub fn copy(&self, window: Window, prefix: &str) -> io::Result<Copied> {
-        let generation = self.state().catalogue.generation();
-        let path = self.folder.join(name::catalogue(generation));
-        let listing = Listing::read(self.files.read(&path)?, window)?.unwrap_or_default();
+        let listing = self.listing(window)?;
         let mut cut = Cut::default();
         listing.cut.values().for_each(|one| cut.add(*one));
         let planned = plan(listing);
@@ -66,14 +95,7 @@ impl Archive {
             .sum::<u64>()
             + 1;
         let bytes = content + EACH * count;
-        let before = self.state().incidents;
-        if before + bytes > self.options.budget / SHARE {
-            return Err(io::Error::new(
-                io::ErrorKind::QuotaExceeded,
-                format!("copies may take half of the budget; this one has {bytes} bytes"),
-            ));
-        }
-        self.set_incidents(before + bytes)?;
+        self.reserve_copy(bytes)?;
         let mut copied = Copied {
             bytes: content,
             cut,

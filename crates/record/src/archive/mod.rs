@@ -41,12 +41,13 @@ pub use files::{Files, Found, bytes_below, bytes_in, look};
 pub use incident::Copied;
 pub use listing::{Listed, Listing, Skipped, Window, open_catalogue};
 pub use name::{
-    CONTROL, FileName, INCIDENTS, LOCK, STATUS, is_of_incident, is_of_recorder, nanos, safe, stamp,
+    CONTROL, FileName, INCIDENTS, LOCK, STATUS, catalogue, is_of_incident, is_of_recorder, nanos,
+    safe, stamp,
 };
 pub use stream::{Completed, Stream, Taker};
 
+use self::catalogue::Catalogue;
 use crate::host::WrittenChunk;
-use catalogue::Catalogue;
 
 ringtap_packet::options! {
     /// The limits of an archive.

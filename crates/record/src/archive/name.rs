@@ -106,7 +106,7 @@ pub fn safe(device: &str) -> String {
 
 /// Returns the name of the catalogue of a generation.
 #[must_use]
-pub(super) fn catalogue(generation: u32) -> String {
+pub fn catalogue(generation: u32) -> String {
     format!("{CATALOGUE}{generation}")
 }
 

@@ -140,10 +140,26 @@ pub(crate) struct WebArgs {
     /// Keep the history of 30 days and the token in this folder
     #[arg(long, value_name = "DIR", help_heading = "Serving")]
     pub(crate) dir: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Recorder")]
+    pub(crate) recorded: RecordedArgs,
     /// The counters as one JSON object on standard error at the end
     #[arg(long, help_heading = "Reports")]
     pub(crate) json_stats: bool,
     /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
     #[arg(long, help_heading = "Reports")]
     pub(crate) explain_capture: bool,
+}
+
+/// Options of a recorder that is served.
+#[derive(Debug, Args)]
+pub(crate) struct RecordedArgs {
+    /// Serve the packets of the recorder in this folder too, and its metrics, and pass requests for copies to it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
+    /// The most bytes that are read from the recorder's files, or sent, for one request
+    #[arg(long, value_name = "SIZE", default_value = "4G", requires = "record")]
+    pub(crate) record_limit: Size,
+    /// Have the recorder copy the packets around each new alert, as `alert-KIND`
+    #[arg(long, requires = "record")]
+    pub(crate) record_alerts: bool,
 }

@@ -129,6 +129,9 @@ pub(crate) struct RecorderTriggerArgs {
     /// were lost). May be given several times
     #[arg(long, value_name = "NAME=CONDITION", value_parser = values::trigger)]
     pub(crate) trigger: Vec<values::Trigger>,
+    /// Copy only the packets of the window that this filter accepts, of all interfaces into one file
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) trigger_filter: Option<String>,
     /// How much is copied of the time before a trigger
     #[arg(long, value_name = "T", default_value = "60s", value_parser = values::age)]
     pub(crate) before: Duration,
@@ -172,6 +175,9 @@ pub(crate) struct StatusArgs {
     /// Print one JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print metrics on standard output, in the text format of OpenMetrics that Prometheus reads
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) openmetrics: bool,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
@@ -187,7 +193,8 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExtractArgs {
-    /// Folder of a recorder; may be given several times. Packets are merged in order of time
+    /// Folder of a recorder, or https://HOST of `ringtap web --record` on another host; may be given several times.
+    /// Packets are merged in order of time
     #[arg(long, value_name = "DIR", required = true)]
     pub(crate) dir: Vec<PathBuf>,
     /// Only packets captured at or after T (2026-01-31T03:12:00Z, local time without Z, 03:12:00 of today, or
@@ -225,6 +232,8 @@ pub(crate) struct ExtractArgs {
     /// Search without the files' indices
     #[arg(long)]
     pub(crate) no_index: bool,
+    #[command(flatten, next_help_heading = "Other hosts")]
+    pub(crate) remote: RemoteArgs,
     #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten, next_help_heading = "Printing")]
@@ -236,4 +245,16 @@ pub(crate) struct ExtractArgs {
     pub(crate) version: VersionArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
+}
+
+/// How other hosts are asked.
+#[derive(Debug, Args)]
+pub(crate) struct RemoteArgs {
+    /// File with the token that the other host's server needs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Trust the server's certificate if one of these authorities has signed it, in PEM; without it, those of the
+    /// system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
 }

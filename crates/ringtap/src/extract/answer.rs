@@ -11,6 +11,7 @@ use ringtap_savefile::{Codec, Format, Options};
 use ringtap_sys::output::Access;
 
 use super::error::ExtractError;
+use super::sink::Sink;
 use crate::cli::ExtractArgs;
 use crate::dump::{DumpError, Printed};
 use crate::notice::{counted, notice};
@@ -56,8 +57,21 @@ impl Answer {
         })
     }
 
-    /// Takes the interfaces that are known now.
-    pub(super) fn interfaces(&mut self, known: &[Interface]) -> Result<(), ExtractError> {
+    /// Completes the output, and returns the number of packets.
+    pub(super) fn finish(mut self) -> Result<u64, ExtractError> {
+        if let Some(mut file) = self.file.take() {
+            if self.interfaces.is_empty() {
+                // Many programs reject a file without an interface.
+                file.describe(&[Interface::new(LinkType::ETHERNET, MAX_SNAPLEN)])?;
+            }
+            file.finish()?;
+        }
+        Ok(self.packets)
+    }
+}
+
+impl Sink for Answer {
+    fn interfaces(&mut self, known: &[Interface]) -> Result<(), ExtractError> {
         if let Some(new) = known.get(self.interfaces.len()..) {
             self.interfaces.extend_from_slice(new);
         }
@@ -67,8 +81,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Takes packets in order of time.
-    pub(super) fn take<'d>(
+    fn take<'d>(
         &mut self,
         packets: impl Iterator<Item = Packet<'d>> + Clone,
     ) -> Result<(), ExtractError> {
@@ -84,18 +97,6 @@ impl Answer {
             file.write_packets(packets)?;
         }
         Ok(())
-    }
-
-    /// Completes the output, and returns the number of packets.
-    pub(super) fn finish(mut self) -> Result<u64, ExtractError> {
-        if let Some(mut file) = self.file.take() {
-            if self.interfaces.is_empty() {
-                // Many programs reject a file without an interface.
-                file.describe(&[Interface::new(LinkType::ETHERNET, MAX_SNAPLEN)])?;
-            }
-            file.finish()?;
-        }
-        Ok(self.packets)
     }
 }
 

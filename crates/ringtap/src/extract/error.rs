@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use ringtap_capture::Error;
 use ringtap_record::RecordError;
+use ringtap_savefile::WriteError;
 
+use super::remote::RemoteError;
 use crate::dump::DumpError;
 use crate::record::RecorderError;
 use crate::rights::RightsError;
@@ -19,6 +21,18 @@ pub(crate) enum ExtractError {
     /// A folder cannot be read.
     #[error(transparent)]
     Folder(#[from] RecorderError),
+    /// Another host's recorder does not answer.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// The packets cannot be encoded.
+    #[error("the packets cannot be encoded: {source}")]
+    Encode { r#source: WriteError },
+    /// Nobody takes the answer any more.
+    #[error("nobody takes the answer any more")]
+    Gone,
+    /// The answer has more bytes than allowed.
+    #[error("the answer has more than {most} bytes")]
+    TooLong { most: u64 },
     /// The filter does not fit, or the output failed, as in `dump`.
     #[error(transparent)]
     Dump(#[from] DumpError),
@@ -54,7 +68,9 @@ impl ExtractError {
         match self {
             Self::InFolder { .. } => crate::exit::USAGE,
             Self::Folder(error) => error.exit_status(),
+            Self::Remote(error) => error.exit_status(),
             Self::Dump(error) => error.exit_status(),
+            Self::Encode { .. } | Self::Gone | Self::TooLong { .. } => 1,
         }
     }
 }

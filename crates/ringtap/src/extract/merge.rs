@@ -4,7 +4,7 @@
 //! stream are compared. A file is opened when its turn comes.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,17 +21,16 @@ use ringtap_record::archive::{
 };
 use serde::Serialize;
 
-use super::answer::Answer;
 use super::error::ExtractError;
+use super::sink::Sink;
 use crate::notice::{notice, raw};
 use crate::rights;
-use crate::signals::Requests;
 
 /// How often the progress is shown on a terminal.
 const SHOW: Duration = Duration::from_millis(500);
 
 /// The streams that are merged.
-pub(super) struct Merge {
+pub(crate) struct Merge {
     search: Searched,
     streams: Vec<Stream>,
     /// The interfaces of all streams.
@@ -58,10 +57,13 @@ struct Searched {
     gone: u64,
 }
 
-/// The files of a device in a folder.
+/// The files of a device in a folder, or the answer of another host.
+#[derive(Default)]
 struct Stream {
     folder: PathBuf,
     files: VecDeque<Listed>,
+    /// The answer of another host and its address, until it is read.
+    remote: Option<(String, Box<dyn Read + Send>)>,
     source: Option<Opened>,
     /// The bytes of packets that wait.
     bytes: Vec<u8>,
@@ -89,7 +91,7 @@ struct Waiting {
 
 /// The numbers of an extraction. Their names are part of the command line's contract.
 #[derive(Serialize)]
-pub(super) struct Summary {
+pub(crate) struct Summary {
     packets: u64,
     chunks_read: u64,
     bytes_read: u64,
@@ -97,17 +99,17 @@ pub(super) struct Summary {
     bytes_skipped_by_time: u64,
     chunks_skipped_by_index: u64,
     bytes_skipped_by_index: u64,
-    pub(super) damaged_chunks: u64,
-    pub(super) damaged_packets: u64,
-    cut_packets: u64,
-    cut_bytes: u64,
+    pub(crate) damaged_chunks: u64,
+    pub(crate) damaged_packets: u64,
+    pub(crate) cut_packets: u64,
+    pub(crate) cut_bytes: u64,
     files_failed: u64,
-    files_gone: u64,
+    pub(crate) files_gone: u64,
 }
 
 impl Merge {
     /// Prepares a search.
-    pub(super) fn new(filter: Option<Filter>, window: Window, uses_index: bool) -> Self {
+    pub(crate) fn new(filter: Option<Filter>, window: Window, uses_index: bool) -> Self {
         Self {
             search: Searched {
                 filter,
@@ -123,12 +125,28 @@ impl Merge {
             by_time: Skipped::default(),
             in_window: Skipped::default(),
             cut: Cut::default(),
-            show: io::stderr().is_terminal().then(Instant::now),
+            show: None,
         }
     }
 
+    /// Shows the progress, if there is a terminal.
+    pub(super) fn with_progress(mut self) -> Self {
+        self.show = io::stderr().is_terminal().then(Instant::now);
+        self
+    }
+
+    /// Returns whether there are files with packets of the window. If not, nobody has tried the filter.
+    pub(crate) fn has_packets(&self) -> bool {
+        !self.interfaces.is_empty()
+    }
+
+    /// Returns the bytes in files that must be read, if no index helps.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.in_window.bytes
+    }
+
     /// Adds the files of a folder, of these devices, or of all if there are none.
-    pub(super) fn add(&mut self, folder: &Path, listing: Listing, devices: &[String]) {
+    pub(crate) fn add(&mut self, folder: &Path, listing: Listing, devices: &[String]) {
         let add = |sum: &mut Skipped, more: Skipped| {
             sum.chunks += more.chunks;
             sum.bytes += more.bytes;
@@ -153,31 +171,42 @@ impl Merge {
             .extend(streams.into_values().map(|files| Stream {
                 folder: folder.to_owned(),
                 files,
-                source: None,
-                bytes: Vec::new(),
-                waiting: Vec::new(),
-                taken: 0,
+                ..Stream::default()
             }));
     }
 
+    /// Adds the packets of another host, which it has chosen.
+    pub(super) fn add_remote(&mut self, address: String, answer: Box<dyn Read + Send>) {
+        self.streams.push(Stream {
+            remote: Some((address, answer)),
+            ..Stream::default()
+        });
+    }
+
     /// Reads the first packets of each stream.
-    pub(super) fn prime(&mut self) -> Result<(), ExtractError> {
+    ///
+    /// # Errors
+    /// The filter is invalid, or not for the link type.
+    pub(crate) fn prime(&mut self, stop: &dyn Fn() -> bool) -> Result<(), ExtractError> {
         for stream in &mut self.streams {
-            stream.fill(&mut self.search, &mut self.interfaces)?;
+            stream.fill(&mut self.search, &mut self.interfaces, stop)?;
         }
         Ok(())
     }
 
-    /// Passes all packets to the answer, until the end is requested.
-    pub(super) fn run(
+    /// Passes all packets to the answer, until `stop` returns true.
+    ///
+    /// # Errors
+    /// The output failed.
+    pub(crate) fn run(
         &mut self,
-        answer: &mut Answer,
-        requests: &Requests,
+        answer: &mut impl Sink,
+        stop: &dyn Fn() -> bool,
     ) -> Result<(), ExtractError> {
-        while !requests.stop() {
+        while !stop() {
             for stream in &mut self.streams {
                 if stream.is_empty() {
-                    stream.fill(&mut self.search, &mut self.interfaces)?;
+                    stream.fill(&mut self.search, &mut self.interfaces, stop)?;
                 }
             }
             self.streams.retain(|stream| !stream.is_empty());
@@ -217,7 +246,7 @@ impl Merge {
     }
 
     /// Returns the numbers.
-    pub(super) fn summary(&self, packets: u64) -> Summary {
+    pub(crate) fn summary(&self, packets: u64) -> Summary {
         let counts = &self.search.counts;
         Summary {
             packets,
@@ -262,7 +291,7 @@ impl Summary {
     }
 
     /// Returns whether nothing was missing.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.damaged_chunks == 0 && self.files_failed == 0
     }
 }
@@ -293,7 +322,11 @@ impl Stream {
     }
 
     /// Passes packets to the answer, up to that time.
-    fn pass(&mut self, until: Option<Timestamp>, answer: &mut Answer) -> Result<(), ExtractError> {
+    fn pass(
+        &mut self,
+        until: Option<Timestamp>,
+        answer: &mut impl Sink,
+    ) -> Result<(), ExtractError> {
         let rest = self.waiting.get(self.taken..).unwrap_or_default();
         let is_turn = |packet: &&Waiting| until.is_none_or(|until| packet.timestamp <= until);
         let count = rest.iter().take_while(is_turn).count();
@@ -310,16 +343,17 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads the next packets of the answer. Nothing waits afterwards if there are none.
+    /// Reads the next packets of the answer. Nothing waits afterwards if there are none, or `stop` returns true.
     fn fill(
         &mut self,
         search: &mut Searched,
         known: &mut Vec<Interface>,
+        stop: &dyn Fn() -> bool,
     ) -> Result<(), ExtractError> {
         self.bytes.clear();
         self.waiting.clear();
         self.taken = 0;
-        while self.waiting.is_empty() {
+        while self.waiting.is_empty() && !stop() {
             if self.source.is_none() && !self.open_next(search)? {
                 return Ok(());
             }
@@ -375,6 +409,13 @@ impl Stream {
 
     /// Opens the next file of which anything must be read. Returns false if there is none.
     fn open_next(&mut self, search: &mut Searched) -> Result<bool, ExtractError> {
+        if let Some((address, answer)) = self.remote.take() {
+            let options = ReadOptions::default();
+            let source = open_stream(answer, &address, &options, None)?;
+            let interfaces = Vec::new();
+            self.source = Some(Opened { source, interfaces });
+            return Ok(true);
+        }
         while let Some(listed) = self.files.pop_front() {
             let path = listed.name.path(&self.folder);
             let name = path.display().to_string();

@@ -6,6 +6,8 @@
 mod answer;
 mod error;
 mod merge;
+mod remote;
+mod sink;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,8 +25,11 @@ use crate::rights::{self, Needs, Rights};
 use crate::signals::Requests;
 use crate::values::When;
 use answer::Answer;
-use error::ExtractError;
-use merge::Merge;
+pub(crate) use error::ExtractError;
+pub(crate) use merge::Merge;
+use merge::Summary;
+use remote::Remotes;
+pub(crate) use sink::{Encoded, Sink};
 
 /// Runs the command.
 pub(crate) fn run(args: &ExtractArgs) -> ExitCode {
@@ -39,39 +44,59 @@ pub(crate) fn run(args: &ExtractArgs) -> ExitCode {
 
 fn try_run(args: &ExtractArgs) -> Result<ExitCode, ExtractError> {
     refuse_output(args)?;
-    let mut named = read_files(&args.dir);
+    let (remote, local): (Vec<PathBuf>, Vec<PathBuf>) = args
+        .dir
+        .iter()
+        .cloned()
+        .partition(|dir| remote::is_remote(dir));
+    let mut named = read_files(&local);
     named.inputs = rights::named(&args.filter_file);
+    for path in [&args.remote.token_file, &args.remote.tls_ca] {
+        named.inputs.extend(path.iter().cloned());
+    }
     let to_file = args.write.iter().filter(|path| path.as_os_str() != "-");
     named.outputs = to_file.cloned().collect();
     let rights = Rights::begin(&args.rights, named, None)?;
-    let filter = filter(args)?;
+    let question = question(args)?;
+    let filter = (!question.is_empty())
+        .then(|| Filter::new(question.clone()).with_extensions(args.extended));
     let window = window(args)?;
-    let names = args.dir.iter().map(|folder| Names::of(folder));
+    let remotes = Remotes::new(&remote, &args.remote)?;
+    let names = local.iter().map(|folder| Names::of(folder));
     let names = names.collect::<Result<Vec<_>, _>>()?;
     let looks_up = filter.as_ref().is_some_and(Filter::looks_up_hosts);
     let needs = Needs {
-        network: looks_up,
+        network: looks_up || !remotes.is_empty(),
         ..Needs::default()
     };
     rights.relinquish(&[], needs)?;
     let requests = Requests::default();
     requests.watch(Vec::new())?;
-    let mut merge = Merge::new(filter, window, !args.no_index);
+    let mut merge = Merge::new(filter, window, !args.no_index).with_progress();
     let devices: Vec<String> = args.interface.iter().map(|device| safe(device)).collect();
-    for (folder, names) in args.dir.iter().zip(&names) {
+    let text = (!question.is_empty()).then_some(question.as_str());
+    for (address, answer) in remotes.ask(text, window, &args.interface)? {
+        merge.add_remote(address, Box::new(answer));
+    }
+    for (folder, names) in local.iter().zip(&names) {
         let listing = catalogue(names, window)?;
         merge.add(folder, listing, &devices);
     }
     // The first packets of each stream are read before the output is opened: a filter that does not fit is
     // found then.
-    merge.prime()?;
+    let stop = || requests.stop();
+    merge.prime(&stop)?;
     let mut answer = Answer::open(args)?;
-    merge.run(&mut answer, &requests)?;
+    merge.run(&mut answer, &stop)?;
     let packets = answer.finish()?;
     if args.print.count_only {
         answer::print_count(packets)?;
     }
-    let summary = merge.summary(packets);
+    Ok(report(args, &merge.summary(packets)))
+}
+
+/// Prints the summary. Returns the exit status.
+fn report(args: &ExtractArgs, summary: &Summary) -> ExitCode {
     match args.json_stats {
         true => raw(format_args!("{}\n", summary.json())),
         false => notice(summary.words()),
@@ -83,10 +108,10 @@ fn try_run(args: &ExtractArgs) -> Result<ExitCode, ExtractError> {
             counted(summary.damaged_packets, "packet")
         ));
     }
-    Ok(match summary.is_whole() {
+    match summary.is_whole() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
-    })
+    }
 }
 
 /// Rejects an output in the folder of a recorder: it would count to the budget.
@@ -110,18 +135,18 @@ fn refuse_output(args: &ExtractArgs) -> Result<(), ExtractError> {
     }
 }
 
-/// Returns the filter of the command line and that of `--flow`, both of which must match.
-fn filter(args: &ExtractArgs) -> Result<Option<Filter>, ExtractError> {
+/// Returns the filter of the command line and that of `--flow`, both of which must match. It is empty if there is
+/// none.
+fn question(args: &ExtractArgs) -> Result<String, ExtractError> {
     let expression = expression::read(&args.filter, args.filter_file.as_deref());
     let expression = expression.map_err(DumpError::from)?;
     let flow = args.flow.as_ref().map(|flow| flow.0.as_str());
-    let both = match (expression.trim(), flow) {
-        ("", None) => return Ok(None),
+    Ok(match (expression.trim(), flow) {
+        ("", None) => String::new(),
         ("", Some(flow)) => flow.to_owned(),
         (expression, None) => expression.to_owned(),
         (expression, Some(flow)) => format!("({expression}) and {flow}"),
-    };
-    Ok(Some(Filter::new(both).with_extensions(args.extended)))
+    })
 }
 
 /// Returns the window of time. Times of day are of today, or of yesterday if they are still to come today.

@@ -50,6 +50,9 @@ pub(crate) enum LookError {
     /// A file of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] super::web::TlsError),
+    /// The folder of `--record` cannot be used.
+    #[error(transparent)]
+    Recorder(#[from] crate::record::RecorderError),
     /// Privileges could not be given up.
     #[error(transparent)]
     Rights(#[from] RightsError),

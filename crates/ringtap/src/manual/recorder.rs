@@ -26,6 +26,12 @@ pub(super) const RECORD: Page = Page {
                 "ringtap record -i eth0 --dir /var/lib/ringtap/rec --budget 500G --trigger 'loss=loss > 0'",
             ],
         ),
+        example(
+            "Keep DNS whole, and of other flows the first 64 KiB:",
+            &[
+                "ringtap record -i eth0 --dir /var/lib/ringtap/rec --budget 500G --keep 'port 53' --cutoff 64K",
+            ],
+        ),
     ],
     files: &[
         (

@@ -112,6 +112,7 @@ pub(crate) fn read_files(folders: &[PathBuf]) -> NamedFiles {
     let archives = folders.iter().map(|path| ArchiveFolder {
         path: path.clone(),
         is_written: false,
+        is_asked: false,
     });
     NamedFiles {
         archives: archives.collect(),
@@ -132,6 +133,19 @@ impl Names {
         Ok(Self {
             folder: folder.to_owned(),
             found: found.into_iter().map(|found| found.name).collect(),
+        })
+    }
+
+    /// Returns the name of the catalogue that a recorder's status has. It needs no look into the folder.
+    ///
+    /// # Errors
+    /// There is no status.
+    pub(crate) fn by_status(folder: &Path) -> Result<Self, RecorderError> {
+        let (_, status) = super::status::read(folder)?;
+        let name = status.catalogue.map(archive::catalogue);
+        Ok(Self {
+            folder: folder.to_owned(),
+            found: name.into_iter().collect(),
         })
     }
 }

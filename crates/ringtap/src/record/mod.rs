@@ -8,8 +8,10 @@ mod check;
 mod cutoff;
 mod device;
 mod error;
+mod filtered;
 mod folder;
 mod indexer;
+mod metrics;
 mod notify;
 mod recorder;
 mod status;
@@ -21,6 +23,9 @@ use crate::cli::{RecorderAction, RecorderArgs};
 use crate::notice::notice;
 pub(crate) use error::RecorderError;
 pub(crate) use folder::{Names, catalogue, read_files};
+pub(crate) use metrics::text as metrics;
+pub(crate) use status::read as read_status;
+pub(crate) use trigger::{Requester, send as send_request, sending as request_socket};
 
 /// Runs the command.
 pub(crate) fn run(args: &RecorderArgs) -> ExitCode {

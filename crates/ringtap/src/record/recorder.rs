@@ -192,6 +192,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
         archives: vec![ArchiveFolder {
             path: plan.folder.to_owned(),
             is_written: true,
+            is_asked: false,
         }],
         ..NamedFiles::default()
     };
@@ -207,15 +208,19 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     let (sender, fired) = channel();
     let mut watches = Vec::new();
     for one in &opened {
-        let triggers = &args.triggers.trigger;
-        let watch = Watch::new(triggers, &one.name, &one.interfaces, sender.clone())?;
+        let watch = Watch::new(&args.triggers, &one.name, &one.interfaces, sender.clone())?;
         watches.push((watch, Cutoffs::new(&args.cuts, &one.interfaces)?));
     }
     // Everything that can be rejected was. Only now is anything written.
     let access = args.files.access();
     let locked = Locked::open(plan.folder, access)?;
     let socket = Incidents::listen(plan.folder)?;
-    let incidents = Incidents::new(socket, fired, &args.triggers, access);
+    let incidents = Incidents::new(
+        socket,
+        fired,
+        &args.triggers,
+        (args.writing.compress.0, access),
+    );
     rights.entrust(&mut Devices(&mut opened))?;
     rights.relinquish(&[], Needs::of_devices())?;
     if args.explain_capture {

@@ -264,44 +264,52 @@ impl StatusFile {
 }
 
 /// The parts of a status that are printed.
-#[derive(Deserialize)]
-struct Read {
+#[derive(Debug, Deserialize)]
+pub(crate) struct Read {
     process: u32,
-    running: bool,
-    budget: u64,
-    bytes: u64,
-    files: u64,
-    packets: u64,
-    oldest: Option<f64>,
-    newest: Option<f64>,
-    days: Option<f64>,
-    incident_bytes: u64,
+    pub(super) running: bool,
+    pub(super) started: f64,
+    pub(super) updated: f64,
+    pub(super) budget: u64,
+    pub(super) bytes: u64,
+    pub(super) files: u64,
+    pub(super) chunks: u64,
+    pub(super) packets: u64,
+    pub(super) oldest: Option<f64>,
+    pub(super) newest: Option<f64>,
+    pub(super) days: Option<f64>,
+    pub(super) removed_files: u64,
+    pub(super) incident_bytes: u64,
     #[serde(default)]
-    cut_packets: u64,
+    pub(super) cut_packets: u64,
     #[serde(default)]
-    cut_bytes: u64,
+    pub(super) cut_bytes: u64,
     #[serde(default)]
-    unlisted_entries: u64,
-    devices: Vec<ReadDevice>,
+    pub(super) unlisted_entries: u64,
+    /// The catalogue's generation.
+    pub(crate) catalogue: Option<u32>,
+    pub(super) devices: Vec<ReadDevice>,
 }
 
-#[derive(Deserialize)]
-struct ReadDevice {
-    device: String,
+#[derive(Debug, Deserialize)]
+pub(super) struct ReadDevice {
+    pub(super) device: String,
     engine: String,
-    failure: Option<String>,
-    recorded: u64,
-    dropped: std::collections::BTreeMap<String, Option<u64>>,
-    dropped_by_writer: u64,
+    pub(super) failure: Option<String>,
+    pub(super) received: Option<u64>,
+    pub(super) recorded: u64,
+    pub(super) bytes: u64,
+    pub(super) dropped: std::collections::BTreeMap<String, Option<u64>>,
+    pub(super) dropped_by_writer: u64,
     #[serde(default)]
-    cut_packets: u64,
+    pub(super) cut_packets: u64,
     #[serde(default)]
-    cut_bytes: u64,
+    pub(super) cut_bytes: u64,
     #[serde(default)]
     shortened_packets: u64,
     #[serde(default)]
-    evicted_flows: u64,
-    queue: Option<(u64, u64)>,
+    pub(super) evicted_flows: u64,
+    pub(super) queue: Option<(u64, u64)>,
 }
 
 /// Returns the process of a status.
@@ -317,25 +325,34 @@ pub(super) fn print(args: &StatusArgs) -> Result<ExitCode, RecorderError> {
     // The sandbox has no locks.
     let is_locked = is_locked(&args.dir);
     rights.relinquish(&[], Needs::default())?;
-    let path = args.dir.join(STATUS);
-    let mut text = String::new();
-    let read = rights::read(&path).and_then(|mut file| file.read_to_string(&mut text));
-    read.map_err(RecorderError::folder(&path))?;
-    let text = text.trim_end();
-    let invalid = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
-    let mut status: Read =
-        serde_json::from_str(text).map_err(|error| RecorderError::folder(&path)(invalid(error)))?;
+    let (text, mut status) = read(&args.dir)?;
     // After a crash the file says otherwise.
     status.running &= is_locked;
-    let printed = match args.json {
-        true => print_json(text, status.running),
-        false => io::stdout().write_all(status.lines().as_bytes()),
+    let is_running = status.running;
+    let printed = match (args.json, args.openmetrics) {
+        (true, _) => print_json(&text, status.running),
+        (_, true) => io::stdout().write_all(super::metrics::text(status).as_bytes()),
+        _ => io::stdout().write_all(status.lines().as_bytes()),
     };
     printed.map_err(RecorderError::Print)?;
-    Ok(match status.running {
+    Ok(match is_running {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
+}
+
+/// Reads the status of a recorder: the text, and its parts.
+pub(crate) fn read(folder: &Path) -> Result<(String, Read), RecorderError> {
+    let path = folder.join(STATUS);
+    let mut text = String::new();
+    let file = rights::read(&path);
+    let read = file.and_then(|file| file.take(SIZE as u64).read_to_string(&mut text));
+    read.map_err(RecorderError::folder(&path))?;
+    text.truncate(text.trim_end().len());
+    let invalid = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let parsed = serde_json::from_str(&text).map_err(invalid);
+    let parsed = parsed.map_err(RecorderError::folder(&path))?;
+    Ok((text, parsed))
 }
 
 fn print_json(text: &str, running: bool) -> io::Result<()> {
@@ -347,6 +364,11 @@ fn print_json(text: &str, running: bool) -> io::Result<()> {
 }
 
 impl Read {
+    /// Takes a recorder for ended if its status is older than this time, in seconds since 1970.
+    pub(crate) fn settle(&mut self, oldest: f64) {
+        self.running &= self.updated >= oldest;
+    }
+
     fn lines(&self) -> String {
         let mut text = match self.running {
             true => format!("recording (process {})\n", self.process),

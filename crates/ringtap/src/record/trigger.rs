@@ -7,18 +7,21 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, Filter, Interface, Matcher, Packet, Stats, Timestamp};
 use ringtap_packet::MAX_SNAPLEN;
-use ringtap_record::archive::{Archive, CONTROL, INCIDENTS, Window, nanos, safe, stamp};
+use ringtap_record::archive::{Archive, CONTROL, Copied, INCIDENTS, Window, nanos, safe, stamp};
+use ringtap_savefile::Codec;
 use serde::Serialize;
 
 use super::error::RecorderError;
+use super::filtered;
 use crate::cli::{RecorderTriggerArgs, TriggerArgs};
+use crate::extract::ExtractError;
 use crate::notice::{counted, notice};
 use crate::rights;
 use crate::values::{Condition, Trigger};
@@ -28,6 +31,8 @@ use ringtap_sys::output::Access;
 const SETTLED: Duration = Duration::from_millis(1200);
 /// The longest request.
 const LONGEST: usize = 256;
+/// How long a recorder may be busy.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The name of the copies that a signal requests.
 const SIGNAL: &str = "signal";
 /// The time over which rates are measured.
@@ -67,18 +72,23 @@ impl Watch {
     /// # Errors
     /// A filter is invalid, or not for the link type.
     pub(super) fn new(
-        triggers: &[Trigger],
+        args: &RecorderTriggerArgs,
         device: &str,
         interfaces: &[Interface],
         sender: Sender<Fired>,
     ) -> Result<Option<Self>, RecorderError> {
         let mut conditions = Vec::new();
-        for trigger in triggers {
+        if let Some(filter) = args.trigger_filter.as_deref().map(filter_of) {
+            for interface in interfaces {
+                filter.compile(interface.link_type, MAX_SNAPLEN)?;
+            }
+        }
+        for trigger in &args.trigger {
             let filter = match &trigger.condition {
                 Condition::Packet(filter) | Condition::Rate { filter, .. } => Some(filter),
                 Condition::Loss { .. } => None,
             };
-            let filter = filter.map(|text| Filter::new(text.clone()).with_extensions(true));
+            let filter = filter.map(|text| filter_of(text));
             let compile = |filter: &Filter, interface: &Interface| {
                 let program = filter.compile(interface.link_type, MAX_SNAPLEN)?;
                 Ok::<_, RecorderError>(Matcher::new(program))
@@ -196,6 +206,11 @@ impl Watched {
     }
 }
 
+/// Returns the filter of a trigger, or of its copies.
+fn filter_of(text: &str) -> Filter {
+    Filter::new(text).with_extensions(true)
+}
+
 /// The copies of a run.
 pub(super) struct Incidents {
     socket: Option<UnixDatagram>,
@@ -204,6 +219,9 @@ pub(super) struct Incidents {
     after: Duration,
     cool_down: Duration,
     access: Access,
+    /// The packets that are copied, and how their file is compressed. `None` for all, as they are in the files.
+    filter: Option<Filter>,
+    codec: Option<Codec>,
     /// The windows that are not over.
     pending: Vec<Fired>,
     /// When each trigger was last obeyed.
@@ -245,9 +263,11 @@ impl Incidents {
         socket: UnixDatagram,
         fired: Receiver<Fired>,
         args: &RecorderTriggerArgs,
-        access: Access,
+        (codec, access): (Option<Codec>, Access),
     ) -> Self {
         Self {
+            filter: args.trigger_filter.as_deref().map(filter_of),
+            codec,
             socket: Some(socket),
             fired,
             before: args.before,
@@ -322,7 +342,7 @@ impl Incidents {
             to: Some(later(fired.at, self.after)),
         };
         let prefix = format!("{}-{}", stamp(nanos(fired.at)), fired.name);
-        let copied = match archive.copy(window, &prefix) {
+        let copied = match self.copy_packets(archive, window, &prefix) {
             Ok(copied) => copied,
             Err(error) => {
                 notice(format_args!(
@@ -371,6 +391,24 @@ impl Incidents {
         ));
     }
 
+    fn copy_packets(
+        &self,
+        archive: &Archive,
+        window: Window,
+        prefix: &str,
+    ) -> Result<Copied, ExtractError> {
+        match &self.filter {
+            None => {
+                let copied = archive.copy(window, prefix);
+                copied.map_err(|error| RecorderError::folder(archive.folder())(error).into())
+            }
+            Some(filter) => {
+                let how = (filter, self.codec, self.access);
+                filtered::copy(archive, window, prefix, how)
+            }
+        }
+    }
+
     /// Removes the socket.
     pub(super) fn end(mut self, archive: &Archive) {
         self.look(archive, true);
@@ -406,23 +444,69 @@ fn later(at: Timestamp, by: Duration) -> i64 {
 
 /// Requests a copy from a running recorder.
 pub(super) fn request(args: &TriggerArgs) -> Result<ExitCode, RecorderError> {
-    let path = args.dir.join(CONTROL);
-    let sent = UnixDatagram::unbound().and_then(|socket| {
-        socket.set_write_timeout(Some(Duration::from_secs(5)))?;
-        socket.send_to(args.name.as_bytes(), &path)
-    });
-    match sent {
-        Ok(_) => Ok(ExitCode::SUCCESS),
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-            ) =>
-        {
-            Err(RecorderError::NotRunning {
-                folder: args.dir.clone(),
-            })
-        }
-        Err(error) => Err(RecorderError::folder(&path)(error)),
+    let socket = sending().map_err(RecorderError::folder(&args.dir))?;
+    let sent = send(&socket, &args.dir, &args.name);
+    sent.map(|()| ExitCode::SUCCESS)
+        .map_err(|error| refused(&args.dir, error))
+}
+
+/// Returns a socket for requests.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn sending() -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+/// Sends the request for a copy of this name to the recorder of a folder.
+///
+/// # Errors
+/// No recorder runs in the folder, or the user may not send to it.
+pub(crate) fn send(socket: &UnixDatagram, folder: &Path, name: &str) -> io::Result<()> {
+    socket.send_to(name.as_bytes(), folder.join(CONTROL))?;
+    Ok(())
+}
+
+fn refused(folder: &Path, error: io::Error) -> RecorderError {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => RecorderError::NotRunning {
+            folder: folder.to_owned(),
+        },
+        _ => RecorderError::folder(&folder.join(CONTROL))(error),
+    }
+}
+
+/// Sends requests to a recorder in the course of a longer run, whose privileges are given up.
+#[derive(Debug)]
+pub(crate) struct Requester {
+    folder: PathBuf,
+    socket: UnixDatagram,
+}
+
+impl Requester {
+    /// Makes a socket for the requests. Call it before privileges are given up.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub(crate) fn new(folder: &Path) -> Result<Self, RecorderError> {
+        Ok(Self {
+            folder: folder.to_owned(),
+            socket: sending().map_err(RecorderError::folder(folder))?,
+        })
+    }
+
+    /// Requests a copy of this name.
+    ///
+    /// # Errors
+    /// No recorder runs in the folder, or the user may not send to it.
+    pub(crate) fn request(&self, name: &str) -> Result<(), RecorderError> {
+        let name = safe(name);
+        let sent = match rights::ask_recorder(&self.folder, &name) {
+            Some(sent) => sent,
+            None => send(&self.socket, &self.folder, &name),
+        };
+        sent.map_err(|error| refused(&self.folder, error))
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct ArchiveFolder {
     pub(crate) path: PathBuf,
     /// Whether this run records into it.
     pub(crate) is_written: bool,
+    /// Whether this run sends requests to its recorder.
+    pub(crate) is_asked: bool,
 }
 
 impl ArchiveFolder {
@@ -172,6 +174,14 @@ impl NamedFiles {
         self.archives.iter().any(|archive| archive.has(path))
     }
 
+    /// Returns whether it is the socket of a recorder that this run sends requests to.
+    pub(super) fn is_asked(&self, path: &Path) -> bool {
+        let asked = self.archives.iter().filter(|archive| archive.is_asked);
+        asked
+            .into_iter()
+            .any(|archive| path == archive.path.join(archive::CONTROL))
+    }
+
     /// Returns whether it is a file of the folder that this run records into.
     pub(super) fn is_recorded(&self, path: &Path) -> bool {
         let written = self.archives.iter().filter(|archive| archive.is_written);
@@ -241,11 +251,16 @@ mod tests {
         let folder = |path: &str, is_written| ArchiveFolder {
             path: path.into(),
             is_written,
+            is_asked: !is_written,
         };
         let files = NamedFiles {
             archives: vec![folder("/a", true), folder("/b", false)],
             ..NamedFiles::default()
         };
+        assert!(files.is_asked(Path::new("/b/control")));
+        for path in ["/a/control", "/b/lock", "/b/x/control", "/b"] {
+            assert!(!files.is_asked(Path::new(path)), "{path}");
+        }
         let name = "20231114T221320.000001Z-00000007-eth0.pcapng.zst";
         for path in [
             name,

@@ -4,7 +4,7 @@
 //! `-z`. They see no packet: the helper opens a file, and the program reads and writes it.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd as _;
@@ -140,6 +140,11 @@ impl Client {
     /// Removes a file.
     pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
         self.ask(Operation::Remove, path).map(drop)
+    }
+
+    /// Sends a recorder the request that is the last part of the path, after its socket.
+    pub(super) fn ask_recorder(&self, path: &Path) -> io::Result<()> {
+        self.ask(Operation::Ask, path).map(drop)
     }
 
     /// Runs the command with a file, without waiting.
@@ -302,6 +307,9 @@ impl Served {
             // An open file for reading can keep others from changing it, as its owner may.
             Operation::Lease | Operation::GiveBack => file.is_some_and(|file| self.is_input(file)),
             Operation::Publish | Operation::Exchange => self.files.is_stored(path),
+            Operation::Ask => path
+                .parent()
+                .is_some_and(|socket| self.files.is_asked(socket)),
             Operation::Run | Operation::Wait => false,
         };
         if !may {
@@ -329,6 +337,7 @@ impl Served {
                 }
             }
             Operation::GiveBack => file.into_iter().for_each(map::give_back),
+            Operation::Ask => ask(path)?,
             _ => self.remove(path)?,
         }
         Ok(reply)
@@ -385,6 +394,15 @@ impl Served {
             None => Err(refused()),
         }
     }
+}
+
+/// Sends a request to a recorder.
+fn ask(path: &Path) -> io::Result<()> {
+    let parts = path.file_name().and_then(OsStr::to_str);
+    let parts = parts.zip(path.parent().and_then(Path::parent));
+    let (name, folder) = parts.ok_or(io::ErrorKind::InvalidInput)?;
+    let socket = crate::record::request_socket()?;
+    crate::record::send_request(&socket, folder, name)
 }
 
 fn replaced() -> io::Error {

@@ -36,6 +36,8 @@ pub(super) enum Operation {
     Publish = 9,
     /// Exchange a folder of a store with its successor.
     Exchange = 10,
+    /// Send the path's last part to the recorder's socket that is the rest of it.
+    Ask = 11,
 }
 
 /// Also open for reading.
@@ -77,6 +79,7 @@ impl<'a> Request<'a> {
             Operation::GiveBack,
             Operation::Publish,
             Operation::Exchange,
+            Operation::Ask,
         ];
         Some(Self {
             operation: known.into_iter().find(|known| *known as u8 == operation)?,

@@ -478,6 +478,15 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Sends a request to the recorder of a folder. `None` if there is no helper that may: then this process does it.
+pub(crate) fn ask_recorder(folder: &Path, name: &str) -> Option<io::Result<()>> {
+    let socket = folder.join(ringtap_record::archive::CONTROL);
+    let client = FILES
+        .get()
+        .filter(|client| client.files.is_asked(&socket))?;
+    Some(client.ask_recorder(&socket.join(name)))
+}
+
 /// Returns the kind of file at a path of the command line.
 ///
 /// # Errors

@@ -1,22 +1,30 @@
 //! `ringtap record` and `ringtap extract` as their users run them, in namespaces.
 //!
 //! Packets are numbered, so that each test can say which ones are there ([`scene`]): what is recorded and
-//! extracted ([`recording`]), what is left out on purpose ([`cutoffs`]), limits and disks ([`disks`]), kills ([`kills`]), wrong usage ([`usage`]).
+//! extracted ([`recording`]), what is left out on purpose ([`cutoffs`]), what
+//! others are sent ([`served`]), limits and disks ([`disks`]), kills ([`kills`]), wrong usage ([`usage`]).
 #![forbid(unsafe_code)]
 
+#[expect(dead_code, reason = "the suite of `look` needs more of it")]
+#[path = "../look/client.rs"]
+mod client;
 mod cutoffs;
 mod disks;
 mod kills;
 mod recording;
 mod scene;
+mod served;
 mod usage;
 
 use std::process::ExitCode;
+
+use scene::{LIMIT, RINGTAP};
 
 fn main() -> ExitCode {
     let lists = [
         recording::tests(),
         cutoffs::tests(),
+        served::tests(),
         disks::tests(),
         kills::tests(),
         usage::tests(),

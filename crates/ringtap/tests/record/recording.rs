@@ -28,6 +28,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("a_request_copies_the_window", &root, requested),
         test("a_packet_a_rate_and_a_loss_trigger", &root, triggered),
         test("a_signal_copies_the_window", &root, signalled),
+        test("a_copy_may_have_a_filter", &root, selected),
         test("files_are_private", &root, private),
         test("a_service_manager_is_told", &root, told),
         test("without_privileges_nothing_else_is_open", &root, confined),
@@ -407,6 +408,38 @@ fn signalled() {
     assert_eq!(reasons[0]["trigger"], "signal");
     same(&copied(&scene, &reasons[0]), 0..100);
     ended(running);
+}
+
+fn selected() {
+    for codec in ["none", "zstd:1"] {
+        let scene = Scene::new();
+        let running = scene.recording(&[
+            "--budget",
+            "64M",
+            "--compress",
+            codec,
+            "--before",
+            "10s",
+            "--after",
+            "100ms",
+            "--trigger-filter",
+            "dst host 10.0.1.7",
+        ]);
+        scene.sender().send(0..5000, 700);
+        scene.wait_for(4999);
+        let output = scene.ask(&["record", "trigger", "x"], &[]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let reasons = incidents(&scene, 1);
+        assert_eq!(reasons[0]["packets"], 500);
+        let sevens = (0..5000).filter(|number| number % 10 == 7);
+        same(&copied(&scene, &reasons[0]), sevens);
+        ended(running);
+        let json = stdout(&scene.ask(&["record", "status", "--json"], &[]));
+        let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        // The file of 350 kB and some room for its metadata.
+        let bytes = json["incident_bytes"].as_u64().expect("a number");
+        assert!((350_000..800_000).contains(&bytes), "{json}");
+    }
 }
 
 /// Waits until the folder of incidents has this number of reasons, and returns them.

@@ -29,6 +29,11 @@ fn record() {
         (&["--budget", "64M", "--max-age", "soon"], 2, "7d"),
         (&["--budget", "64M", "tcp prot 5"], 2, "tcp prot 5"),
         (
+            &["--budget", "64M", "--trigger-filter", "prot 4"],
+            2,
+            "prot 4",
+        ),
+        (
             &["--budget", "64M", "--cutoff", "port 443"],
             2,
             "port 443=8K",

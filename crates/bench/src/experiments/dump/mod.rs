@@ -20,7 +20,7 @@ use ringtap_lab::process::Running;
 use ringtap_sys::sched::set_affinity;
 
 use self::capturers::Capturers;
-pub(super) use self::generator::Generator;
+pub(super) use self::generator::{Generator, Sent};
 pub(super) use self::storage::{Storage, packets_in, settle, settle_by};
 use crate::goals::{Goal, is_own};
 use crate::helpers::{cpu_seconds, float, rest};

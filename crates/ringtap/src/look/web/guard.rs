@@ -6,6 +6,9 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
 use crate::cli::WebArgs;
 
+/// The path of the requests that change something: they are sent by POST.
+pub(super) const REQUEST: &str = "/api/v1/trigger";
+
 /// The rules for requests.
 #[derive(Debug)]
 pub(crate) struct Guard {
@@ -49,7 +52,8 @@ impl Guard {
         uri: &Uri,
         headers: &HeaderMap,
     ) -> Result<(), Refusal> {
-        if method != Method::GET && method != Method::HEAD {
+        let is_request = method == Method::POST && uri.path() == REQUEST;
+        if method != Method::GET && method != Method::HEAD && !is_request {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "only GET is supported"));
         }
         if uri.authority().is_some() {

@@ -11,13 +11,13 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures_util::stream::{Stream, unfold};
 use ringtap_look::api::Flows;
 use ringtap_look::{FlowFilter, FlowQuery, FlowSort, Kind, Measure, Split, Window};
 use serde::{Deserialize, Serialize};
 
-use super::{State, packets, page};
+use super::{State, guard, packets, page, recorded};
 
 /// Rows of an answer, and at most.
 const ROWS: usize = 200;
@@ -87,6 +87,7 @@ pub(super) fn router(state: Arc<State>) -> Router {
         .route("/api/v1/cost", get(cost))
         .route("/api/v1/alerts", get(alerts))
         .route("/api/v1/packets", get(packets::packets))
+        .route(guard::REQUEST, post(recorded::trigger))
         .route("/api/v1/openapi.json", get(openapi))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
@@ -399,7 +400,11 @@ async fn cost(Shared(state): App) -> Response {
 }
 
 async fn metrics(Shared(state): App) -> Response {
-    let text = ringtap_look::metrics(&state.model.lock());
+    let mut text = ringtap_look::metrics(&state.model.lock());
+    let recorder = state.recorder.as_ref();
+    if let Some(more) = recorder.and_then(recorded::Recorder::metrics) {
+        text = recorded::joined(&text, &more);
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }

@@ -8,6 +8,7 @@ mod guard;
 mod handlers;
 mod packets;
 mod page;
+mod recorded;
 mod server;
 mod tls;
 mod token;
@@ -50,6 +51,7 @@ pub(crate) struct State {
     /// Changes when there is something new.
     pub(crate) ticks: watch::Receiver<u64>,
     pub(crate) cost: cost::Meter,
+    pub(crate) recorder: Option<recorded::Recorder>,
 }
 
 /// Where packets or records come from.
@@ -65,7 +67,7 @@ enum Origin {
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
     let files = tls::Files::of(args);
-    let rights = Rights::begin(&look.rights, named_files(look, files.as_ref()), None)?;
+    let rights = Rights::begin(&look.rights, named_files(args, files.as_ref()), None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref())?;
     let listener = listen(args)?;
@@ -74,6 +76,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let token = token::token(args)?;
     let tables = tables();
     let (store, saved) = history(args)?;
+    let recorder = recorded::Recorder::new(&args.recorded)?;
     rights.relinquish(&origin.capabilities(), origin.needs(filter.as_ref()))?;
     let requests = Requests::default();
     let origin = match origin {
@@ -98,18 +101,13 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         guard: Guard::new(args, token),
         ticks: ticked,
         cost: cost::Meter::default(),
+        recorder,
     });
     if let Some(files) = files {
         requests.at_hangup(move || renew(&files, &renewed));
     }
     requests.watch(origin.wakers())?;
-    let mut keeper = store.map(|store| Keeper::new(store, &model));
-    let thread = model.start(inlet, move |is_last| {
-        ticks.send_modify(|count| *count += 1);
-        if let Some(keeper) = &mut keeper {
-            keeper.tick(is_last);
-        }
-    })?;
+    let thread = model.start(inlet, at_ticks(args, store, &state, ticks))?;
     let address = listener.local_addr();
     let server = server::start(listener, tls, Arc::clone(&state))?;
     origin.announce(args, &rights);
@@ -123,10 +121,32 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     result.map(|outcome| report(args, &outcome))
 }
 
+/// Returns the work that is due once a second.
+fn at_ticks(
+    args: &WebArgs,
+    store: Option<Store>,
+    state: &Arc<State>,
+    ticks: watch::Sender<u64>,
+) -> impl FnMut(bool) + Send + 'static {
+    let mut keeper = store.map(|store| Keeper::new(store, &state.model));
+    let alerts = args.recorded.record_alerts;
+    let mut alerted = alerts.then(|| recorded::Alerted::new(state));
+    move |is_last| {
+        ticks.send_modify(|count| *count += 1);
+        if let Some(alerted) = &mut alerted {
+            alerted.tick();
+        }
+        if let Some(keeper) = &mut keeper {
+            keeper.tick(is_last);
+        }
+    }
+}
+
 /// Returns the files of the command line.
-fn named_files(look: &LookArgs, files: Option<&tls::Files>) -> NamedFiles {
+fn named_files(args: &WebArgs, files: Option<&tls::Files>) -> NamedFiles {
     NamedFiles {
-        inputs: atlas::inputs(look),
+        inputs: atlas::inputs(&args.look),
+        archives: recorded::folder(&args.recorded).into_iter().collect(),
         renewed: files.into_iter().flat_map(tls::Files::paths).collect(),
         ..NamedFiles::default()
     }

@@ -1,4 +1,5 @@
-//! Packets of a host, a flow or a filter as a pcapng download: those from now on, or those of the files.
+//! Packets of a host, a flow or a filter as a pcapng download: those from now on, those of the files, or those of
+//! a recorder ([`recorded`](super::recorded)).
 
 use std::io;
 use std::net::IpAddr;
@@ -10,16 +11,23 @@ use axum::extract::{Query, State as Shared};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::unfold;
+use ringtap_capture::Timestamp;
+use ringtap_record::archive::{Window, nanos};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::taps::{Encoded, TapError, Tapped};
 use super::State;
 use super::handlers::{Problem, problem};
+use super::recorded::{self, Question};
 
 /// Seconds of a download, and at most.
 const SECONDS: u64 = 10;
 const MOST_SECONDS: u64 = 3600;
+/// What a recorder is asked for beyond a flow's times, in nanoseconds.
+const MARGIN: i64 = 1_000_000_000;
+/// The time before now that a recorder is asked for, unless the request has one: 15 minutes in nanoseconds.
+const QUARTER: i64 = 900_000_000_000;
 
 #[derive(Deserialize)]
 pub(super) struct PacketsQuery {
@@ -27,12 +35,25 @@ pub(super) struct PacketsQuery {
     flow: Option<String>,
     filter: Option<String>,
     seconds: Option<u64>,
+    from: Option<String>,
+    to: Option<String>,
+    /// Names of interfaces, with commas between them.
+    interface: Option<String>,
 }
 
 pub(super) async fn packets(
     Shared(state): Shared<Arc<State>>,
     Query(query): Query<PacketsQuery>,
 ) -> Result<Response, Problem> {
+    let is_past = query.from.is_some() || query.to.is_some() || query.seconds.is_none();
+    if let Some(recorder) = state.recorder.as_ref().filter(|_| is_past) {
+        let question = question(&state, &query)?;
+        return recorder.answer(question).await;
+    }
+    if query.from.is_some() || query.to.is_some() || query.interface.is_some() {
+        let text = "from, to and interface need a recorder (--record DIR)";
+        return Err(problem(StatusCode::CONFLICT, text));
+    }
     let (expression, name) = expression(&state, &query)?;
     let seconds = query.seconds.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
     let tapped = state.taps.open(&expression, Duration::from_secs(seconds));
@@ -56,6 +77,52 @@ pub(super) async fn packets(
     ];
     let body = Body::from_stream(unfold(Some((tapped, encoder)), step));
     Ok((headers, body).into_response())
+}
+
+/// Returns the packets that a recorder is asked for. Without times they are those of the flow's time, or of the
+/// last quarter of an hour.
+fn question(state: &State, query: &PacketsQuery) -> Result<Question, Problem> {
+    let (filter, name) = match (&query.host, &query.flow, &query.filter) {
+        (None, None, None) => (None, "packets".to_owned()),
+        _ => {
+            let (filter, name) = expression(state, query)?;
+            (Some(filter).filter(|text| !text.trim().is_empty()), name)
+        }
+    };
+    let parsed = |text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => recorded::time(text).map(Some).ok_or_else(|| {
+            let text = "expected a time, such as 2026-01-31T03:12:00Z or seconds since 1970";
+            problem(StatusCode::BAD_REQUEST, text)
+        }),
+    };
+    let (mut from, mut to) = (parsed(&query.from)?, parsed(&query.to)?);
+    let flow = query
+        .flow
+        .as_ref()
+        .filter(|_| from.is_none() && to.is_none());
+    if let Some(detail) = flow.and_then(|id| state.model.lock().flow(id)) {
+        let nanos = |ms: u64| {
+            i64::try_from(ms)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(1_000_000)
+        };
+        from = Some(nanos(detail.flow.first_ms).saturating_sub(MARGIN));
+        to = Some(nanos(detail.flow.last_ms).saturating_add(MARGIN));
+    }
+    let to = to.unwrap_or_else(|| nanos(Timestamp::now()));
+    let window = Window {
+        from: Some(from.unwrap_or(to.saturating_sub(QUARTER))),
+        to: Some(to),
+    };
+    let devices = query.interface.as_deref().unwrap_or_default().split(',');
+    let devices = devices.filter(|device| !device.is_empty());
+    Ok(Question {
+        filter,
+        window,
+        devices: devices.map(str::to_owned).collect(),
+        name,
+    })
 }
 
 /// Returns the filter that is asked for, and a name for the file.
