@@ -6,8 +6,8 @@ use ringtap_testkit::traffic::Traffic;
 
 use super::RINGTAP;
 
-/// Options by which a line needs an interface or another program.
-const LIVE: [&str; 3] = [" -i ", " --collect ", " --export "];
+/// Options by which a line needs an interface, another program or a recorder's folder.
+const LIVE: [&str; 4] = [" -i ", " --collect ", " --export ", " --dir "];
 
 pub(crate) fn lines() {
     let folder = tempfile::tempdir().expect("a folder");
