@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use error::Error;
-use experiments::{EXPERIMENTS, Experiment};
+use experiments::{ALONE, EXPERIMENTS, Experiment};
 use results::Results;
 use ringtap_sys::output::{self, Access};
 use session::{Session, Stop};
@@ -90,6 +90,7 @@ fn run_all(options: &Options) -> Result<(), Error> {
     std::fs::create_dir_all(&options.out).map_err(Error::at(&options.out))?;
     let (there, wanted): (Vec<&Experiment>, Vec<&Experiment>) = EXPERIMENTS
         .iter()
+        .filter(|experiment| !ALONE.contains(&experiment.name))
         .partition(|experiment| options.resume && is_there(experiment, options));
     print_plan(&there, &wanted, options);
     let (mut left_out, mut failed) = (Vec::new(), Vec::new());

@@ -35,6 +35,8 @@ pub enum Need {
     MemoryGroup,
     /// A kernel with loop devices, to mount files.
     LoopDevices,
+    /// A kernel that has this file system already (`/proc/filesystems`).
+    FileSystem(&'static str),
     /// A file system in memory (tmpfs) at `/dev/shm`.
     SharedMemory,
     /// The corpus of capture files ([`crate::corpus`]).
@@ -63,6 +65,14 @@ pub enum Need {
     /// Two network adapters with this driver that are joined to one another
     /// ([`crate::adapters`]), in a machine that belongs to the test.
     Adapters(&'static str),
+}
+
+/// Returns whether the kernel has a file system, without loading a module.
+fn has_file_system(name: &str) -> bool {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known
+        .lines()
+        .any(|line| line.split_whitespace().next_back() == Some(name))
 }
 
 /// Bit numbers of `CapEff` in `/proc/self/status` (linux/capability.h).
@@ -127,6 +137,7 @@ impl Need {
             Self::InitialPids => is_initial_pid_namespace(),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
+            Self::FileSystem(name) => has_file_system(name),
             Self::SharedMemory => is_tmpfs("/dev/shm"),
             Self::Corpus => crate::corpus::folder().is_some(),
             Self::CorpusFile(name) => crate::corpus::file(name).is_some(),
@@ -166,6 +177,7 @@ impl fmt::Display for Need {
             Self::InitialPids => f.write_str("the initial PID namespace, not a container's"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::LoopDevices => f.write_str("loop devices"),
+            Self::FileSystem(name) => write!(f, "the file system {name} in the kernel"),
             Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),
             Self::Corpus => f.write_str("the corpus of captures (cargo xtask corpus)"),
             Self::CorpusFile(name) => write!(f, "{name} of another corpus (RINGTAP_CORPUS)"),

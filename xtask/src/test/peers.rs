@@ -68,6 +68,7 @@ const PEERS: [(&str, Sign); 43] = [
     ("valgrind", Sign::Program("valgrind")),
     ("wireguard-tools", Sign::Program("wg")),
     ("wireshark-common", Sign::Program("capinfos")),
+    ("xfsprogs", Sign::Program("mkfs.xfs")),
     ("zsh", Sign::Program("zsh")),
     ("zstd", Sign::Program("zstd")),
 ];

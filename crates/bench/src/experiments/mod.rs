@@ -63,6 +63,9 @@ impl Experiment {
     }
 }
 
+/// The experiments that `all` leaves out, because they take much room and time.
+pub(crate) const ALONE: [&str; 1] = ["record"];
+
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "send",
@@ -353,12 +356,13 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::EXPERIMENTS;
+    use super::{ALONE, EXPERIMENTS};
 
     #[test]
     fn all_experiments_keep_to_the_time_together() {
-        let quick: u64 = EXPERIMENTS.iter().map(|one| one.seconds.1).sum();
-        let full: u64 = EXPERIMENTS.iter().map(|one| one.seconds.0).sum();
+        let all = EXPERIMENTS.iter().filter(|one| !ALONE.contains(&one.name));
+        let quick: u64 = all.clone().map(|one| one.seconds.1).sum();
+        let full: u64 = all.map(|one| one.seconds.0).sum();
         assert!(quick < 15 * 60, "{quick} s");
         assert!(full <= 60 * 60, "{full} s");
     }

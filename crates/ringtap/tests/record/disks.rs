@@ -16,6 +16,13 @@ pub(crate) fn tests() -> Vec<Test> {
     let root = [Need::Root];
     let disk = [Need::Root, Need::Tool("unshare")];
     let ext4 = [disk[0], disk[1], Need::LoopDevices, Need::Tool("mkfs.ext4")];
+    let xfs = [
+        disk[0],
+        disk[1],
+        Need::LoopDevices,
+        Need::FileSystem("xfs"),
+        Need::Tool("mkfs.xfs"),
+    ];
     vec![
         test("the_budget_is_never_exceeded", &root, budget).serial(),
         test("a_disk_smaller_than_the_budget_is_enough", &disk, || {
@@ -23,6 +30,9 @@ pub(crate) fn tests() -> Vec<Test> {
         }),
         test("so_is_an_ext4_disk", &ext4, || {
             small(EXT4);
+        }),
+        test("so_is_an_xfs_disk", &xfs, || {
+            small(XFS);
         }),
         test("a_disk_that_others_fill_is_survived", &disk, filled),
         test("some_of_the_disk_stays_free", &disk, kept_free),
@@ -84,6 +94,10 @@ fn budget() {
         assert!(last > Some(90), "{last:?}");
     }
 }
+
+/// A disk so small is made only for tests, as these variables say.
+const XFS: &str = "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M image; \
+                   TEST_DIR=. TEST_DEV=. QA_CHECK_FS=. mkfs.xfs -q image; mount -o loop image rec";
 
 /// Starts a recorder on a disk of its own, with a script that runs beside it.
 fn on_disk(scene: &Scene, disk: &str, options: &str, beside: &str) -> Running {
