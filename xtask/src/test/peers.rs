@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 43] = [
+const PEERS: [(&str, Sign); 44] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
