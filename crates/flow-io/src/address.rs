@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::OutputError;
 
 /// The address of a collector that receives records: `udp:HOST:PORT`, `tcp:HOST:PORT`, or
-/// `clickhouse:http://HOST:PORT/TABLE` (or `https`).
+/// `clickhouse:http://HOST:PORT/TABLE` (or `https`), or `kafka:BROKER:PORT,…/TOPIC`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorAddress(pub(crate) Address);
 
@@ -28,6 +28,7 @@ impl FromStr for CollectorAddress {
         match Address::parse(text) {
             Some((address, 1..)) => Ok(Self(address)),
             _ if database.clickhouse().is_some() => Ok(Self(database)),
+            _ if database.kafka().is_some() => Ok(Self(database)),
             _ => Err(OutputError::CollectorAddress),
         }
     }
@@ -89,6 +90,22 @@ impl Address {
         is_valid.then(|| (&url[..url.len() - table.len()], table))
     }
 
+    /// Returns the brokers and the topic of `kafka:BROKER:PORT,…/TOPIC`.
+    pub(crate) fn kafka(&self) -> Option<(&str, &str)> {
+        let (brokers, topic) = self.0.strip_prefix("kafka:")?.split_once('/')?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_host = |byte: u8| is_name(byte) || b":[]".contains(&byte);
+        let is_broker = |broker: &str| {
+            let port = broker
+                .rsplit_once(':')
+                .map(|(host, port)| (host, port.parse::<u16>()));
+            let is_whole = matches!(port, Some((host, Ok(1..))) if !host.is_empty());
+            is_whole && broker.bytes().all(is_host)
+        };
+        let is_topic = (1..=249).contains(&topic.len()) && topic.bytes().all(is_name);
+        (is_topic && brokers.split(',').all(is_broker)).then_some((brokers, topic))
+    }
+
     /// Returns the first address of the host.
     pub(crate) fn resolve(&self) -> Result<SocketAddr, OutputError> {
         let host = self.0.split_once(':').map_or("", |(_, host)| host);
@@ -121,6 +138,8 @@ mod tests {
             "udp:[::1]:9995",
             "clickhouse:http://127.0.0.1:8123/flows",
             "clickhouse:https://db.example:8443/net.flows",
+            "kafka:127.0.0.1:9092/flows",
+            "kafka:one.example:9092,[2001:db8::1]:9092/net.flows",
         ] {
             let address: CollectorAddress = good.parse().unwrap();
             assert_eq!(address.to_string(), good);
@@ -135,6 +154,10 @@ mod tests {
             "udp:::1:2055",
             "sctp:127.0.0.1:4739",
             "clickhouse:127.0.0.1:8123/flows",
+            "kafka:127.0.0.1/flows",
+            "kafka:127.0.0.1:9092/",
+            "kafka:127.0.0.1:9092,/flows",
+            "kafka:127.0.0.1:9092/flows/more",
             "clickhouse:http://127.0.0.1:8123/",
             "clickhouse:http://127.0.0.1:8123/a.b.c",
             "clickhouse:http://127.0.0.1:8123/flows;DROP",

@@ -14,8 +14,8 @@ pub enum OutputError {
     Protocol(#[from] ExportError),
     /// An invalid address of a collector.
     #[error(
-        "expected udp:HOST:PORT, tcp:HOST:PORT or clickhouse:http://HOST:PORT/TABLE, such as udp:192.0.2.1:2055 or \
-         tcp:[2001:db8::1]:4739"
+        "expected udp:HOST:PORT, tcp:HOST:PORT, clickhouse:http://HOST:PORT/TABLE or kafka:HOST:PORT/TOPIC, such as \
+         udp:192.0.2.1:2055 or tcp:[2001:db8::1]:4739"
     )]
     CollectorAddress,
     /// An invalid address to listen on.
@@ -48,6 +48,12 @@ pub enum OutputError {
     NoParquet {
         /// The file.
         path: PathBuf,
+    },
+    /// A topic of Kafka, where the feature `kafka` is off.
+    #[error("{address}: this ringtap was built without Kafka (cargo feature kafka)")]
+    NoKafka {
+        /// The address.
+        address: String,
     },
     /// A store that cannot be opened or written.
     #[cfg(feature = "parquet")]

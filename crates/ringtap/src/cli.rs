@@ -499,8 +499,8 @@ pub(crate) struct MeterArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Send records to this collector: udp:HOST:PORT, tcp:HOST:PORT for IPFIX, or into a table of ClickHouse,
-    /// clickhouse:http://HOST:8123/TABLE; may be given several times
+    /// Send records to this collector: udp:HOST:PORT, tcp:HOST:PORT for IPFIX, into a table of ClickHouse,
+    /// clickhouse:http://HOST:8123/TABLE, or to a topic of Kafka, kafka:HOST:9092/TOPIC; may be given several times
     #[arg(long, value_name = "udp:HOST:PORT")]
     pub(crate) export: Vec<CollectorAddress>,
     /// Protocol of --export

@@ -3,6 +3,8 @@
 
 mod batch;
 mod clickhouse;
+#[cfg(feature = "kafka")]
+mod kafka;
 mod queue;
 mod tcp;
 mod udp;
@@ -28,6 +30,8 @@ pub(super) struct Exporters {
     udp: Collectors,
     tcp: Vec<TcpExporter>,
     databases: Vec<ClickHouse>,
+    #[cfg(feature = "kafka")]
+    topics: Vec<kafka::Kafka>,
 }
 
 impl Exporters {
@@ -43,11 +47,22 @@ impl Exporters {
             udp: Collectors::default(),
             tcp: Vec::new(),
             databases: Vec::new(),
+            #[cfg(feature = "kafka")]
+            topics: Vec::new(),
         };
         for address in collectors {
             if address.0.clickhouse().is_some() {
                 let database = ClickHouse::open(address, options, name)?;
                 exporters.databases.push(database);
+            } else if address.0.kafka().is_some() {
+                #[cfg(feature = "kafka")]
+                exporters
+                    .topics
+                    .push(kafka::Kafka::open(address, options, name)?);
+                #[cfg(not(feature = "kafka"))]
+                return Err(OutputError::NoKafka {
+                    address: address.to_string(),
+                });
             } else if !address.0.is_tcp() {
                 exporters.udp.open(address, options)?;
             } else if options.export.version == Version::Ipfix {
@@ -74,6 +89,10 @@ impl Exporters {
         }
         for database in &mut self.databases {
             database.record(row);
+        }
+        #[cfg(feature = "kafka")]
+        for topic in &mut self.topics {
+            topic.record(row);
         }
     }
 
@@ -120,6 +139,8 @@ impl Exporters {
             exporter.finish();
         }
         self.databases.iter_mut().for_each(ClickHouse::finish);
+        #[cfg(feature = "kafka")]
+        self.topics.iter_mut().for_each(kafka::Kafka::finish);
     }
 
     /// Returns the counters of each collector.
@@ -130,9 +151,12 @@ impl Exporters {
             clamped: counters.clamped,
             ..report
         });
-        udp.chain(self.tcp.iter().map(TcpExporter::report))
-            .chain(self.databases.iter().map(ClickHouse::report))
-            .collect()
+        let reports = udp
+            .chain(self.tcp.iter().map(TcpExporter::report))
+            .chain(self.databases.iter().map(ClickHouse::report));
+        #[cfg(feature = "kafka")]
+        let reports = reports.chain(self.topics.iter().map(kafka::Kafka::report));
+        reports.collect()
     }
 }
 

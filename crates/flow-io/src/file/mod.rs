@@ -16,6 +16,8 @@ use ringtap_flow::export::{ExportOptions, Statistics};
 use ringtap_flow::schema::Row;
 
 use crate::{FileReport, OutputError};
+#[cfg(feature = "kafka")]
+pub(crate) use text::write_json;
 use whole::Whole;
 
 /// The number of bytes that are written at once.

@@ -91,7 +91,8 @@ fn write_quoted(line: &mut Vec<u8>, text: &str) {
     line.push(b'"');
 }
 
-fn write_json(line: &mut Vec<u8>, columns: &[&Field], row: &Row<'_>) -> io::Result<()> {
+/// Appends a record as an object and a line feed.
+pub(crate) fn write_json(line: &mut Vec<u8>, columns: &[&Field], row: &Row<'_>) -> io::Result<()> {
     let mut before = b'{';
     for column in columns {
         let Some(value) = column.value(row) else {
