@@ -31,6 +31,9 @@ use oracle::Frame;
 const PARTS: usize = 4;
 /// In a corpus that `differences.txt` was not written for, one of so many values may differ for no known reason.
 const TOLERATED: usize = 20;
+/// The version of tshark that `differences.txt` was written for. Later ones read less: 4.4 has lost the drafts of
+/// QUIC before the 34th.
+const VERSION: &str = "4.0.";
 /// A quick run takes one of so many captures.
 const SAMPLE: usize = 8;
 /// Writes the table instead of comparing it.
@@ -73,6 +76,8 @@ fn compare(part: usize) -> Result<(), String> {
     let step = if is_quick { SAMPLE * PARTS } else { PARTS };
     let known = Known::read();
     let (mut tally, mut unknown) = (Tally::new(), Vec::new());
+    let is_newer = !oracle::version().starts_with(VERSION);
+    let mut left_out = 0;
     let mut found = BTreeSet::new();
     let files = corpus::files();
     let files: Vec<_> = files.iter().skip(part).step_by(step).collect();
@@ -80,16 +85,20 @@ fn compare(part: usize) -> Result<(), String> {
         for difference in compare_file(file, &mut tally) {
             match known.reason(&difference) {
                 Some(at) => drop(found.insert(at)),
+                None if is_newer && difference.outcome == Outcome::OnlyRingtap => left_out += 1,
                 None => unknown.push(difference.to_string()),
             }
         }
     }
-    if corpus::is_beside() {
+    if left_out > 0 {
+        println!("{left_out} values that this version of tshark does not read");
+    }
+    if corpus::is_beside() && !is_newer {
         let names: BTreeSet<String> = files.iter().map(|file| corpus::name(file)).collect();
         unknown.extend(known.stale(&names, &found));
     }
     let compared = tally.values().map(|&count| count as usize).sum::<usize>();
-    let tolerated = match corpus::is_beside() {
+    let tolerated = match corpus::is_beside() && !is_newer {
         true => 0,
         false => compared / TOLERATED,
     };
@@ -204,7 +213,8 @@ fn check_table(table: &str) -> Result<(), String> {
         let page = format!("{before}{}\n{table}{}{after}", MARKS[0], MARKS[1]);
         return std::fs::write(&path, page).map_err(|error| error.to_string());
     }
-    if corpus::is_beside() && old.trim() != table.trim() {
+    let is_ours = corpus::is_beside() && oracle::version().starts_with(VERSION);
+    if is_ours && old.trim() != table.trim() {
         return Err(format!("the table in {} is not\n{table}", path.display()));
     }
     Ok(())

@@ -89,6 +89,16 @@ impl Frame {
     }
 }
 
+/// Returns the version of tshark, such as `4.0.17`.
+pub(crate) fn version() -> String {
+    let asked = Command::new("tshark").arg("--version").output();
+    let text = asked.expect("tshark runs").stdout;
+    let text = String::from_utf8_lossy(&text);
+    let mut words = text.split_whitespace();
+    let version = words.find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
+    version.expect("a version").to_owned()
+}
+
 /// Runs tshark on a file.
 pub(crate) fn frames(file: &Path) -> Vec<Frame> {
     let mut command = Command::new("tshark");
