@@ -32,6 +32,7 @@ pub mod receive_stamps;
 pub mod resolve;
 pub mod sched;
 pub mod signals;
+pub mod symbols;
 pub mod tap;
 pub mod ticker;
 pub mod udp;

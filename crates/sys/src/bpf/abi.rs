@@ -269,6 +269,7 @@ pub(super) const PROGRAM_INFO_SYMBOLS: usize = 112;
 pub(super) const PROGRAM_INFO_LENGTHS: usize = 120;
 pub(super) const PROGRAM_INFO_RUN_TIME: usize = 192;
 pub(super) const PROGRAM_INFO_RUN_COUNT: usize = 200;
+pub(super) const PROGRAM_INFO_MISSES: usize = 208;
 
 /// Sizes and offsets of `struct bpf_link_info` for XDP and tcx.
 pub(super) const LINK_INFO_SIZE: usize = 48;

@@ -18,16 +18,29 @@ const MAGIC: u16 = 0xeb9f;
 /// kind.
 const HEADER: usize = 24;
 const TYPE: usize = 12;
+const KIND_POINTER: u32 = 2;
 const KIND_STRUCT: u32 = 4;
 const KIND_UNION: u32 = 5;
 const KIND_ENUM: u32 = 6;
+const KIND_TYPEDEF: u32 = 8;
 const KIND_FUNC: u32 = 12;
+const KIND_FUNC_PROTO: u32 = 13;
 /// The depth to which unnamed structures are searched.
 const NESTED: u32 = 4;
 
 /// The types of the running kernel, for lookups by name.
 #[derive(Debug)]
 pub struct KernelTypes(Bytes);
+
+/// The place of a structure's member, in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    /// The offset from the structure's start. On machines that store the most significant byte first, the
+    /// kernel counts the bits of a byte from the most significant one.
+    pub offset: u32,
+    /// The width of a bit field; `None` for other members.
+    pub width: Option<u32>,
+}
 
 /// Several megabytes. read(2) gets them page by page, which takes as long as all the rest of
 /// opening a tap; since Linux 6.16 they can be mapped.
@@ -76,11 +89,46 @@ impl KernelTypes {
     /// or union inside.
     #[must_use]
     pub fn member(&self, structure: &str, member: &str) -> Option<u32> {
+        let bits = self.bits(structure, member)?.offset;
+        (bits % 8 == 0).then_some(bits / 8)
+    }
+
+    /// Returns the place of a structure's member, which may be a bit field, as [`KernelTypes::member`] finds
+    /// it.
+    #[must_use]
+    pub fn bits(&self, structure: &str, member: &str) -> Option<Bits> {
         let sections = Sections::of(self.0.as_slice())?;
         let mut structures = sections.types().filter(|kind| kind.is(KIND_STRUCT));
         let structure = structures.find(|kind| sections.has_name(kind.name, structure))?;
-        let bits = sections.member(&structure, member, NESTED)?;
-        (bits % 8 == 0).then_some(bits / 8)
+        sections.member(&structure, member, NESTED)
+    }
+
+    /// Returns the constants of an enumeration with their values; `None` if the kernel has no such
+    /// enumeration.
+    #[must_use]
+    pub fn enumeration(&self, name: &str) -> Option<Vec<(String, u32)>> {
+        let sections = Sections::of(self.0.as_slice())?;
+        let mut kinds = sections.types().filter(|kind| kind.is(KIND_ENUM));
+        let found = kinds.find(|kind| sections.has_name(kind.name, name))?;
+        let constants = found.added.chunks_exact(8).filter_map(|constant| {
+            let name = sections.name(word(constant, 0)?)?;
+            Some((name, word(constant, 4)?))
+        });
+        Some(constants.collect())
+    }
+
+    /// Returns the number of arguments that the kernel passes to a raw tracepoint's programs.
+    #[must_use]
+    pub fn tracepoint_arguments(&self, tracepoint: &str) -> Option<usize> {
+        let sections = Sections::of(self.0.as_slice())?;
+        let name = format!("btf_trace_{tracepoint}");
+        let mut names = sections.types().filter(|kind| kind.is(KIND_TYPEDEF));
+        let alias = names.find(|kind| sections.has_name(kind.name, &name))?;
+        let pointer = sections.by_id(alias.refers)?;
+        let function = sections.by_id(pointer.refers)?;
+        let is_function = pointer.is(KIND_POINTER) && function.is(KIND_FUNC_PROTO);
+        // The first parameter is the kernel's own.
+        is_function.then(|| (function.added.len() / 8).saturating_sub(1))
     }
 
     /// Returns the value of an enumeration's constant.
@@ -188,6 +236,8 @@ struct Type<'a> {
     /// Offset of its name in the strings.
     name: u32,
     info: u32,
+    /// Its size, or the ID of the type that it refers to.
+    refers: u32,
     /// The data of its kind.
     added: &'a [u8],
 }
@@ -221,6 +271,7 @@ impl<'a> Sections<'a> {
         let (mut at, mut id) = (0_usize, 0_u32);
         std::iter::from_fn(move || {
             let (name, info) = (word(self.types, at)?, word(self.types, at + 4)?);
+            let refers = word(self.types, at + 8)?;
             let begin = at.checked_add(TYPE)?;
             let end = begin.checked_add(added(info >> 24 & 0x1f, (info & 0xffff) as usize)?)?;
             let added = self.types.get(begin..end)?;
@@ -229,9 +280,20 @@ impl<'a> Sections<'a> {
                 id,
                 name,
                 info,
+                refers,
                 added,
             })
         })
+    }
+
+    fn by_id(&self, id: u32) -> Option<Type<'a>> {
+        self.types().nth((id as usize).checked_sub(1)?)
+    }
+
+    fn name(&self, at: u32) -> Option<String> {
+        let text = self.strings.get(at as usize..)?;
+        let end = text.iter().position(|&byte| byte == 0)?;
+        Some(String::from_utf8_lossy(&text[..end]).into_owned())
     }
 
     fn has_name(&self, at: u32, name: &str) -> bool {
@@ -239,29 +301,30 @@ impl<'a> Sections<'a> {
         text.get(name.len()) == Some(&0) && text.starts_with(name.as_bytes())
     }
 
-    /// Returns the offset of a member in bits.
-    fn member(&self, of: &Type<'_>, name: &str, depth: u32) -> Option<u32> {
+    fn member(&self, of: &Type<'_>, name: &str, depth: u32) -> Option<Bits> {
         // If a structure has bit fields, their width is stored above the offset.
-        let mask = if of.info >> 31 == 1 {
-            0xff_ffff
-        } else {
-            u32::MAX
-        };
+        let has_fields = of.info >> 31 == 1;
+        let mask = if has_fields { 0xff_ffff } else { u32::MAX };
         of.added.chunks_exact(12).find_map(|member| {
             let (at, kind) = (word(member, 0)?, word(member, 4)?);
-            let offset = word(member, 8)? & mask;
+            let place = word(member, 8)?;
+            let offset = place & mask;
             if self.has_name(at, name) {
-                return Some(offset);
+                let width = (place >> 24 != 0 && has_fields).then_some(place >> 24);
+                return Some(Bits { offset, width });
             }
             if depth == 0 || !self.has_name(at, "") {
                 return None;
             }
-            let inner = self.types().nth((kind as usize).checked_sub(1)?)?;
+            let inner = self.by_id(kind)?;
             if !inner.is(KIND_STRUCT) && !inner.is(KIND_UNION) {
                 return None;
             }
             let within = self.member(&inner, name, depth - 1)?;
-            offset.checked_add(within)
+            Some(Bits {
+                offset: offset.checked_add(within.offset)?,
+                width: within.width,
+            })
         })
     }
 }
@@ -412,6 +475,11 @@ mod tests {
         assert_eq!(btf.member("it", "b"), None, "not at a byte");
         assert_eq!(btf.member("it", "c"), Some(12));
         assert_eq!(btf.member("it", "d"), None);
+        let b = Bits {
+            offset: 66,
+            width: Some(3),
+        };
+        assert_eq!(btf.bits("it", "b"), Some(b));
         assert_eq!(btf.constant("ON"), Some(1));
         assert_eq!(btf.constant("it"), None);
     }
@@ -435,5 +503,11 @@ mod tests {
         assert_eq!(types.member("xdp_buff", "data"), Some(0));
         assert!(types.member("xdp_buff", "flags").is_some());
         assert!(types.constant("XDP_FLAGS_HAS_FRAGS").is_some());
+        let reasons = types.enumeration("skb_drop_reason").expect("drop reasons");
+        assert!(reasons.contains(&("SKB_NOT_DROPPED_YET".to_owned(), 0)));
+        assert!(types.enumeration("no_such_enumeration").is_none());
+        let arguments = types.tracepoint_arguments("kfree_skb");
+        assert!(arguments.is_some_and(|count| count >= 3));
+        assert_eq!(types.tracepoint_arguments("no_such_tracepoint"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! The features of the running kernel, found by tests rather than by its version. Each test loads a
 //! tiny program, creates a small map, or makes a request that an old kernel does not know.
 
+use super::btf::KernelTypes;
 use super::error::{Error, Result};
 use super::kernel::Kernel;
 use super::link::{Link, TcxPlace, TcxSide};
@@ -39,10 +40,14 @@ pub enum Feature {
     BatchLookup,
     /// Jumps beyond 32767 instructions (6.6).
     LongJumps,
+    /// The kernel's types, for programs that read its structures (5.4, `CONFIG_DEBUG_INFO_BTF`).
+    KernelTypes,
+    /// Reasons for dropped packets at the tracepoint `kfree_skb` (5.17).
+    DropReasons,
 }
 
 /// Every [`Feature`], in the order of the enumeration.
-pub const ALL_FEATURES: [Feature; 14] = [
+pub const ALL_FEATURES: [Feature; 16] = [
     Feature::Bpf,
     Feature::Xdp,
     Feature::Tcx,
@@ -57,6 +62,8 @@ pub const ALL_FEATURES: [Feature; 14] = [
     Feature::MapOfMaps,
     Feature::BatchLookup,
     Feature::LongJumps,
+    Feature::KernelTypes,
+    Feature::DropReasons,
 ];
 
 impl Feature {
@@ -78,6 +85,8 @@ impl Feature {
             Self::MapOfMaps => "maps of mapped arrays",
             Self::BatchLookup => "per-CPU arrays read by one call",
             Self::LongJumps => "32-bit jumps",
+            Self::KernelTypes => "the kernel's types, as built with CONFIG_DEBUG_INFO_BTF",
+            Self::DropReasons => "reasons for dropped packets at the tracepoint kfree_skb",
         }
     }
 
@@ -102,6 +111,8 @@ impl Feature {
             Self::FetchAtomics => (5, 12),
             Self::RingBuffer => (5, 8),
             Self::MappedArray => (5, 5),
+            Self::KernelTypes => (5, 4),
+            Self::DropReasons => (5, 17),
             Self::MapOfMaps => (5, 10),
             Self::BatchLookup => (5, 13),
         }
@@ -189,7 +200,30 @@ fn probe(kernel: &Kernel, feature: Feature) -> Result<()> {
         }
         Feature::BatchLookup => make(kernel, MapKind::PerCpuArray, 8, 1, None)?.probe_batch(),
         Feature::Tcx => probe_tcx(kernel),
+        Feature::KernelTypes => types().map(drop),
+        Feature::DropReasons => {
+            let arguments = types()?
+                .tracepoint_arguments("kfree_skb")
+                .unwrap_or_default();
+            if arguments < WITH_REASON {
+                return Err(missing("kfree_skb", libc::ENOENT));
+            }
+            Ok(())
+        }
     }
+}
+
+/// The arguments of `kfree_skb` when a reason is among them: packet, place, reason.
+const WITH_REASON: usize = 3;
+
+fn types() -> Result<KernelTypes> {
+    let types = KernelTypes::read().ok().flatten();
+    types.ok_or_else(|| missing("the kernel's types", libc::ENOENT))
+}
+
+fn missing(what: &str, errno: i32) -> Error {
+    let error = std::io::Error::from_raw_os_error(errno);
+    Error::call("open(/sys/kernel/btf/vmlinux)", what, error, None)
 }
 
 /// Attaches to a device that cannot exist: a kernel with tcx reports that there is no such device

@@ -27,7 +27,7 @@ mod program;
 mod statistics;
 mod verifier;
 
-pub use btf::{KernelTypes, kernel_function};
+pub use btf::{Bits, KernelTypes, kernel_function};
 pub use error::{Error, Hint, Needs, Result};
 pub use features::{ALL_FEATURES, Feature, Features};
 pub use kernel::{Gate, Kernel, Request};

@@ -114,6 +114,9 @@ pub struct ProgramInfo {
     pub run_time_ns: u64,
     /// Number of runs in that time.
     pub run_count: u64,
+    /// Number of runs at a tracepoint that the kernel left out, since the program was running on that
+    /// processor (5.12), otherwise 0. It counts whether or not [`super::Statistics`] was enabled.
+    pub recursion_misses: u64,
     /// Bytes of the whole pages that hold the instructions, if the kernel reports them.
     pub memory: Option<usize>,
 }
@@ -297,6 +300,7 @@ impl Program {
             verified_instructions: field(abi::PROGRAM_INFO_VERIFIED),
             run_time_ns: u64_at(&buffer, abi::PROGRAM_INFO_RUN_TIME),
             run_count: u64_at(&buffer, abi::PROGRAM_INFO_RUN_COUNT),
+            recursion_misses: u64_at(&buffer, abi::PROGRAM_INFO_MISSES),
             memory: bound::memory_of(self.fd.as_fd()),
         })
     }

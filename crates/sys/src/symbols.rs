@@ -100,6 +100,13 @@ impl KernelSymbols {
         (address < self.core_end || distance < FURTHEST).then_some(place)
     }
 
+    /// Returns the function that contains an address, and the address's distance from its start, in bytes.
+    #[must_use]
+    pub fn locate(&self, address: u64) -> Option<(&str, u64)> {
+        let number = self.find(address)?;
+        Some((self.name(number), address - self.starts[number]))
+    }
+
     /// Returns a function's name by its number.
     #[must_use]
     pub fn name(&self, number: usize) -> &str {
@@ -135,6 +142,11 @@ mod tests {
         assert_eq!(name(0xffff_ffff_c000_0020), Some("veth_poll"));
         assert_eq!(name(0xffff_ffff_c00f_0000), None, "far behind");
         assert_eq!(name(0x1000), None);
+        assert_eq!(
+            symbols.locate(0xffff_ffff_8100_0190),
+            Some(("ip_rcv", 0x90))
+        );
+        assert_eq!(symbols.locate(0x1000), None);
         assert!(symbols.is_beyond_core(0xffff_ffff_c000_0020));
         assert!(!symbols.is_beyond_core(0xffff_ffff_8100_0190));
     }
