@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::{Exits, Hook, STACK_BYTES, Vlan, lower};
+use ringtap_filter::ebpf::lower::{Exits, Hook, STACK_BYTES, Vlan, lower, scratch};
 use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::ProgramKind;
 
@@ -214,6 +214,7 @@ fn write_length(hook: Hook, asm: &mut Assembler) {
             asm.load(Size::W, Reg::R0, Reg::R6, context::XDP_DATA);
             asm.alu64(AluOp::Sub, Reg::R7, Reg::R0);
         }
+        Hook::Scratch => asm.load(Size::W, Reg::R7, Reg::R6, scratch::LEN),
         Hook::Tcx(_) | Hook::SocketFilter => {
             let untagged = asm.label();
             asm.load(Size::W, Reg::R7, Reg::R6, context::SKB_LEN);

@@ -1,12 +1,14 @@
 //! The kernel's helper functions that programs may call.
 
 /// A helper function (`BPF_FUNC_*` of include/uapi/linux/bpf.h). None of them requires a licence
-/// compatible with the GPL, except [`Helper::KtimeGetNs`] before Linux 5.8.
+/// compatible with the GPL, except [`Helper::ProbeReadKernel`], and [`Helper::KtimeGetNs`] before Linux 5.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Helper {
     /// Looks up an element: map, key address → value address or null.
     MapLookupElem,
+    /// Stores an element: map, key address, value address, flags → 0 or a negative error.
+    MapUpdateElem,
     /// Monotonic time in nanoseconds.
     KtimeGetNs,
     /// A random number of 32 bits.
@@ -30,6 +32,9 @@ pub enum Helper {
     XdpAdjustTail,
     /// Redirects through a map: map, key, flags → verdict.
     RedirectMap,
+    /// Copies the kernel's memory: destination, size, address → 0 or a negative error; the destination is then
+    /// filled with zeros (Linux 5.5). It requires a licence compatible with the GPL.
+    ProbeReadKernel,
     /// Writes a record to a ring buffer: map, data, size, flags (Linux 5.8).
     RingbufOutput,
     /// Monotonic time of the last tick, in nanoseconds (Linux 5.11).
@@ -44,8 +49,9 @@ pub enum Helper {
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 18] = [
+const ALL: [Helper; 20] = [
     Helper::MapLookupElem,
+    Helper::MapUpdateElem,
     Helper::KtimeGetNs,
     Helper::GetPrandomU32,
     Helper::GetSmpProcessorId,
@@ -57,6 +63,7 @@ const ALL: [Helper; 18] = [
     Helper::XdpAdjustMeta,
     Helper::XdpAdjustTail,
     Helper::RedirectMap,
+    Helper::ProbeReadKernel,
     Helper::RingbufOutput,
     Helper::KtimeGetCoarseNs,
     Helper::XdpGetBuffLen,
@@ -71,6 +78,7 @@ impl Helper {
     pub const fn number(self) -> i32 {
         match self {
             Self::MapLookupElem => 1,
+            Self::MapUpdateElem => 2,
             Self::KtimeGetNs => 5,
             Self::GetPrandomU32 => 7,
             Self::GetSmpProcessorId => 8,
@@ -82,6 +90,7 @@ impl Helper {
             Self::XdpAdjustMeta => 54,
             Self::XdpAdjustTail => 65,
             Self::RedirectMap => 51,
+            Self::ProbeReadKernel => 113,
             Self::RingbufOutput => 130,
             Self::Jiffies64 => 118,
             Self::KtimeGetCoarseNs => 160,
@@ -96,6 +105,7 @@ impl Helper {
     pub const fn name(self) -> &'static str {
         match self {
             Self::MapLookupElem => "bpf_map_lookup_elem",
+            Self::MapUpdateElem => "bpf_map_update_elem",
             Self::KtimeGetNs => "bpf_ktime_get_ns",
             Self::GetPrandomU32 => "bpf_get_prandom_u32",
             Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
@@ -107,6 +117,7 @@ impl Helper {
             Self::XdpAdjustMeta => "bpf_xdp_adjust_meta",
             Self::XdpAdjustTail => "bpf_xdp_adjust_tail",
             Self::RedirectMap => "bpf_redirect_map",
+            Self::ProbeReadKernel => "bpf_probe_read_kernel",
             Self::RingbufOutput => "bpf_ringbuf_output",
             Self::Jiffies64 => "bpf_jiffies64",
             Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",

@@ -1,7 +1,7 @@
 //! Linux ancillary loads, from the context of the hook.
 
 use super::step::{A, X};
-use super::{Hook, LowerError};
+use super::{Hook, LowerError, scratch};
 use crate::ebpf::{AluOp, Assembler, Helper, Reg, Size};
 use crate::program::opcode as op;
 
@@ -46,6 +46,7 @@ pub(super) fn write(
         _ => {
             let field = match hook {
                 Hook::Xdp { .. } => xdp_field(offset),
+                Hook::Scratch => scratch_field(offset),
                 _ => skb_field(offset),
             };
             let unknown = LowerError::Unknown {
@@ -87,6 +88,14 @@ fn xdp_field(offset: u32) -> Option<i16> {
     match offset {
         op::SKF_AD_IFINDEX => Some(xdp::IFINDEX),
         op::SKF_AD_QUEUE => Some(xdp::QUEUE),
+        _ => None,
+    }
+}
+
+fn scratch_field(offset: u32) -> Option<i16> {
+    match offset {
+        op::SKF_AD_PKTTYPE => Some(scratch::PACKET_TYPE),
+        op::SKF_AD_IFINDEX => Some(scratch::INTERFACE),
         _ => None,
     }
 }

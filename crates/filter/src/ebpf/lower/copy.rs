@@ -3,7 +3,7 @@
 use super::ancillary::{skb, xdp};
 use super::step::{A, Step, Target, With, X};
 use super::view::{Byte, TAG_BYTES, View};
-use super::{Hook, Lowering};
+use super::{Hook, Lowering, scratch};
 use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Operand, Reg, Size, Width};
 
 /// Stack slots, as offsets from R10. They have 4 bytes at 4 modulo 8: the verifier does not track
@@ -157,6 +157,7 @@ impl Copy<'_> {
                 asm.load(Size::W, Reg::R0, Reg::R6, xdp::DATA);
                 asm.alu64(AluOp::Sub, reg, Reg::R0);
             }
+            Hook::Scratch => asm.load(Size::W, reg, Reg::R6, scratch::LEN),
             Hook::Tcx(_) | Hook::SocketFilter => {
                 asm.load(Size::W, reg, Reg::R6, skb::LEN);
                 if self.view == View::Tagged {

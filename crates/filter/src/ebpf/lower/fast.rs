@@ -105,7 +105,7 @@ impl Fast<'_> {
     fn context(&self) -> (i16, i16) {
         match self.copy.hook() {
             Hook::Xdp { .. } => (xdp::DATA, xdp::DATA_END),
-            Hook::Tcx(_) | Hook::SocketFilter => (skb::DATA, skb::DATA_END),
+            Hook::Tcx(_) | Hook::SocketFilter | Hook::Scratch => (skb::DATA, skb::DATA_END),
         }
     }
 

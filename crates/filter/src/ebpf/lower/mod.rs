@@ -20,7 +20,7 @@
 //! copy. That finds out whether the bytes are in a further buffer or beyond the packet. So a check may cover
 //! more than its instruction needs: that costs time on short packets, but never gives a wrong verdict. If no
 //! packet has further buffers (XDP without frags), there is no slow copy, and checks cover only what every
-//! path needs.
+//! path needs. In the memory of a program ([`Hook::Scratch`]), the slow copy reads in place, and is the only one.
 //!
 //! # The verifier
 //! The verifier follows every path, but stops at a state that it has seen before. The code keeps
@@ -34,6 +34,7 @@ mod ancillary;
 mod copy;
 mod fast;
 mod flow;
+pub mod scratch;
 mod slow;
 mod step;
 mod view;
@@ -61,6 +62,9 @@ pub enum Hook {
     Tcx(Vlan),
     /// A socket. The context is `struct __sk_buff`.
     SocketFilter,
+    /// Memory of the program, to which it has copied a packet: a map's value with the layout of
+    /// [`scratch`]. The context is its address.
+    Scratch,
 }
 
 /// How the program sees a VLAN tag that the kernel removed from the frame.
@@ -112,6 +116,7 @@ impl Hook {
             Self::Xdp { .. } => "XDP",
             Self::Tcx(_) => "tcx",
             Self::SocketFilter => "a socket",
+            Self::Scratch => "a tracepoint",
         }
     }
 
@@ -240,7 +245,7 @@ impl Lowering<'_> {
     /// Writes the copies for one view of the packet.
     fn copies(&self, view: View, asm: &mut Assembler) -> Result<(), LowerError> {
         let reached = flow::reached(self.steps, [0]);
-        if self.hook == Hook::SocketFilter {
+        if matches!(self.hook, Hook::SocketFilter | Hook::Scratch) {
             let labels = self.labels(asm);
             let copy = Copy {
                 lowering: *self,

@@ -5,7 +5,7 @@ use super::copy::{Copy, forget, load_tag_type, stack, write_nibble_times_four};
 use super::flow::Forget;
 use super::step::{A, Step, Target, X};
 use super::view::{LoadPlace, TAG_BYTES, TAG_END, TAG_START, View};
-use super::{Hook, LowerError};
+use super::{Hook, LowerError, scratch};
 use crate::ebpf::{AluOp, Assembler, Cond, Helper, Label, Reg, Size, Width};
 
 /// Writes the reachable instructions.
@@ -78,14 +78,22 @@ impl Slow<'_> {
         Ok(())
     }
 
-    /// Copies the bytes at the offset in R2 to the stack, or jumps to `otherwise`.
+    /// Copies the bytes at the offset in R2 to the stack, or jumps to `otherwise`. In a program's own memory,
+    /// leaves their address in R1.
     fn fetch(&mut self, size: Size, otherwise: Label) {
+        if self.copy.hook() == Hook::Scratch {
+            return point_to(size, otherwise, self.asm);
+        }
         self.asm.mov32(Reg::R4, size.bytes().cast_signed());
         fetch_to(self.copy, stack::LOADED, otherwise, self.asm);
     }
 
     fn take(&mut self, size: Size, reg: Reg) {
-        self.asm.load(size, reg, Reg::R10, stack::LOADED);
+        if self.copy.hook() == Hook::Scratch {
+            self.asm.load(size, reg, Reg::R1, scratch::DATA);
+        } else {
+            self.asm.load(size, reg, Reg::R10, stack::LOADED);
+        }
         self.asm.from_network(reg, size);
     }
 
@@ -247,6 +255,22 @@ impl Slow<'_> {
 const WINDOW_FIRST: i16 = 8;
 const WINDOW_START: u32 = WINDOW_FIRST.cast_unsigned() as u32;
 
+/// Puts the address of the bytes at the offset in R2 into R1, less the offset of the packet, or jumps to
+/// `otherwise`.
+fn point_to(size: Size, otherwise: Label, asm: &mut Assembler) {
+    let bytes = size.bytes().cast_signed();
+    asm.mov32(Reg::R2, Reg::R2);
+    asm.mov64(Reg::R1, Reg::R2);
+    asm.add64(Reg::R1, bytes);
+    asm.load(Size::W, Reg::R0, Reg::R6, scratch::CAPLEN);
+    asm.jump_if(Cond::Gt, Width::W64, Reg::R1, Reg::R0, otherwise);
+    // The packet's room, for the verifier.
+    let last = scratch::BYTES.cast_signed() - bytes;
+    asm.jump_if(Cond::Gt, Width::W64, Reg::R2, last, otherwise);
+    asm.mov64(Reg::R1, Reg::R6);
+    asm.add64(Reg::R1, Reg::R2);
+}
+
 /// Copies R4 bytes at the offset in R2 to the stack, or jumps to `otherwise`.
 fn fetch_to(copy: &Copy<'_>, to: i16, otherwise: Label, asm: &mut Assembler) {
     asm.mov64(Reg::R1, Reg::R6);
@@ -254,7 +278,7 @@ fn fetch_to(copy: &Copy<'_>, to: i16, otherwise: Label, asm: &mut Assembler) {
     asm.add64(Reg::R3, i32::from(to));
     asm.call(match copy.hook() {
         Hook::Xdp { .. } => Helper::XdpLoadBytes,
-        Hook::Tcx(_) | Hook::SocketFilter => Helper::SkbLoadBytes,
+        Hook::Tcx(_) | Hook::SocketFilter | Hook::Scratch => Helper::SkbLoadBytes,
     });
     asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, otherwise);
 }
