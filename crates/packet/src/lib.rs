@@ -3,6 +3,7 @@
 
 pub mod bytes;
 pub mod checksum;
+mod drop_note;
 pub mod ether_type;
 pub mod headers;
 mod linktype;
@@ -11,5 +12,6 @@ mod options;
 mod packet;
 pub mod protocol;
 
+pub use drop_note::{DropNote, ShownReason};
 pub use linktype::{LinkType, MAX_SNAPLEN};
 pub use packet::{Packet, PacketFlags, Timestamp};

@@ -13,7 +13,7 @@ mod statistics;
 pub use block::RawBlock;
 pub use interface_table::InterfaceTable;
 pub use names::{NameRecord, NameRecords, Names};
-pub use options::{Options, OptionsIter, RawOption, RawOptions};
+pub use options::{DROP_ENTERPRISE, DROP_OPTION, Options, OptionsIter, RawOption, RawOptions};
 pub use section::Section;
 pub use statistics::{InterfaceStatistics, Statistics};
 

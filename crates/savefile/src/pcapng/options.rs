@@ -1,5 +1,7 @@
 //! Options at the end of pcapng blocks (draft-ietf-opsawg-pcapng, section 3.5).
 
+use ringtap_packet::DropNote;
+
 use crate::ByteOrder;
 use crate::read_error::ReadErrorKind;
 
@@ -42,6 +44,13 @@ pub(crate) mod code {
     pub(crate) const ISB_OSDROP: u16 = 7;
     pub(crate) const ISB_USRDELIV: u16 = 8;
 }
+
+/// The custom option of a packet that tells why the kernel dropped it: its value is [`DROP_ENTERPRISE`], then the
+/// text of a [`DropNote`] in UTF-8.
+pub const DROP_OPTION: u16 = 2988;
+/// The private enterprise number of that option: the one that is reserved for examples (RFC 5612), since ringtap
+/// has none. The text begins with a word of its own.
+pub const DROP_ENTERPRISE: u32 = 32_473;
 
 /// Code and length of an option.
 const HEADER: usize = 4;
@@ -110,6 +119,18 @@ impl<'a> Options<'a> {
         self.iter()
             .filter(|option| option.code == code::COMMENT)
             .map(|option| String::from_utf8_lossy(option.value))
+    }
+
+    /// Returns why the kernel dropped the packet, if the file says so.
+    #[must_use]
+    pub fn drop_note(&self) -> Option<DropNote<'a>> {
+        let mut custom = self.iter().filter(|option| option.code == DROP_OPTION);
+        custom.find_map(|option| {
+            let (enterprise, text) = option.value.split_at_checked(4)?;
+            let is_it = self.byte_order.u32_at(enterprise, 0) == Some(DROP_ENTERPRISE);
+            let text = std::str::from_utf8(text).ok().filter(|_| is_it)?;
+            DropNote::parse(text)
+        })
     }
 
     /// Returns the number of packets lost between this packet and the one before it on the
@@ -316,6 +337,22 @@ mod tests {
             assert_eq!(options.comments().collect::<Vec<_>>(), ["abcde"]);
             assert_eq!(options.get(9), None);
         }
+    }
+
+    #[test]
+    fn a_drop_note_is_a_custom_option() {
+        for order in ORDERS {
+            let mut value = order.of_u32(DROP_ENTERPRISE).to_vec();
+            value.extend_from_slice(b"ringtap-drop reason=NO_SOCKET code=3 ifindex=0");
+            let mut bytes = Vec::new();
+            encode(DROP_OPTION, b"\x01", order, &mut bytes);
+            encode(DROP_OPTION, b"abcdringtap-drop reason=X", order, &mut bytes);
+            encode(DROP_OPTION, &value, order, &mut bytes);
+            let options = Options::new(order, &bytes);
+            let note = options.drop_note().expect("a note");
+            assert_eq!((note.reason, note.code), ("NO_SOCKET", 3));
+        }
+        assert_eq!(Options::none().drop_note(), None);
     }
 
     #[test]
