@@ -225,6 +225,9 @@ pub enum Note {
     /// The driver passes the adapter's stamps to XDP, but does not support requests to stamp packets.
     #[error("only packets that the adapter stamps by default have its timestamp: {0}")]
     AdapterNotAsked(String),
+    /// The functions that dropped packets are unknown.
+    #[error("functions that drop packets are shown as addresses: {0}")]
+    NoSymbols(String),
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]
     NotPromiscuous,

@@ -9,7 +9,7 @@ use ringtap_sys::bpf::XdpMode;
 use super::protocol::of_protocol;
 use crate::describe::{FilterPlace, UserSpaceReason};
 use crate::filter::{FilterTable, at_hook};
-use crate::hook::{Hook, HookDevice, HookPoint};
+use crate::hook::{Hook, HookDevice, HookPoint, Side};
 use crate::options::CaptureOptions;
 use crate::{Filter, LinkType, Result};
 
@@ -71,6 +71,17 @@ impl FilterPlan {
         plan.add(LinkType::LINUX_SLL2, 0)?;
         plan.obstacle = plan.filter.as_ref().map(|_| UserSpaceReason::CookedAtHook);
         Ok(plan)
+    }
+
+    /// Returns the plan for dropped packets, which a program at a tracepoint tests in the form of their records.
+    ///
+    /// # Errors
+    /// The filter does not support that form.
+    pub(super) fn of_dropped(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
+        let mut plan = Self::new(filter, options);
+        plan.add(LinkType::LINUX_SLL2, 0)?;
+        let place = HookPoint::Tcx(Side::Ingress);
+        Ok(plan.tried_at(place, LoweringHook::Scratch))
     }
 
     /// Adds an interface.

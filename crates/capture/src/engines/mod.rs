@@ -33,6 +33,11 @@ pub(crate) use file::check_first_interfaces;
 pub use file::{FileSource, open_file, open_stream};
 pub use mapped::MAP_FILE;
 
+/// All interfaces.
+const ANY: &str = "any";
+/// The engine whose device needs no interface.
+const DROPS: &str = "drop";
+
 /// Opens a device for this number of readers, at least one.
 type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<Readers>;
 
@@ -61,6 +66,14 @@ const TAP: [Feature; 4] = [
     Feature::RingBuffer,
     Feature::FetchAtomics,
 ];
+const TAP_AT_DROPS: [Feature; 6] = [
+    Feature::Bpf,
+    Feature::KernelTypes,
+    Feature::MappedArray,
+    Feature::RingBuffer,
+    Feature::FetchAtomics,
+    Feature::DropReasons,
+];
 const TAP_AT_XDP: [Feature; 7] = [
     Feature::Bpf,
     Feature::Xdp,
@@ -72,7 +85,7 @@ const TAP_AT_XDP: [Feature; 7] = [
 ];
 
 /// All engines. The first one is always available.
-pub static ENGINES: [Engine; 4] = [
+pub static ENGINES: [Engine; 5] = [
     Engine {
         name: "packet",
         summary: "AF_PACKET ring, both directions",
@@ -122,6 +135,18 @@ pub static ENGINES: [Engine; 4] = [
             features: &[Feature::Bpf, Feature::Xdp],
         }),
         open: xsk::open,
+    },
+    Engine {
+        name: "drop",
+        summary: "tap on packets that the kernel drops",
+        needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
+        takes_any: true,
+        makes_headers: true,
+        trial: Some(Trial {
+            load: tap::drops::trial,
+            features: &TAP_AT_DROPS,
+        }),
+        open: tap::drops::open,
     },
 ];
 
@@ -177,7 +202,8 @@ pub struct Device<'a> {
     pub given: &'a str,
     /// The engine that it names.
     pub engine: Option<&'static Engine>,
-    /// The interface's name, or `any`. It may hold colons of its own.
+    /// The interface's name, or `any`. It may hold colons of its own. Without a name, engine `drop` captures on
+    /// all interfaces.
     pub name: &'a str,
     /// Its network namespace, if it is not the current one.
     host: Option<&'a Host>,
@@ -201,9 +227,11 @@ impl<'a> Device<'a> {
             Some((engine, name)) => (Some(engine), name),
             None => (None, given),
         };
-        if name.is_empty() {
-            return Err(Error::EmptyDevice);
-        }
+        let name = match (name, engine) {
+            ("", Some(engine)) if engine.name == DROPS => ANY,
+            ("", _) => return Err(Error::EmptyDevice),
+            (name, _) => name,
+        };
         Ok(Self {
             given,
             engine,
@@ -328,6 +356,9 @@ mod tests {
         assert_eq!(parse("eth0:1"), (None, "eth0:1"));
         assert_eq!(parse("packet"), (None, "packet"));
         assert_eq!(parse(":"), (None, ":"));
+        assert_eq!(parse("drop:"), (Some("drop"), "any"));
+        assert_eq!(parse("drop:eth0"), (Some("drop"), "eth0"));
+        assert_eq!(parse("drop"), (None, "drop"));
         for text in ["", "packet:", "xdp:"] {
             assert!(
                 matches!(Device::parse(text), Err(Error::EmptyDevice)),

@@ -188,6 +188,7 @@ pub(super) fn open(
             indices: Vec::new(),
             uncovered: VecDeque::new(),
         }),
+        drops: None,
         plan,
         history,
         shares: Vec::new(),
@@ -397,6 +398,7 @@ impl TapSource {
             room: self.room,
             geometry: set.geometry(),
             maps: self.maps(set),
+            drops: None,
         };
         programs.load(form, place, self.kernel_clock)
     }

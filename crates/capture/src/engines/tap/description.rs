@@ -26,7 +26,10 @@ pub(super) fn describe(source: &TapSource) -> Description {
         choice: source.choice.clone(),
         device: source.device.clone(),
         link_types,
-        hook: hook_name(hooks, stolen),
+        hook: match source.drops {
+            Some(_) => "tracepoint kfree_skb (raw)",
+            None => hook_name(hooks, stolen),
+        },
         clock: match source.bound.stamps {
             Some(_) => describe::Clock::Adapter(source.kernel_clock),
             None => describe::Clock::Kernel(source.kernel_clock),
@@ -40,7 +43,10 @@ pub(super) fn describe(source: &TapSource) -> Description {
         snaplen: Some(source.options.snaplen),
         loopback: source.bound.loopback,
         promiscuous: source.options.promiscuous,
-        direction: direction(hooks),
+        direction: match source.drops {
+            Some(_) => source.options.direction,
+            None => direction(hooks),
+        },
         delivery_bound: Some(if source.options.immediate {
             Duration::from_millis(1)
         } else {
@@ -97,8 +103,17 @@ fn vlan_tags(source: &TapSource, at_xdp: bool, first: Option<&LinkType>) -> &'st
     }
 }
 
+/// The dropped packets that have no socket buffer, or only bytes in pages.
+const UNSEEN_DROPS: [&str; 2] = [
+    "packets that adapter, driver or XDP in the driver drop before the kernel has a buffer for them",
+    "bytes of dropped packets in pages beside the linear part of their buffer (the length counts them)",
+];
+
 /// Returns the packets that do not pass the hooks.
 fn unseen(source: &TapSource, at_xdp: bool) -> Vec<&'static str> {
+    if source.drops.is_some() {
+        return UNSEEN_DROPS.to_vec();
+    }
     if at_xdp {
         return vec!["packets that the host sends"];
     }

@@ -23,6 +23,7 @@
 mod any;
 mod chain;
 mod description;
+pub(crate) mod drops;
 mod merge;
 mod open;
 mod plan;
@@ -37,7 +38,7 @@ mod wait;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use ringtap_savefile::{Interface, InterfaceTable, Item};
+use ringtap_savefile::{ByteOrder, Interface, InterfaceTable, Item, PacketRun};
 use ringtap_sys::bpf::{Kernel, Program};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{LinkWatch, Netlink};
@@ -54,9 +55,10 @@ use crate::engines::interface::InterfaceLosses;
 use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
 use crate::source::{Change, Delivery, Polling};
-use crate::{Description, Dropped, Filter, Next, Result, Source, Stats};
+use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
 use chain::ChainWatch;
+use drops::DropTap;
 pub(crate) use open::{open_stealing, open_tcx, open_xdp};
 use plan::{Bound, Form, Programs};
 use polls::Polls;
@@ -119,6 +121,8 @@ struct TapSource {
     announced: usize,
     /// The state of a capture on all interfaces.
     any: Option<Any>,
+    /// The state of a capture of dropped packets.
+    drops: Option<DropTap>,
     table: InterfaceTable,
     /// The filter, and where it runs.
     plan: FilterPlan,
@@ -180,10 +184,17 @@ impl TapSource {
     /// Returns the next block of the delivery.
     fn deliver(&mut self) -> Next<'_> {
         let (filter, always) = self.plan.in_user_space();
-        match self.reader.next_block(&self.table, filter, always) {
-            Some(block) => Next::Block(block),
-            None => Next::TimedOut,
-        }
+        let Some(block) = self.reader.next_block(&self.table, filter, always) else {
+            return Next::TimedOut;
+        };
+        let Some(drops) = &mut self.drops else {
+            return Next::Block(block);
+        };
+        let totals = drops.notes.rewrite(&block, self.options.snaplen);
+        drop(block);
+        let records = drops.notes.records();
+        let run = PacketRun::from_ring(records, ByteOrder::NATIVE, &self.table, 0, totals);
+        Next::Block(Block::from_run(run, None))
     }
 
     /// Returns an interface that the user does not know yet.
@@ -210,6 +221,9 @@ impl TapSource {
     /// Returns the plan for another filter.
     fn plan_for(&self, filter: Option<&Filter>) -> Result<FilterPlan> {
         let (hooks, options) = (&self.attached.hooks, &self.options);
+        if self.drops.is_some() {
+            return FilterPlan::of_dropped(filter, options);
+        }
         let mut plan = match (&self.any, hooks.first()) {
             (Some(_), _) if options.cooked => return FilterPlan::cooked(filter, options),
             (None, Some(hook)) => FilterPlan::of_one(filter, hook.device(), options)?,
@@ -259,7 +273,13 @@ impl TapSource {
             room: self.room,
             geometry,
             maps,
+            drops: self.drops.as_ref().map(|drops| &drops.settings),
         };
+        if self.drops.is_some() {
+            let program = programs.load(drops::FORM, drops::PLACE, self.kernel_clock);
+            let program = program.map_err(|source| HookError::of_bpf(&self.device, source))?;
+            return self.replace_at_drops(program);
+        }
         // It exists before the programs that need it, and until they are gone.
         let polls = match (&self.polls, self.attached.hooks.first()) {
             (Some(_), Some(hook)) => Polls::watch(&self.kernel, hook.device(), &maps),
@@ -296,12 +316,30 @@ impl TapSource {
         if let Some(any) = &mut self.any {
             any.loaded = loaded;
         }
-        // If the kernel fails, its programs run for some microseconds more; that is waited for.
-        if wait_for_all_cpus().is_err() {
-            std::thread::sleep(wait::GRACE_WITHOUT_BARRIER);
-        }
+        wait_for_programs();
         self.polls = polls;
         Ok(())
+    }
+
+    /// Replaces the program for dropped packets. For a moment there is none, or a packet would be captured
+    /// twice.
+    fn replace_at_drops(&mut self, program: Program) -> Result<()> {
+        let Some(drops) = &mut self.drops else {
+            return Ok(());
+        };
+        drops.detach();
+        let attached = drops.attach(&self.kernel, program);
+        attached.map_err(|source| HookError::of_bpf(&self.device, source))?;
+        wait_for_programs();
+        Ok(())
+    }
+}
+
+/// Waits until programs that were replaced no longer run. If the kernel has no barrier, some microseconds more
+/// than they take are waited for.
+fn wait_for_programs() {
+    if wait_for_all_cpus().is_err() {
+        std::thread::sleep(wait::GRACE_WITHOUT_BARRIER);
     }
 }
 
@@ -318,7 +356,10 @@ impl TapSource {
 
     fn set_buffer(&mut self, bytes: u64) -> Result<()> {
         self.refuse_while_shared("the buffer of a shared capture")?;
-        let record = program::largest_record(self.room);
+        let record = match self.drops {
+            Some(_) => drops::record(),
+            None => program::largest_record(self.room),
+        };
         let set = self.reader.current().again(&self.kernel, bytes, record);
         let set = set.map_err(|source| HookError::of_bpf(&self.device, source))?;
         let (geometry, maps) = (set.geometry(), self.maps(&set));
@@ -412,6 +453,10 @@ impl Source for TapSource {
         self.follow_clock()?;
         let counters = self.reader.counters();
         let elsewhere = self.reader.current().without_ring().ok();
+        let elsewhere = match &self.drops {
+            Some(drops) => elsewhere.and_then(|count| Some(count + drops.missed()?)),
+            None => elsewhere,
+        };
         let losses = self.losses.as_mut();
         Ok(Stats {
             received: Some(counters.stored + counters.full),
@@ -457,7 +502,12 @@ impl Source for TapSource {
     }
 
     fn programs(&self) -> Result<Vec<Program>> {
-        Ok(self.attached.programs()?)
+        let mut programs = self.attached.programs()?;
+        if let Some(drops) = &self.drops {
+            let own = drops.programs();
+            programs.extend(own.map_err(|source| HookError::of_bpf(&self.device, source))?);
+        }
+        Ok(programs)
     }
 
     fn look_at_chain(&mut self) -> Result<()> {

@@ -331,6 +331,7 @@ impl Opening {
             announced: interfaces.len(),
             interfaces,
             any: None,
+            drops: None,
             plan,
             shares: Vec::new(),
             losses: InterfaceLosses::new(another_netlink()?, &self.target),
@@ -378,6 +379,7 @@ impl Opening {
                 room: self.room,
                 geometry,
                 maps,
+                drops: None,
             };
             let form = Form::own(self.device.link_type);
             match programs.load(form, place, clock) {

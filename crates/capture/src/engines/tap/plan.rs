@@ -4,6 +4,7 @@ use ringtap_sys::bpf::{self, Kernel, ProgramKind};
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::tap::Geometry;
 
+use super::program::drops::Drops;
 use super::program::{Cooked, Maps, Tap};
 use crate::LinkType;
 use crate::describe::KernelClock;
@@ -74,6 +75,8 @@ pub(super) struct Programs<'a> {
     pub(super) room: u32,
     pub(super) geometry: Geometry,
     pub(super) maps: Maps,
+    /// The settings of a program for dropped packets.
+    pub(super) drops: Option<&'a Drops>,
 }
 
 impl Programs<'_> {
@@ -104,6 +107,7 @@ impl Programs<'_> {
             stamps: self.device.stamps,
             tags: self.device.tags,
             cooked: form.cooked,
+            drops: self.drops,
             steal: self.options.mode == Mode::Steal,
             geometry: self.geometry,
             maps: self.maps,
@@ -122,7 +126,9 @@ impl Programs<'_> {
 
     fn load_tap(&self, tap: &Tap<'_>) -> bpf::Result<bpf::Program> {
         let place = tap.place;
-        let kind = if place.is_xdp() {
+        let kind = if tap.drops.is_some() {
+            ProgramKind::RawTracepoint
+        } else if place.is_xdp() {
             ProgramKind::Xdp { frags: true }
         } else {
             ProgramKind::SchedCls

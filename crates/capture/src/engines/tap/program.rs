@@ -9,6 +9,7 @@
 mod adapter;
 mod borrow;
 mod cut;
+pub(super) mod drops;
 mod length;
 mod poll;
 mod record;
@@ -93,6 +94,8 @@ pub(super) struct Tap<'a> {
     pub(super) tags: Option<TagRestorer>,
     /// The form of packets, if not their own; at tcx only.
     pub(super) cooked: Option<Cooked>,
+    /// The settings of a program for dropped packets. It runs at a tracepoint, whatever `place` is.
+    pub(super) drops: Option<&'a Drops>,
     /// Whether the packet ends here.
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
@@ -112,9 +115,11 @@ pub(super) enum EmitError {
     Assemble(#[from] AssembleError),
 }
 
+use drops::Drops;
 pub(super) use poll::code_at_end_of_poll;
 
-/// Returns the bytes of a record for `caplen` bytes of a packet, with all possible options.
+/// Returns the bytes of a record for `caplen` bytes of a packet, with all possible options but that of a dropped
+/// one.
 pub(super) const fn largest_record(caplen: u32) -> u32 {
     caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
 }
@@ -124,6 +129,8 @@ pub(super) const fn largest_record(caplen: u32) -> u32 {
 pub(super) mod state {
     /// Shared: packets that came on a CPU that has no ring.
     pub(in super::super) const NO_RING: i16 = 0;
+    /// Shared: dropped packets that could not be read.
+    pub(in super::super) const NO_PLACE: i16 = 8;
 
     /// True head, in bytes.
     pub(super) const HEAD: i16 = 0;
@@ -206,6 +213,8 @@ struct Ends {
     taken: Label,
     contended: Label,
     no_ring: Label,
+    /// A dropped packet whose bytes cannot be read.
+    lost: Label,
     /// The packet matches, whatever happened to its record.
     done: Label,
     /// The packet does not match.
@@ -230,11 +239,15 @@ impl Tap<'_> {
             taken: asm.label(),
             contended,
             no_ring: asm.label(),
+            lost: asm.label(),
             done: asm.label(),
             pass: asm.label(),
         };
         asm.mark(ProgramPart::Tap.name());
-        asm.mov64(Reg::R6, Reg::R1);
+        match self.drops {
+            Some(drops) => drops.gather(self, ends, &mut asm),
+            None => asm.mov64(Reg::R6, Reg::R1),
+        }
         if let Some(tags) = self.tags() {
             tags.write_restore(slot::TAG, &mut asm);
         }
@@ -282,7 +295,7 @@ impl Tap<'_> {
     /// Leaves a sign that received packets reach the program. Usually the sign is already set since the
     /// reader's last look, so this is only a load from a cache line that also has the clock's offset.
     fn note_received(&self, asm: &mut Assembler) {
-        if !self.place.is_ingress() {
+        if !self.place.is_ingress() || self.drops.is_some() {
             return;
         }
         let noted = asm.label();
@@ -295,7 +308,9 @@ impl Tap<'_> {
     }
 
     fn hook(&self) -> Hook {
-        if self.place.is_xdp() {
+        if self.drops.is_some() {
+            Hook::Scratch
+        } else if self.place.is_xdp() {
             Hook::Xdp { frags: true }
         } else {
             Hook::Tcx(Vlan::Restored)
@@ -432,7 +447,9 @@ impl Tap<'_> {
     /// Computes length and captured length, and whether the ring has room; puts the record's address into R9.
     fn measure(&self, asm: &mut Assembler, ends: Ends) {
         asm.mark(ProgramPart::Tap.name());
-        if self.place.is_xdp() {
+        if self.drops.is_some() {
+            Drops::measure(asm);
+        } else if self.place.is_xdp() {
             length::load_length(asm);
         } else {
             let plain = asm.label();
@@ -464,10 +481,16 @@ impl Tap<'_> {
         self.fit(asm, ends);
     }
 
+    /// Returns the bytes of a record beside data and padding, without those that count losses.
+    fn fixed(&self) -> u32 {
+        let option = self.drops.map_or(0, |_| drops::OPTION_BYTES);
+        record::FIXED + u32::from(option.unsigned_abs())
+    }
+
     /// Finds room for a record whose padded length is in R1; puts the record's address into R9.
     fn fit(&self, asm: &mut Assembler, ends: Ends) {
         let lossless = asm.label();
-        asm.add64(Reg::R1, record::FIXED.cast_signed());
+        asm.add64(Reg::R1, self.fixed().cast_signed());
         asm.load(Size::Dw, Reg::R2, Reg::R7, state::PENDING);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, lossless);
         asm.add64(Reg::R1, record::DROPCOUNT.cast_signed());
@@ -596,6 +619,11 @@ impl Tap<'_> {
             asm.atomic(Size::Dw, AtomicOp::Add, Reg::R8, contended, Reg::R1);
             asm.jump(ends.done);
         }
+        if self.drops.is_some() {
+            asm.place(ends.lost);
+            drops::count_lost(self, asm);
+            asm.jump(ends.done);
+        }
         asm.place(ends.no_ring);
         asm.push(Insn::LoadMapValue {
             dst: Reg::R2,
@@ -613,7 +641,12 @@ impl Tap<'_> {
         if let Some(tags) = self.tags() {
             tags.write_undo(slot::TAG, asm);
         }
-        asm.mov32(Reg::R0, self.place.verdict_pass());
+        if self.drops.is_some() {
+            Drops::release(asm);
+            asm.mov32(Reg::R0, 0);
+        } else {
+            asm.mov32(Reg::R0, self.place.verdict_pass());
+        }
         asm.exit();
     }
 

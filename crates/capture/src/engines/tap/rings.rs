@@ -226,16 +226,20 @@ impl RingSet {
         all.fold(Counters::default(), sum)
     }
 
-    /// Returns the packets on processors without a ring, because they were put in later.
+    /// Returns the packets on processors without a ring, because they were put in later, and dropped packets
+    /// that could not be read.
     pub(super) fn without_ring(&self) -> bpf::Result<u64> {
         let Some(Finders { state: map, .. }) = &self.finders else {
             return Ok(0);
         };
         let mut value = vec![0; map.element_size()];
         map.lookup(0, &mut value)?;
-        let at = usize::from(state::NO_RING.unsigned_abs());
-        let bytes = value.get(at..at + 8).and_then(|word| word.try_into().ok());
-        Ok(bytes.map_or(0, u64::from_ne_bytes))
+        let word = |at: i16| {
+            let at = usize::from(at.unsigned_abs());
+            let bytes = value.get(at..at + 8).and_then(|word| word.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        Ok(word(state::NO_RING) + word(state::NO_PLACE))
     }
 }
 

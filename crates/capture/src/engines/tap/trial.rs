@@ -43,6 +43,7 @@ fn load(kernel: &Kernel, place: HookPoint) -> bpf::Result<()> {
         room: ROOM,
         geometry: rings.geometry(),
         maps: rings.maps(&control, &doorbell),
+        drops: None,
     };
     let form = Form::own(LinkType::ETHERNET);
     let loaded = programs.load(form, place, KernelClock::Tai);

@@ -122,7 +122,7 @@ impl TapSource {
     /// Waits until enough for a delivery is there, at most for the timeout.
     #[cold]
     pub(super) fn wait(&mut self) -> Result<Waited> {
-        if self.any.is_some() {
+        if self.any.is_some() || self.drops.is_some() {
             self.look_at_rest(LOOK_EVERY)?;
         }
         self.ask_for_chain()?;
@@ -267,6 +267,12 @@ impl TapSource {
                 self.follow_links()?;
             }
             return self.report_uncovered();
+        }
+        if self.drops.is_some() {
+            if std::mem::take(&mut self.changed) {
+                self.name_links();
+            }
+            return Ok(());
         }
         if !self.changed || self.reader.available() > 0 {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
 
+use super::drops::{self, Drops};
 use super::{Cooked, Ends, Tap, look_up, skb, slot, state, xdp};
 use crate::source::ProgramPart;
 
@@ -22,15 +23,15 @@ pub(super) const TAG: u32 = 4;
 const TAG_AT: i16 = 12;
 /// The length of the header LINUX_SLL2 (pcap-linktype(7)), and the offsets of its fields.
 pub(super) const COOKED: u32 = 20;
-mod cooked {
-    pub(super) const PROTOCOL: i16 = 0;
-    pub(super) const RESERVED: i16 = 2;
-    pub(super) const INTERFACE: i16 = 4;
-    pub(super) const HARDWARE_TYPE: i16 = 8;
-    pub(super) const PACKET_TYPE: i16 = 10;
-    pub(super) const ADDRESS_LEN: i16 = 11;
-    pub(super) const ADDRESS: i16 = 12;
-    pub(super) const PAYLOAD: i16 = 20;
+pub(super) mod cooked {
+    pub(in super::super) const PROTOCOL: i16 = 0;
+    pub(in super::super) const RESERVED: i16 = 2;
+    pub(in super::super) const INTERFACE: i16 = 4;
+    pub(in super::super) const HARDWARE_TYPE: i16 = 8;
+    pub(in super::super) const PACKET_TYPE: i16 = 10;
+    pub(in super::super) const ADDRESS_LEN: i16 = 11;
+    pub(in super::super) const ADDRESS: i16 = 12;
+    pub(in super::super) const PAYLOAD: i16 = 20;
 }
 /// Bytes of an Ethernet header.
 const ETHERNET: i16 = 14;
@@ -44,7 +45,7 @@ const OUTGOING: i32 = 4;
 
 /// `epb_flags`: direction in bits 0 and 1, kind of address in bits 2 to 4.
 pub(super) const INBOUND: i32 = 1;
-const OUTBOUND: i32 = 2;
+pub(super) const OUTBOUND: i32 = 2;
 const ADDRESS_SHIFT: i32 = 2;
 /// The kind of address for each of the kernel's packet types, four bits each: host is unicast (1), broadcast
 /// 3, multicast 2, other host promiscuous (4).
@@ -62,8 +63,8 @@ pub(super) const MAY_BE_UNALIGNED: bool = cfg!(any(
 ));
 
 pub(super) struct Head {
-    code: u16,
-    len: u16,
+    pub(super) code: u16,
+    pub(super) len: u16,
 }
 
 impl Head {
@@ -95,9 +96,10 @@ impl Tap<'_> {
         asm.add64(Reg::R1, Reg::R9);
         asm.store_imm(Size::W, Reg::R1, HEADER - 4, 0);
         asm.mark(ProgramPart::Copy.name());
-        match self.cooked {
-            Some(cooked) => self.copy_cooked(cooked, asm, ends),
-            None => self.copy(asm, ends),
+        match (self.drops, self.cooked) {
+            (Some(_), _) => Drops::copy(ends, asm),
+            (None, Some(cooked)) => self.copy_cooked(cooked, asm, ends),
+            (None, None) => self.copy(asm, ends),
         }
         // The copy includes the following code up to publishing: its exchange waits until the bytes are
         // written.
@@ -299,6 +301,11 @@ impl Tap<'_> {
         asm.load(Size::Dw, Reg::R3, Reg::R10, slot::TOTAL);
         asm.store_imm(Size::W, Reg::R2, HEADER, FLAGS.word());
         asm.store(Size::W, Reg::R2, HEADER + 4, Reg::R1);
+        let mut at = HEADER + 8;
+        if self.drops.is_some() {
+            Drops::write_option(at, asm);
+            at += drops::OPTION_BYTES;
+        }
         let (lossless, done) = (asm.label(), asm.label());
         asm.load(Size::Dw, Reg::R1, Reg::R7, state::PENDING);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, lossless);
@@ -307,34 +314,41 @@ impl Tap<'_> {
         } else {
             (4, 0)
         };
-        asm.store_imm(Size::W, Reg::R2, HEADER + 8, DROPS.word());
-        asm.store(Size::W, Reg::R2, HEADER + 12 + first, Reg::R1);
+        asm.store_imm(Size::W, Reg::R2, at, DROPS.word());
+        asm.store(Size::W, Reg::R2, at + 4 + first, Reg::R1);
         asm.alu64(AluOp::Rsh, Reg::R1, 32);
-        asm.store(Size::W, Reg::R2, HEADER + 12 + second, Reg::R1);
-        asm.store_imm(Size::W, Reg::R2, HEADER + 20, 0);
-        asm.store(Size::W, Reg::R2, HEADER + 24, Reg::R3);
+        asm.store(Size::W, Reg::R2, at + 4 + second, Reg::R1);
+        asm.store_imm(Size::W, Reg::R2, at + 12, 0);
+        asm.store(Size::W, Reg::R2, at + 16, Reg::R3);
         asm.store_imm(Size::Dw, Reg::R7, state::PENDING, 0);
         asm.jump(done);
         asm.place(lossless);
-        asm.store_imm(Size::W, Reg::R2, HEADER + 8, 0);
-        asm.store(Size::W, Reg::R2, HEADER + 12, Reg::R3);
+        asm.store_imm(Size::W, Reg::R2, at, 0);
+        asm.store(Size::W, Reg::R2, at + 4, Reg::R3);
         asm.place(done);
     }
 
     /// Puts the flags into R1.
     fn direction(&self, asm: &mut Assembler) {
-        if self.place.is_xdp() {
+        if self.drops.is_some() {
+            Drops::flags(asm);
+        } else if self.place.is_xdp() {
             asm.mov64(Reg::R1, INBOUND);
         } else if !self.place.is_ingress() {
             asm.mov64(Reg::R1, OUTBOUND);
         } else {
             asm.load(Size::W, Reg::R2, Reg::R6, skb::PACKET_TYPE);
-            asm.alu32(AluOp::Lsh, Reg::R2, 2);
-            asm.mov32(Reg::R1, ADDRESS_KINDS);
-            asm.alu32(AluOp::Rsh, Reg::R1, Reg::R2);
-            asm.alu32(AluOp::And, Reg::R1, 7);
-            asm.alu32(AluOp::Lsh, Reg::R1, ADDRESS_SHIFT);
-            asm.alu32(AluOp::Or, Reg::R1, INBOUND);
+            received_flags(asm);
         }
     }
+}
+
+/// Puts the flags of a received packet, whose type is in R2, into R1.
+pub(super) fn received_flags(asm: &mut Assembler) {
+    asm.alu32(AluOp::Lsh, Reg::R2, 2);
+    asm.mov32(Reg::R1, ADDRESS_KINDS);
+    asm.alu32(AluOp::Rsh, Reg::R1, Reg::R2);
+    asm.alu32(AluOp::And, Reg::R1, 7);
+    asm.alu32(AluOp::Lsh, Reg::R1, ADDRESS_SHIFT);
+    asm.alu32(AluOp::Or, Reg::R1, INBOUND);
 }

@@ -1,0 +1,368 @@
+//! Engine `drop`: the packets that the kernel drops, with the reason and the place.
+//!
+//! A program at the tracepoint `kfree_skb` (raw, so it needs no function that can be probed) runs for each packet
+//! that the kernel frees for another reason than that it was used. It copies the packet to memory of its
+//! processor ([`super::program::drops`]), filters it, and writes a record to the tap's ring. The reader gives
+//! names to the numbers in records ([`notes`]).
+//!
+//! It needs Linux 5.17, whose tracepoint has a reason, and the kernel's types. `drop:` captures on all interfaces
+//! of all network namespaces, `drop:eth0` on one.
+
+mod facts;
+mod notes;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Instant;
+
+use ringtap_filter::ebpf::lower::scratch;
+use ringtap_savefile::InterfaceTable;
+use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Tracepoint, possible_cpus};
+use ringtap_sys::eventfd::Waker;
+use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
+use ringtap_sys::netns::Namespace;
+use ringtap_sys::symbols::KernelSymbols;
+use ringtap_sys::tap::{Clock, Control, Doorbell};
+
+use super::TapSource;
+use super::chain::ChainWatch;
+use super::open::{clock_of, set_clock};
+use super::plan::{Bound, Form, Programs};
+use super::program::drops::{Drops, OPTION_BYTES};
+use super::program::largest_record;
+use super::reader::Reader;
+use super::rings::RingSet;
+use super::wait::{State, WaitHistory};
+use crate::describe::{KernelClock, Note};
+use crate::engines::Device;
+use crate::engines::filter_plan::FilterPlan;
+use crate::engines::interface::Target;
+use crate::hook::{Announced, Attached, HookError, HookPoint, Side};
+use crate::options::{CaptureOptions, Mode, OptionError, TimestampSource};
+use crate::readers::Readers;
+use crate::{Error, Filter, Interface, LinkType, Result};
+pub(crate) use facts::Facts;
+use notes::Notes;
+
+/// The engine's name, and that of its interface in capture files.
+const ENGINE: &str = "drop";
+/// The tracepoint.
+const TRACEPOINT: &std::ffi::CStr = c"kfree_skb";
+/// The form of records.
+pub(super) const FORM: Form = Form::own(LinkType::LINUX_SLL2);
+/// Stands for the tracepoint where a program's place is asked for.
+pub(super) const PLACE: HookPoint = HookPoint::Tcx(Side::Ingress);
+
+/// The state of a capture of dropped packets, beside its rings.
+pub(super) struct DropTap {
+    /// The settings of programs.
+    pub(super) settings: Drops,
+    /// The program at the tracepoint.
+    attached: Option<(bpf::Program, Tracepoint)>,
+    /// The runs that the kernel left out, of earlier programs.
+    missed_before: u64,
+    pub(super) notes: Notes,
+    /// Held for its programs.
+    _scratch: Map,
+}
+
+impl DropTap {
+    /// Attaches a program in place of the present one.
+    pub(super) fn attach(&mut self, kernel: &Kernel, program: bpf::Program) -> bpf::Result<()> {
+        let point = Tracepoint::attach(kernel, TRACEPOINT, &program)?;
+        let missed = self.missed();
+        let before = self.attached.replace((program, point));
+        if before.is_some() {
+            self.missed_before = missed.unwrap_or(self.missed_before);
+        }
+        Ok(())
+    }
+
+    /// Takes the program away from the tracepoint.
+    pub(super) fn detach(&mut self) {
+        self.missed_before = self.missed().unwrap_or(self.missed_before);
+        self.attached = None;
+    }
+
+    /// Returns the packets whose run the kernel left out, since the program was running on their processor.
+    /// `None` if the kernel does not report it.
+    pub(super) fn missed(&self) -> Option<u64> {
+        let Some((program, _)) = &self.attached else {
+            return Some(self.missed_before);
+        };
+        let info = program.info().ok()?;
+        Some(self.missed_before + info.recursion_misses)
+    }
+
+    /// Returns another handle to the program.
+    pub(super) fn programs(&self) -> bpf::Result<Vec<bpf::Program>> {
+        let attached = self.attached.iter();
+        attached.map(|(program, _)| program.try_clone()).collect()
+    }
+}
+
+/// Loads the smallest program.
+pub(crate) fn trial(kernel: &Kernel) -> bpf::Result<()> {
+    let Ok(facts) = Facts::of_kernel() else {
+        // The missing feature has its own message.
+        return bpf::Feature::DropReasons.check(kernel);
+    };
+    let options = CaptureOptions::default();
+    let (settings, _scratch) = settings(kernel, facts, None, &options)?;
+    let rings = RingSet::create(kernel, || vec![0], 1, record())?;
+    let (control, doorbell) = (Control::create(kernel)?, Doorbell::create(kernel)?);
+    let programs = Programs {
+        kernel,
+        device: Bound::ANY,
+        home: None,
+        plan: &FilterPlan::new(None, &options),
+        options: &options,
+        room: scratch::BYTES,
+        geometry: rings.geometry(),
+        maps: rings.maps(&control, &doorbell),
+        drops: Some(&settings),
+    };
+    let loaded = programs.load(FORM, PLACE, KernelClock::Tai);
+    let loaded = loaded.or_else(|error| {
+        let older = programs.load(FORM, PLACE, KernelClock::Monotonic);
+        older.map_err(|_| error)
+    });
+    let point = Tracepoint::attach(kernel, TRACEPOINT, &loaded?)?;
+    drop(point);
+    Ok(())
+}
+
+/// Returns the bytes of the largest record.
+pub(super) fn record() -> u32 {
+    largest_record(scratch::BYTES) + u32::from(OPTION_BYTES.unsigned_abs())
+}
+
+/// Returns the settings of programs, and the map of their memory.
+fn settings(
+    kernel: &Kernel,
+    facts: &Facts,
+    only: Option<(u32, u32)>,
+    options: &CaptureOptions,
+) -> bpf::Result<(Drops, Map)> {
+    let kind = MapKind::Array {
+        mmapable: false,
+        inner: false,
+    };
+    let processors = u32::try_from(possible_cpus()).unwrap_or(u32::MAX);
+    let spec = MapSpec::new("ringtap_scratch", kind, scratch::VALUE, processors);
+    let map = Map::create(kernel, &spec)?;
+    let drops = Drops {
+        layout: facts.layout,
+        reasons: facts.reasons.clone(),
+        scratch: map.as_fd().as_raw_fd(),
+        only,
+        direction: options.direction,
+    };
+    Ok((drops, map))
+}
+
+/// Checks everything that can be rejected before anything is created.
+fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan> {
+    options.validate()?;
+    let engine = ENGINE;
+    if options.fanout.is_some() {
+        return Err(OptionError::SharedTap { engine }.into());
+    }
+    if options.mode == Mode::Steal {
+        return Err(OptionError::CannotSteal { engine }.into());
+    }
+    if options.timestamp == TimestampSource::Adapter {
+        return Err(OptionError::AdapterClockAtSocket { engine }.into());
+    }
+    FilterPlan::of_dropped(filter, options)
+}
+
+/// Opens a capture of dropped packets. It has one reader.
+pub(crate) fn open(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    _count: usize,
+) -> Result<Readers> {
+    let plan = plan(options, filter)?;
+    let mut source = prepare(device, options, filter, plan)?;
+    source.attach_to_drops()?;
+    Ok(Readers::of_one(source))
+}
+
+/// What the capture knows of the system.
+struct Known {
+    netlink: Netlink,
+    links: Vec<Link>,
+    target: Target,
+    namespace: u64,
+}
+
+impl Known {
+    fn find(device: &Device<'_>) -> Result<Self> {
+        let failed = |source| Error::Interface {
+            device: device.given.to_owned(),
+            source,
+        };
+        let mut netlink = Netlink::open().map_err(failed)?;
+        let target = Target::find(&mut netlink, device.name, device.given)?;
+        Ok(Self {
+            links: netlink.links().map_err(failed)?,
+            netlink,
+            target,
+            namespace: Namespace::current()?.inode()?,
+        })
+    }
+
+    /// Returns the only interface, and its namespace.
+    fn only(&self) -> Option<(u32, u32)> {
+        match &self.target {
+            Target::Any => None,
+            Target::One(link) => Some((link.index, u32::try_from(self.namespace).ok()?)),
+        }
+    }
+}
+
+/// Returns the interface of the capture as files describe it.
+fn interface(target: &Target, options: &CaptureOptions, filter: Option<&Filter>) -> Interface {
+    let mut interface = Target::Any.description(LinkType::LINUX_SLL2, options.snaplen);
+    let only = match target {
+        Target::Any => String::new(),
+        Target::One(_) => target.name(),
+    };
+    interface.name = Some(format!("{ENGINE}:{only}"));
+    interface.description = Some("packets that the kernel dropped".to_owned());
+    interface.filter = filter.map(Filter::for_file);
+    interface
+}
+
+/// Makes everything but the program.
+#[expect(
+    clippy::too_many_lines,
+    reason = "most of it names the fields of the source"
+)]
+fn prepare(
+    device: &Device<'_>,
+    options: &CaptureOptions,
+    filter: Option<&Filter>,
+    plan: FilterPlan,
+) -> Result<TapSource> {
+    let name = device.given;
+    let facts = Facts::of_kernel().map_err(|feature| Error::KernelLacks {
+        device: name.to_owned(),
+        engine: ENGINE,
+        feature,
+    })?;
+    let watch = LinkWatch::open().map_err(|source| Error::Interface {
+        device: name.to_owned(),
+        source,
+    })?;
+    let known = Known::find(device)?;
+    let host = device.host();
+    let kernel = host.kernel;
+    let failed = |source| HookError::of_bpf(name, source);
+    let (settings, scratch) = settings(&kernel, facts, known.only(), options).map_err(failed)?;
+    let rings = RingSet::create(&kernel, host.processors, options.buffer, record());
+    let rings = rings.map_err(failed)?;
+    let kernel_clock = match clock_of(options) {
+        KernelClock::TaiByPoll => KernelClock::Tai,
+        clock => clock,
+    };
+    let symbols = KernelSymbols::read();
+    let hidden = symbols
+        .as_ref()
+        .err()
+        .map(|error| Note::NoSymbols(error.to_string()));
+    let interfaces = vec![interface(&known.target, options, filter)];
+    let notes = Notes::new(&facts.names, symbols.ok(), known.namespace, &known.links);
+    let drops = DropTap {
+        settings,
+        attached: None,
+        missed_before: 0,
+        notes,
+        _scratch: scratch,
+    };
+    Ok(TapSource {
+        engine: ENGINE,
+        choice: device.choice(),
+        bound: Bound::ANY,
+        device: name.to_owned(),
+        history: WaitHistory::new(rings.rings.len()),
+        reader: Reader::new(rings, !options.unordered, options.snaplen),
+        control: Control::create(&kernel).map_err(failed)?,
+        doorbell: Doorbell::create(&kernel).map_err(failed)?,
+        kernel,
+        clock: Clock::watch(&host.wall)?,
+        kernel_clock,
+        attached: Attached::default(),
+        chain: ChainWatch::new(),
+        polls: None,
+        waker: Waker::new()?,
+        options: options.clone(),
+        room: ringtap_filter::ebpf::lower::scratch::BYTES,
+        table: InterfaceTable::new(0, &interfaces),
+        announced: interfaces.len(),
+        interfaces,
+        any: None,
+        drops: Some(drops),
+        plan,
+        shares: Vec::new(),
+        losses: None,
+        sight: None,
+        thieves: None,
+        _announced: Announced::default(),
+        netlink: known.netlink,
+        watch,
+        changed: false,
+        polled: None,
+        state: State::Up,
+        looked: Instant::now(),
+        _promiscuous: None,
+        home: None,
+        receive_stamps: None,
+        notes: hidden.into_iter().collect(),
+    })
+}
+
+impl TapSource {
+    /// Loads the program and attaches it, with the best clock that it can read.
+    fn attach_to_drops(&mut self) -> Result<()> {
+        set_clock(&self.control, &self.clock, self.kernel_clock);
+        let program = match self.load_for_drops(self.kernel_clock) {
+            // Before Linux 6.1 programs cannot read TAI.
+            Err(error) if self.kernel_clock == KernelClock::Tai => {
+                self.kernel_clock = KernelClock::Monotonic;
+                set_clock(&self.control, &self.clock, self.kernel_clock);
+                self.load_for_drops(self.kernel_clock).map_err(|_| error)
+            }
+            outcome => outcome,
+        };
+        let attached = program.and_then(|program| match &mut self.drops {
+            Some(drops) => drops.attach(&self.kernel, program),
+            None => Ok(()),
+        });
+        attached.map_err(|source| HookError::of_bpf(&self.device, source).into())
+    }
+
+    fn load_for_drops(&self, clock: KernelClock) -> bpf::Result<bpf::Program> {
+        let set = self.reader.current();
+        let programs = Programs {
+            kernel: &self.kernel,
+            device: self.bound,
+            home: None,
+            plan: &self.plan,
+            options: &self.options,
+            room: self.room,
+            geometry: set.geometry(),
+            maps: self.maps(set),
+            drops: self.drops.as_ref().map(|drops| &drops.settings),
+        };
+        programs.load(FORM, PLACE, clock)
+    }
+
+    /// Learns the names of new interfaces. Without them, their index is shown.
+    pub(super) fn name_links(&mut self) {
+        if let (Some(drops), Ok(links)) = (&mut self.drops, self.netlink.links()) {
+            drops.notes.name_interfaces(&links);
+        }
+    }
+}
