@@ -23,6 +23,8 @@ pub(crate) struct Context<'p> {
     pub(crate) initiators: &'p mut Initiators,
     /// Names of interfaces by their index, for cooked captures.
     pub(crate) interfaces: &'p InterfaceNames,
+    /// Whether the line already names the packet's interface.
+    pub(crate) is_named: bool,
     depth: u8,
 }
 
@@ -40,6 +42,7 @@ impl<'p> Context<'p> {
             sequences,
             initiators,
             interfaces,
+            is_named: false,
             depth: 0,
         }
     }

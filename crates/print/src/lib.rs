@@ -38,7 +38,7 @@ mod tests;
 
 use std::io::{self, Write};
 
-use ringtap_packet::{LinkType, Packet};
+use ringtap_packet::{DropNote, LinkType, Packet};
 
 use app::Initiators;
 use context::{Context, InterfaceNames};
@@ -97,23 +97,48 @@ impl Printer {
         link_type: LinkType,
         interface: Option<&str>,
     ) -> io::Result<()> {
+        self.print_with(out, packet, link_type, interface, None)
+    }
+
+    /// Writes one packet as [`Printer::print`], with the reason for which the kernel dropped it, if there is
+    /// one: `drop NO_SOCKET at __udp4_lib_rcv+0x4bc eth0: ` comes before the packet.
+    ///
+    /// # Errors
+    /// Returns the error of `out`.
+    pub fn print_with<W: Write + ?Sized>(
+        &mut self,
+        out: &mut W,
+        packet: &Packet<'_>,
+        link_type: LinkType,
+        interface: Option<&str>,
+        dropped: Option<&DropNote<'_>>,
+    ) -> io::Result<()> {
         self.printed += 1;
         self.staged.clear();
         self.line.clear();
         if self.options.json {
-            json::object(&mut self.staged, packet, link_type, interface)?;
+            json::object(&mut self.staged, packet, link_type, interface, dropped)?;
         } else {
-            self.text(packet, link_type, interface);
+            self.text(packet, link_type, interface, dropped);
         }
         self.staged.push(b'\n');
         out.write_all(&self.staged)
     }
 
-    fn text(&mut self, packet: &Packet<'_>, link_type: LinkType, interface: Option<&str>) {
+    fn text(
+        &mut self,
+        packet: &Packet<'_>,
+        link_type: LinkType,
+        interface: Option<&str>,
+        dropped: Option<&DropNote<'_>>,
+    ) {
         if self.options.number {
             line::put!(self.line, "{:5}  ", self.printed);
         }
         self.clock.print(&mut self.line, packet.timestamp);
+        if let Some(note) = dropped {
+            self.line.dropped(note);
+        }
         if packet.data.is_empty() {
             line::put!(self.line, "[Invalid header: caplen==0");
             self.line
@@ -128,6 +153,7 @@ impl Printer {
             &mut self.initiators,
             &self.interfaces,
         );
+        cx.is_named = dropped.is_some();
         let header = link::print(&mut cx, packet, link_type, interface);
         self.staged.extend_from_slice(self.line.text());
         if let Some(dump) = self.options.dump {

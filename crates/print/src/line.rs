@@ -4,6 +4,8 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
+use ringtap_packet::DropNote;
+
 /// The longest line in bytes. A hostile packet can name more data than it holds, which must not
 /// flood the output.
 const MAX_LINE: usize = 64 * 1024;
@@ -169,6 +171,38 @@ impl Line {
         for &byte in bytes {
             self.escaped_byte(byte);
         }
+    }
+
+    /// Writes why the kernel dropped a packet: `drop NO_SOCKET at __udp4_lib_rcv+0x4bc eth0: `. The words may
+    /// come from a file.
+    pub(crate) fn dropped(&mut self, note: &DropNote<'_>) {
+        self.str("drop ");
+        if note.reason.is_empty() {
+            put!(self, "{:#x}", note.code);
+        } else {
+            self.escaped(note.reason.as_bytes());
+        }
+        match (note.symbol, note.address) {
+            (Some(symbol), _) => {
+                self.str(" at ");
+                self.escaped(symbol.as_bytes());
+                put!(self, "+{:#x}", note.offset);
+            }
+            (None, Some(address)) => put!(self, " at {address:#x}"),
+            (None, None) => {}
+        }
+        match (note.interface, note.ifindex) {
+            (Some(interface), _) => {
+                self.str(" ");
+                self.escaped(interface.as_bytes());
+            }
+            (None, 0) => {}
+            (None, index) => put!(self, " if{index}"),
+        }
+        if let Some(namespace) = note.namespace.filter(|_| note.is_foreign) {
+            put!(self, " net:[{namespace}]");
+        }
+        self.str(": ");
     }
 
     /// Writes the names of the set bits, joined by `, `; `none` for no bit.

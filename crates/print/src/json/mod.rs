@@ -13,7 +13,7 @@ use std::io;
 
 use ringtap_packet::headers::Headers;
 use ringtap_packet::headers::link::Link;
-use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
+use ringtap_packet::{DropNote, LinkType, Packet, PacketFlags, ShownReason, Timestamp};
 use serde::{Serialize, Serializer};
 
 use super::bytes::Bytes;
@@ -28,6 +28,7 @@ pub(crate) fn object(
     packet: &Packet<'_>,
     link_type: LinkType,
     interface: Option<&str>,
+    dropped: Option<&DropNote<'_>>,
 ) -> io::Result<()> {
     let data = packet.data;
     let headers = Headers::of(link_type, data, usize::try_from(packet.len).unwrap_or(0));
@@ -40,6 +41,7 @@ pub(crate) fn object(
         caplen: packet.data.len(),
         len: packet.len,
         direction: direction(packet.flags),
+        drop: dropped.map(Dropped::of),
         cooked: Cooked::of(data, link_type),
         ethernet: Ethernet::of(data, &headers),
         vlan: Vlans::of(data, &headers),
@@ -87,6 +89,8 @@ struct Object<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     direction: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    drop: Option<Dropped<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cooked: Option<Cooked<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ethernet: Option<Ethernet<'a>>,
@@ -110,6 +114,40 @@ struct Object<'a> {
     dns: Option<message::Dns<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated: Option<bool>,
+}
+
+/// Why the kernel dropped the packet.
+#[derive(Serialize)]
+struct Dropped<'a> {
+    reason: Shown<ShownReason<'a>>,
+    code: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface_index: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network_namespace: Option<u64>,
+}
+
+impl<'a> Dropped<'a> {
+    fn of(note: &DropNote<'a>) -> Self {
+        Self {
+            reason: Shown(note.shown_reason()),
+            code: note.code,
+            function: note.symbol,
+            offset: note.symbol.map(|_| note.offset),
+            address: note.address.map(|address| format!("{address:#x}")),
+            interface: note.interface,
+            interface_index: (note.ifindex != 0).then_some(note.ifindex),
+            network_namespace: note.namespace,
+        }
+    }
 }
 
 /// A cooked header of either version.

@@ -70,15 +70,17 @@ pub(super) fn print_v2(
         address: data.part(12, 8)?.up_to(usize::from(data.u8_at(11)?)),
         protocol: data.u16_at(0)?,
     };
-    match interface {
-        // "any" is the name of the capture, not of the packet's interface.
-        Some(name) if name != "any" => interface_name(cx, name),
-        _ => match cx.interfaces.get(&index) {
-            Some(name) => interface_name(cx, name),
-            None => interface_name(cx, "?"),
-        },
+    if !cx.is_named {
+        match interface {
+            // "any" is the name of the capture, not of the packet's interface.
+            Some(name) if name != "any" => interface_name(cx, name),
+            _ => match cx.interfaces.get(&index) {
+                Some(name) => interface_name(cx, name),
+                None => interface_name(cx, "?"),
+            },
+        }
+        put!(cx.line, "{:<3} ", direction(fields.direction));
     }
-    put!(cx.line, "{:<3} ", direction(fields.direction));
     if cx.options.link_header {
         link_header(cx, &fields, length);
     }

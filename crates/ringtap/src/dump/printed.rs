@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use ringtap_capture::{Interface, Packet};
 use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
+use ringtap_savefile::Options;
 
 use super::error::DumpError;
 use crate::cli::PrintArgs;
@@ -43,17 +44,23 @@ impl Printed {
         self.printer.name_interface(index, name);
     }
 
-    /// Prints a packet of one of these interfaces.
+    /// Prints a packet of one of these interfaces, with what its options tell of it.
     pub(crate) fn packet(
         &mut self,
         packet: &Packet<'_>,
+        options: &Options<'_>,
         interfaces: &[Interface],
     ) -> Result<(), DumpError> {
         if let Some(interface) = interfaces.get(packet.interface as usize) {
             let name = interface.name.as_deref();
-            let printed = self
-                .printer
-                .print(&mut self.lines, packet, interface.link_type, name);
+            let note = options.drop_note();
+            let printed = self.printer.print_with(
+                &mut self.lines,
+                packet,
+                interface.link_type,
+                name,
+                note.as_ref(),
+            );
             printed.map_err(|source| DumpError::Print {
                 packets: self.written,
                 source,

@@ -71,14 +71,16 @@ impl Sink {
         match (file, printed) {
             (Some(file), None) => write(file, block, selector, None),
             (Some(file), Some(printed)) => {
-                let mut see = |packet: &Packet<'_>| printed.packet(packet, interfaces);
+                let mut see = |packet: &Packet<'_>, options: &Options<'_>| {
+                    printed.packet(packet, options, interfaces)
+                };
                 write(file, block, selector, Some(&mut see))?;
                 printed.flush()
             }
             (None, Some(printed)) => {
-                for mut packet in block.packets() {
+                for (mut packet, options) in block.packets_with_options() {
                     if selector.judge(&mut packet) == Verdict::Take {
-                        printed.packet(&packet, interfaces)?;
+                        printed.packet(&packet, &options, interfaces)?;
                     }
                 }
                 printed.flush()
@@ -146,7 +148,7 @@ impl Sink {
 }
 
 /// Gets each packet that was taken.
-type See<'s> = &'s mut dyn FnMut(&Packet<'_>) -> Result<(), DumpError>;
+type See<'s> = &'s mut dyn FnMut(&Packet<'_>, &Options<'_>) -> Result<(), DumpError>;
 
 /// Writes the packets of a block that `selector` takes, and passes each to `see`.
 fn write(
@@ -163,13 +165,12 @@ fn write(
         let passed = |run: &PacketRun<'_>| selector.passed(run.len() as u64, run.captured_bytes());
         return Ok(file.write_runs(runs, passed)?);
     }
-    match file.format() {
-        Format::Pcap => {
-            let packets = block.packets().map(|packet| (packet, Options::none()));
-            write_packets(file, packets, selector, see)
-        }
-        Format::Pcapng => write_packets(file, block.packets_with_options(), selector, see),
+    // The writer of pcap ignores options, which are only read if packets are printed.
+    if file.format() == Format::Pcap && see.is_none() {
+        let packets = block.packets().map(|packet| (packet, Options::none()));
+        return write_packets(file, packets, selector, see);
     }
+    write_packets(file, block.packets_with_options(), selector, see)
 }
 
 /// Writes packet by packet.
@@ -184,7 +185,7 @@ fn write_packets<'d>(
             let verdict = selector.judge(&mut packet);
             (verdict == Verdict::Take).then_some((packet, options))
         })?;
-        let seen = see.as_mut().map_or(Ok(()), |see| see(&packet));
+        let seen = see.as_mut().map_or(Ok(()), |see| see(&packet, &options));
         Some(seen.map(|()| (packet, options)))
     });
     if let Some(left) = file.write_packets(taken)? {

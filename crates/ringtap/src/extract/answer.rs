@@ -88,7 +88,7 @@ impl Sink for Answer {
         self.packets += packets.clone().count() as u64;
         if let Some(printed) = &mut self.printed {
             for packet in packets.clone() {
-                printed.packet(&packet, &self.interfaces)?;
+                printed.packet(&packet, &Options::none(), &self.interfaces)?;
             }
             printed.flush()?;
         }

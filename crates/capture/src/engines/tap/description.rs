@@ -42,7 +42,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
         }),
         snaplen: Some(source.options.snaplen),
         loopback: source.bound.loopback,
-        promiscuous: source.options.promiscuous,
+        promiscuous: source.options.promiscuous && source.drops.is_none(),
         direction: match source.drops {
             Some(_) => source.options.direction,
             None => direction(hooks),
