@@ -94,6 +94,8 @@ fn layout(types: &KernelTypes) -> Option<Layout> {
         ifindex: at("net_device", "ifindex")?,
         hardware_type: at("net_device", "type")?,
         device_net: at("net_device", "nd_net")?,
+        route_device: at("dst_entry", "dev")?,
+        passes_socket: types.tracepoint_arguments(TRACEPOINT)? > WITH_REASON,
         socket_net: at("sock", "__sk_common")?.checked_add(at("sock_common", "skc_net")?)?,
         inode: at("net", "ns")?.checked_add(at("ns_common", "inum")?)?,
     })
@@ -112,6 +114,7 @@ fn packet_layout(types: &KernelTypes) -> Option<PacketLayout> {
         bytes: 0,
         dev: at("dev", 8)?,
         sk: at("sk", 8)?,
+        route: at("_skb_refdst", 8)?,
         len: at("len", 4)?,
         data_len: at("data_len", 4)?,
         skb_iif: at("skb_iif", 4)?,

@@ -27,6 +27,10 @@ pub(in super::super) struct Layout {
     pub(in super::super) device_net: i32,
     /// `struct sock`: network namespace.
     pub(in super::super) socket_net: i32,
+    /// `struct dst_entry`, the packet's route: device.
+    pub(in super::super) route_device: i32,
+    /// Whether the tracepoint passes the receiving socket after the reason.
+    pub(in super::super) passes_socket: bool,
     /// `struct net`: the inode number.
     pub(in super::super) inode: i32,
 }
@@ -38,6 +42,7 @@ pub(in super::super) struct PacketLayout {
     pub(in super::super) bytes: i16,
     pub(in super::super) dev: i16,
     pub(in super::super) sk: i16,
+    pub(in super::super) route: i16,
     pub(in super::super) len: i16,
     pub(in super::super) data_len: i16,
     pub(in super::super) skb_iif: i16,
@@ -96,6 +101,8 @@ mod own {
     pub(super) const HARDWARE_TYPE: i16 = scratch::OWN + 24;
     /// An address on the way to another.
     pub(super) const ADDRESS: i16 = scratch::OWN + 32;
+    /// The address of the receiving socket, or 0.
+    pub(super) const SOCKET: i16 = scratch::OWN + 40;
     /// The packet's structure.
     pub(super) const PACKET: i16 = scratch::OWN + 48;
 }
@@ -115,6 +122,8 @@ const NO_HARDWARE: i32 = 0xffff;
 const ETHERNET: i32 = 1;
 const ETHERNET_HEADER: i32 = 14;
 const ADDRESS_BYTES: i32 = 6;
+/// The bits of a route's address that are flags (`SKB_DST_NOREF` and others).
+const ROUTE_FLAGS: i32 = 7;
 /// The value of `mac_header` if there is none.
 const NO_HEADER: i32 = 0xffff;
 /// `PACKET_OUTGOING` of packet(7).
@@ -184,6 +193,11 @@ impl Drops {
     fn take_scratch(&self, (none, nested): (Label, Label), asm: &mut Assembler) {
         asm.load(Size::Dw, Reg::R7, Reg::R1, 0);
         asm.load(Size::Dw, Reg::R9, Reg::R1, 8);
+        asm.store_imm(Size::Dw, Reg::R10, slot::TIME, 0);
+        if self.layout.passes_socket {
+            asm.load(Size::Dw, Reg::R2, Reg::R1, 24);
+            asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R2);
+        }
         asm.call(Helper::GetSmpProcessorId);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
         asm.push(Insn::LoadMap {
@@ -211,14 +225,13 @@ impl Drops {
         asm.load(size, dst, Reg::R6, own::PACKET + offset);
     }
 
-    /// Finds the device and the network namespace.
+    /// Finds the device and the network namespace. A packet in a queue of a socket has no device any more: its
+    /// socket or its route tell the namespace.
     fn find_device(&self, asm: &mut Assembler) {
         let Layout { packet, .. } = &self.layout;
         let (without, known) = (asm.label(), asm.label());
-        asm.store_imm(Size::W, Reg::R6, own::NAMESPACE, 0);
         asm.store_imm(Size::W, Reg::R6, own::HARDWARE_TYPE, NO_HARDWARE);
         Self::packet(Size::Dw, Reg::R7, packet.dev, asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R7, 0, without);
         self.find_namespace(self.layout.device_net, without, asm);
         read(scratch::INTERFACE, 4, (Reg::R7, self.layout.ifindex), asm);
         asm.store_imm(Size::W, Reg::R6, own::HARDWARE_TYPE, 0);
@@ -229,11 +242,21 @@ impl Drops {
         asm.place(without);
         Self::packet(Size::W, Reg::R1, packet.skb_iif, asm);
         asm.store(Size::W, Reg::R6, scratch::INTERFACE, Reg::R1);
-        asm.store_imm(Size::W, Reg::R6, own::NAMESPACE, 0);
+        let [second, third, unknown] = [(); 3].map(|()| asm.label());
         Self::packet(Size::Dw, Reg::R7, packet.sk, asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R7, 0, known);
-        let unknown = asm.label();
-        self.find_namespace(self.layout.socket_net, unknown, asm);
+        self.find_namespace(self.layout.socket_net, second, asm);
+        asm.jump(known);
+        asm.place(second);
+        asm.load(Size::Dw, Reg::R7, Reg::R6, own::SOCKET);
+        self.find_namespace(self.layout.socket_net, third, asm);
+        asm.jump(known);
+        asm.place(third);
+        Self::packet(Size::Dw, Reg::R7, packet.route, asm);
+        asm.alu64(AluOp::And, Reg::R7, !ROUTE_FLAGS);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R7, 0, unknown);
+        read(own::ADDRESS, 8, (Reg::R7, self.layout.route_device), asm);
+        asm.load(Size::Dw, Reg::R7, Reg::R6, own::ADDRESS);
+        self.find_namespace(self.layout.device_net, unknown, asm);
         asm.jump(known);
         asm.place(unknown);
         asm.store_imm(Size::W, Reg::R6, own::NAMESPACE, 0);
@@ -243,6 +266,7 @@ impl Drops {
     /// Stores the inode number of the network namespace to which the structure in R7 points at `from`, or
     /// goes to `unknown`.
     fn find_namespace(&self, from: i32, unknown: Label, asm: &mut Assembler) {
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R7, 0, unknown);
         read(own::ADDRESS, 8, (Reg::R7, from), asm);
         asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, unknown);
         asm.load(Size::Dw, Reg::R8, Reg::R6, own::ADDRESS);
