@@ -86,6 +86,7 @@ impl Loaded {
             Hook::Xdp { frags } => ProgramKind::Xdp { frags },
             Hook::Tcx(_) => ProgramKind::SchedCls,
             Hook::SocketFilter => ProgramKind::SocketFilter,
+            Hook::Scratch => ProgramKind::RawTracepoint,
         };
         let kernel = bpf::Program::load(&Kernel::running(), "ringtap_test", kind, &code);
         let kernel = kernel.map_err(|error| {

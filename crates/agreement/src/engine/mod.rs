@@ -8,6 +8,7 @@ pub mod kernel;
 pub mod machine;
 #[cfg(feature = "jit")]
 mod native;
+mod scratch;
 mod socket;
 mod stripped;
 
@@ -84,6 +85,11 @@ pub const ENGINES: &[Engine] = &[
         name: "eBPF at a socket",
         is_kernel: true,
         check: |program, packets| kernel::check(program, Hook::SocketFilter, packets),
+    },
+    Engine {
+        name: "eBPF in a program's memory",
+        is_kernel: true,
+        check: scratch::check,
     },
 ];
 

@@ -27,6 +27,7 @@ use trial::Trial;
 pub(crate) use trial::verifier_log;
 
 pub(crate) use tap::TapRecords;
+pub(crate) use tap::drops::DropCounters;
 pub(crate) use xsk::{SocketPackets, SocketRecords};
 
 pub(crate) use file::check_first_interfaces;

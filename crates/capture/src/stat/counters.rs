@@ -23,7 +23,7 @@ const ALIGN: usize = 128;
 
 /// The counters of some filters, and of all received and all sent packets in the two slots after them.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     map: Map,
     mapping: Mapping,
     filters: usize,
@@ -33,7 +33,7 @@ pub(super) struct Counters {
 
 impl Counters {
     /// Returns counters that are all zero. Needs Linux 5.5.
-    pub(super) fn create(kernel: &Kernel, filters: usize) -> bpf::Result<Self> {
+    pub(crate) fn create(kernel: &Kernel, filters: usize) -> bpf::Result<Self> {
         let cpus = possible_cpus();
         let bytes = cpus * stride(filters);
         let kind = MapKind::Array {
@@ -53,32 +53,32 @@ impl Counters {
     }
 
     /// Returns the map, for the program.
-    pub(super) fn map(&self) -> &Map {
+    pub(crate) fn map(&self) -> &Map {
         &self.map
     }
 
     /// Returns the number of processors with a stretch.
-    pub(super) fn cpus(&self) -> usize {
+    pub(crate) fn cpus(&self) -> usize {
         self.cpus
     }
 
     /// Returns the bytes from one processor's stretch to the next.
-    pub(super) fn stride(&self) -> usize {
+    pub(crate) fn stride(&self) -> usize {
         stride(self.filters)
     }
 
     /// Returns whether additions must be atomic.
-    pub(super) fn atomic(&self) -> bool {
+    pub(crate) fn atomic(&self) -> bool {
         self.atomic
     }
 
     /// Returns the slot of all received (else sent) packets.
-    pub(super) fn total_slot(&self, received: bool) -> usize {
+    pub(crate) fn total_slot(&self, received: bool) -> usize {
         self.filters + usize::from(!received)
     }
 
     /// Returns the sum of all packets.
-    pub(super) fn total(&self) -> Count {
+    pub(crate) fn total(&self) -> Count {
         let [mut sum, sent] = [true, false].map(|received| self.load(self.total_slot(received)));
         sum.packets = sum.packets.wrapping_add(sent.packets);
         sum.bytes = sum.bytes.wrapping_add(sent.bytes);
@@ -86,7 +86,7 @@ impl Counters {
     }
 
     /// Returns a slot, summed over the processors.
-    pub(super) fn load(&self, slot: usize) -> Count {
+    pub(crate) fn load(&self, slot: usize) -> Count {
         let mut sum = Count::default();
         for cpu in 0..self.cpus {
             let at = cpu * self.stride() + slot_offset(slot);
@@ -98,7 +98,7 @@ impl Counters {
 }
 
 /// Returns the bytes from the start of a processor's stretch to a slot.
-pub(super) const fn slot_offset(slot: usize) -> usize {
+pub(crate) const fn slot_offset(slot: usize) -> usize {
     slot * SLOT
 }
 

@@ -23,6 +23,8 @@ pub struct StatDescription {
     pub link_type: LinkType,
     /// The hooks, received packets first. Empty if a packet socket counts.
     pub places: Vec<HookPoint>,
+    /// Whether dropped packets are counted, by reason.
+    pub counts_drops: bool,
     /// Whether packets also go on to the host.
     pub mode: Mode,
     /// Unexpected facts: hooks that were passed over, packets that are not seen, packets that the program
@@ -74,6 +76,7 @@ impl StatDescription {
             device: device.name.clone(),
             link_type: device.link_type,
             places,
+            counts_drops: false,
             mode: options.mode,
             notes,
             blind,
@@ -97,6 +100,7 @@ impl StatDescription {
             device: device.name.clone(),
             link_type: device.link_type,
             places: Vec::new(),
+            counts_drops: false,
             mode: Mode::Copy,
             notes,
             blind: socket.blind.clone(),
@@ -104,15 +108,33 @@ impl StatDescription {
         }
     }
 
+    /// Returns the description of counting dropped packets.
+    pub(super) fn of_drops(device: &str) -> Self {
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Self {
+            device: device.to_owned(),
+            link_type: LinkType::LINUX_SLL2,
+            places: Vec::new(),
+            counts_drops: true,
+            mode: Mode::Copy,
+            notes: Vec::new(),
+            blind: vec!["packets that adapter, driver or XDP in the driver drop"],
+            kernel: release.trim().to_owned(),
+        }
+    }
+
     /// Returns whether the kernel counts, at hooks; otherwise this process does, with a packet socket.
     #[must_use]
     pub fn is_in_kernel(&self) -> bool {
-        !self.places.is_empty()
+        self.counts_drops || !self.places.is_empty()
     }
 
     /// Returns the hooks in one line, such as `tcx ingress and tcx egress`, or `packet socket`.
     #[must_use]
     pub fn hooks(&self) -> String {
+        if self.counts_drops {
+            return "tracepoint kfree_skb".to_owned();
+        }
         if !self.is_in_kernel() {
             return "packet socket".to_owned();
         }

@@ -41,16 +41,19 @@ use ringtap_sys::bpf::{self, Feature, Features, Kernel};
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::privileges::Capability;
 
-use crate::engines::{Device, Engine};
+use crate::engines::{Device, DropCounters, Engine};
 use crate::hook::{
     Announced, Attached, Change, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight,
     Thieves, Wanted, attach,
 };
-use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, Result};
-use counters::Counters;
+use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, OptionError, Result};
+pub(crate) use counters::{Counters, slot_offset};
 pub use describe::StatDescription;
 use program::Emission;
 use socket::SocketCounters;
+
+/// The engine that counts by reason.
+const DROPS: &str = "drop";
 
 /// The maximum number of filters in one program.
 pub const MAX_FILTERS: usize = 256;
@@ -88,6 +91,16 @@ pub enum StatError {
     Any {
         /// The device as given.
         device: String,
+    },
+    /// Several filters on dropped packets, which are counted by reason.
+    #[error(
+        "{device}: dropped packets are counted by reason; one filter selects them, not {found}"
+    )]
+    DropFilters {
+        /// The device as given.
+        device: String,
+        /// The number of filters.
+        found: usize,
     },
     /// Packets at the hook have another link type than the filters.
     #[error("{device}: packets of link type {link_type} cannot be counted by filters")]
@@ -160,12 +173,12 @@ impl Count {
 pub struct Interval {
     /// Its exact length, to divide by.
     pub elapsed: Duration,
-    /// The counts by filter, in their order.
+    /// The counts by filter, in their order; of dropped packets, by reason ([`Statistics::reasons`]).
     pub filters: Vec<Count>,
     /// All packets at the hook, or of the socket.
     pub total: Count,
     /// Packets that came and are in none of these counts: none at a hook; at a socket, those for which the
-    /// ring was full. `None` if the kernel does not report it.
+    /// ring was full; dropped packets that the program could not read. `None` if the kernel does not report it.
     pub lost: Option<u64>,
     /// Packets that the interface received while none reached the hook, since another program took them
     /// earlier. `None` if unknown. [`Statistics::look`] updates it.
@@ -209,6 +222,8 @@ enum Way {
     },
     /// A thread that reads a socket.
     Socket(SocketCounters),
+    /// A program at the tracepoint of dropped packets.
+    Drops(DropCounters),
 }
 
 /// Whether received packets reach the program.
@@ -286,6 +301,10 @@ impl Statistics {
             }
             .into());
         }
+        let drops = Device::parse(device)?;
+        if drops.engine.is_some_and(|engine| engine.name == DROPS) {
+            return Self::at_drops(kernel, &drops, filters, options);
+        }
         let (name, asked) = asked_of(device)?;
         let mut device = HookDevice::find(name)?;
         let programs = compile(&device, filters)?;
@@ -302,6 +321,36 @@ impl Statistics {
                 socket.map_err(|socket| both(error, socket))
             }
             outcome => outcome,
+        }
+    }
+
+    fn at_drops(
+        kernel: &Kernel,
+        device: &Device<'_>,
+        filters: &[Filter],
+        options: &StatOptions,
+    ) -> Result<Self> {
+        let found = filters.len();
+        if found > 1 {
+            let device = device.given.to_owned();
+            return Err(StatError::DropFilters { device, found }.into());
+        }
+        if options.mode == Mode::Steal {
+            return Err(OptionError::CannotSteal { engine: DROPS }.into());
+        }
+        let counters = DropCounters::open(kernel, device, filters.first(), options.direction)?;
+        let slots = counters.names().len();
+        let description = StatDescription::of_drops(device.given);
+        Ok(Self::new(Way::Drops(counters), slots, description))
+    }
+
+    /// Returns the names of the counts in [`Interval::filters`], if packets are counted by reason (`drop:`).
+    /// Empty if they are counted by filter.
+    #[must_use]
+    pub fn reasons(&self) -> &[String] {
+        match &self.way {
+            Way::Drops(counters) => counters.names(),
+            _ => &[],
         }
     }
 
@@ -459,6 +508,7 @@ impl Statistics {
         match &mut self.way {
             Way::Hooks { attached, .. } => attached.hooks.iter_mut().all(Hook::is_attached),
             Way::Socket(counters) => counters.is_attached(),
+            Way::Drops(_) => true,
         }
     }
 
@@ -507,7 +557,7 @@ impl Statistics {
     pub fn required_capabilities(&self) -> &'static [Capability] {
         match &self.way {
             Way::Hooks { attached, .. } => attached.required_capabilities(),
-            Way::Socket(_) => &[],
+            Way::Socket(_) | Way::Drops(_) => &[],
         }
     }
 
@@ -531,6 +581,7 @@ impl Way {
         match self {
             Self::Hooks { counters, .. } => counters.load(slot),
             Self::Socket(counters) => counters.load(slot),
+            Self::Drops(counters) => counters.load(slot),
         }
     }
 
@@ -538,6 +589,7 @@ impl Way {
         match self {
             Self::Hooks { counters, .. } => counters.total(),
             Self::Socket(counters) => counters.total(),
+            Self::Drops(counters) => counters.total(),
         }
     }
 
@@ -548,7 +600,7 @@ impl Way {
                 let is_known = !received.thieves.as_ref().is_some_and(Thieves::hide_some);
                 is_known.then(|| received.sight.missed())
             }
-            Self::Socket(_) => None,
+            Self::Socket(_) | Self::Drops(_) => None,
         }
     }
 
@@ -556,6 +608,7 @@ impl Way {
         match self {
             Self::Hooks { .. } => Some(0),
             Self::Socket(counters) => counters.lost(),
+            Self::Drops(counters) => counters.lost(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers in readable form: three digits and a unit.
 
 use ringtap_capture::devices::escape;
-use ringtap_capture::stat::{Count, Interval};
+use ringtap_capture::stat::{Count, Interval, Statistics};
 
 use crate::notice::counted;
 
@@ -63,15 +63,47 @@ pub(super) fn counts(interval: &Interval) -> impl Iterator<Item = Count> + '_ {
     interval.filters.iter().copied().chain(total)
 }
 
+/// The rows: filters, or the reasons of dropped packets.
+#[derive(Clone, Debug)]
+pub(super) struct Rows {
+    /// The filters' expressions, or the reasons' names.
+    pub(super) names: Vec<String>,
+    /// Whether rows are reasons. Those without packets are not shown.
+    pub(super) are_reasons: bool,
+}
+
+impl Rows {
+    /// Returns the rows of statistics that count these filters.
+    pub(super) fn of(filters: &[String], statistics: &Statistics) -> Self {
+        let reasons = statistics.reasons();
+        let are_reasons = !reasons.is_empty();
+        let names = if are_reasons { reasons } else { filters };
+        Self {
+            names: names.to_vec(),
+            are_reasons,
+        }
+    }
+
+    /// Returns the head of their column.
+    pub(super) fn head(&self) -> &'static str {
+        if self.are_reasons { "reason" } else { "filter" }
+    }
+
+    /// Returns whether a row is shown; the total's is the last.
+    pub(super) fn shows(&self, row: usize, count: Count) -> bool {
+        !self.are_reasons || count.packets > 0 || row == self.names.len()
+    }
+}
+
 /// Returns a line with exact counts for each filter and for the total, and one for losses if there are any.
-pub(super) fn summary(filters: &[String], totals: &Interval) -> Vec<String> {
-    let names = names(filters);
-    let width = names
-        .iter()
-        .map(|name| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let lines = names.iter().zip(counts(totals)).map(|(name, count)| {
+pub(super) fn summary(rows: &Rows, totals: &Interval) -> Vec<String> {
+    let names = names(&rows.names);
+    let shown = names.iter().zip(counts(totals)).enumerate();
+    let shown = shown.filter(|(row, (_, count))| rows.shows(*row, *count));
+    let shown: Vec<(&String, Count)> = shown.map(|(_, row)| row).collect();
+    let widths = shown.iter().map(|(name, _)| name.chars().count());
+    let width = widths.max().unwrap_or(0);
+    let lines = shown.into_iter().map(|(name, count)| {
         let Count { packets, bytes } = count;
         let s = |count| if count == 1 { " " } else { "s" };
         let (a, b) = (s(packets), s(bytes).trim_end());

@@ -7,12 +7,12 @@ use ringtap_capture::stat::{Count, Interval};
 use serde::Serialize;
 
 use super::Output;
-use super::figure::{counts, human, names, rate};
+use super::figure::{Rows, counts, human, names, rate};
 use crate::notice::counted;
 
 /// Prints one JSON object per interval. Its keys are part of the command line's contract.
-pub(super) struct Json<'a, W = StdoutLock<'static>> {
-    filters: &'a [String],
+pub(super) struct Json<W = StdoutLock<'static>> {
+    rows: Rows,
     out: W,
 }
 
@@ -20,7 +20,10 @@ pub(super) struct Json<'a, W = StdoutLock<'static>> {
 struct Line<'a> {
     time: String,
     seconds: f64,
-    filters: Vec<Counted<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filters: Option<Vec<Counted<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasons: Option<Vec<Counted<'a>>>,
     total: Counted<'a>,
     lost: Option<u64>,
     before_hook: Option<u64>,
@@ -30,38 +33,52 @@ struct Line<'a> {
 struct Counted<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     filter: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
     packets: u64,
     bytes: u64,
 }
 
 impl<'a> Counted<'a> {
-    fn new(filter: Option<&'a str>, count: Count) -> Self {
+    fn new(count: Count) -> Self {
         let Count { packets, bytes } = count;
         Self {
-            filter,
+            filter: None,
+            reason: None,
             packets,
             bytes,
         }
     }
 }
 
-impl<'a> Json<'a> {
-    pub(super) fn new(filters: &'a [String]) -> Self {
+impl Json {
+    pub(super) fn new(rows: Rows) -> Self {
         let out = io::stdout().lock();
-        Self { filters, out }
+        Self { rows, out }
     }
 }
 
-impl<W: Write> Json<'_, W> {
+impl<W: Write> Json<W> {
     fn line(&mut self, time: Timestamp, interval: &Interval) -> io::Result<()> {
-        let filters = self.filters.iter().zip(&interval.filters);
+        let rows = self.rows.names.iter().zip(&interval.filters).enumerate();
+        let rows = rows.filter(|(row, (_, count))| self.rows.shows(*row, **count));
+        let rows = rows.map(|(_, (name, count))| match self.rows.are_reasons {
+            true => Counted {
+                reason: Some(name),
+                ..Counted::new(*count)
+            },
+            false => Counted {
+                filter: Some(name),
+                ..Counted::new(*count)
+            },
+        });
+        let mut rows = Some(rows.collect());
         let line = Line {
             time: format!("{time:.9}"),
             seconds: interval.elapsed.as_secs_f64(),
-            filters: filters
-                .map(|(filter, count)| Counted::new(Some(filter), *count))
-                .collect(),
-            total: Counted::new(None, interval.total),
+            reasons: rows.take_if(|_| self.rows.are_reasons),
+            filters: rows,
+            total: Counted::new(interval.total),
             lost: interval.lost,
             before_hook: interval.before_hook,
         };
@@ -72,7 +89,7 @@ impl<W: Write> Json<'_, W> {
     }
 }
 
-impl<W: Write> Output for Json<'_, W> {
+impl<W: Write> Output for Json<W> {
     fn interval(&mut self, interval: &Interval, _totals: &Interval) -> io::Result<()> {
         self.line(Timestamp::now(), interval)
     }
@@ -80,14 +97,16 @@ impl<W: Write> Output for Json<'_, W> {
 
 /// Prints one line per interval and filter.
 pub(super) struct Plain<W = StdoutLock<'static>> {
+    rows: Rows,
     names: Vec<String>,
     out: W,
 }
 
 impl Plain {
-    pub(super) fn new(filters: &[String]) -> Self {
+    pub(super) fn new(rows: Rows) -> Self {
         Self {
-            names: names(filters),
+            names: names(&rows.names),
+            rows,
             out: io::stdout().lock(),
         }
     }
@@ -97,7 +116,9 @@ impl<W: Write> Plain<W> {
     fn lines(&mut self, time: Timestamp, interval: &Interval) -> io::Result<()> {
         let seconds = interval.elapsed.as_secs_f64();
         let mut text = String::new();
-        for (name, count) in self.names.iter().zip(counts(interval)) {
+        let rows = self.names.iter().zip(counts(interval)).enumerate();
+        let rows = rows.filter(|(row, (_, count))| self.rows.shows(*row, *count));
+        for (_, (name, count)) in rows {
             let Count { packets, bytes } = count;
             let packet_rate = human(rate(packets, interval));
             let bit_rate = human(8.0 * rate(bytes, interval));
@@ -146,19 +167,20 @@ mod tests {
         }
     }
 
-    fn filters() -> Vec<String> {
-        ["udp", "host \"a\""].map(str::to_owned).to_vec()
+    fn rows(are_reasons: bool) -> Rows {
+        Rows {
+            names: ["udp", "host \"a\""].map(str::to_owned).to_vec(),
+            are_reasons,
+        }
     }
 
     const TIME: Timestamp = Timestamp::constant(1_769_860_800, 5_000_000);
 
     #[test]
     fn json_has_the_contract_s_keys() {
-        let filters = filters();
-        let out = Vec::new();
         let mut json = Json {
-            filters: &filters,
-            out,
+            rows: rows(false),
+            out: Vec::new(),
         };
         json.line(TIME, &interval()).unwrap();
         assert_eq!(
@@ -171,10 +193,26 @@ mod tests {
     }
 
     #[test]
+    fn reasons_without_packets_are_left_out() {
+        let mut json = Json {
+            rows: rows(true),
+            out: Vec::new(),
+        };
+        json.line(TIME, &interval()).unwrap();
+        let text = String::from_utf8(json.out).unwrap();
+        let reasons = "\"reasons\":[{\"reason\":\"udp\",\"packets\":3000,\"bytes\":180000}],";
+        assert!(text.contains(reasons), "{text}");
+        assert!(!text.contains("filters"), "{text}");
+    }
+
+    #[test]
     fn plain_lines_have_counts_and_rates() {
-        let names = names(&filters());
-        let out = Vec::new();
-        let mut plain = Plain { names, out };
+        let rows = rows(false);
+        let mut plain = Plain {
+            names: names(&rows.names),
+            rows,
+            out: Vec::new(),
+        };
         plain.lines(TIME, &interval()).unwrap();
         let text = String::from_utf8(plain.out).unwrap();
         let first = "2026-01-31T12:00:00.005Z 1.500 s  udp: 3000 packets, 180000 bytes, \

@@ -25,6 +25,7 @@ use crate::notice::{explain_refusal, notice, raw};
 use crate::rights::{Entrusted, NamedFiles, Needs, Rights, RightsError};
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
+use figure::Rows;
 
 /// The unsuccessful end of `ringtap stat`.
 #[derive(Debug, thiserror::Error)]
@@ -121,7 +122,7 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     let mut output = output(args, &statistics);
     let result = run.count(&mut statistics, &mut *output);
     let finished = output.finish().map_err(Failure::Print);
-    summarise(&args.filters, &statistics);
+    summarise(args, &statistics);
     match result.and(finished) {
         // The reader has closed the pipe.
         Err(Failure::Print(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -150,14 +151,15 @@ trait Output {
     }
 }
 
-fn output<'a>(args: &'a StatArgs, statistics: &Statistics) -> Box<dyn Output + 'a> {
+fn output(args: &StatArgs, statistics: &Statistics) -> Box<dyn Output> {
+    let rows = Rows::of(&args.filters, statistics);
     if args.json {
-        return Box::new(lines::Json::new(&args.filters));
+        return Box::new(lines::Json::new(rows));
     }
     if io::stdout().is_terminal() {
-        return Box::new(table::Table::new(args, statistics));
+        return Box::new(table::Table::new(args, rows, statistics));
     }
-    Box::new(lines::Plain::new(&args.filters))
+    Box::new(lines::Plain::new(rows))
 }
 
 /// The state of a run while it counts.
@@ -182,7 +184,7 @@ impl StatRun<'_> {
             ready.map_err(|source| setup("wait for the timer", source))?;
             self.waker.take();
             if self.requests.take_report() {
-                summarise(&self.args.filters, statistics);
+                summarise(self.args, statistics);
             }
             let stop = self.requests.stop();
             let gone = !stop && !statistics.is_attached();
@@ -236,10 +238,11 @@ fn announce(args: &StatArgs, statistics: &Statistics) {
 }
 
 /// Reports the counts since the start on standard error.
-fn summarise(names: &[String], statistics: &Statistics) {
+fn summarise(args: &StatArgs, statistics: &Statistics) {
+    let rows = Rows::of(&args.filters, statistics);
     let totals = statistics.totals();
     let mut text = format!("{:.3} seconds\n", totals.elapsed.as_secs_f64());
-    for line in figure::summary(names, totals) {
+    for line in figure::summary(&rows, totals) {
         text.push_str(&line);
         text.push('\n');
     }

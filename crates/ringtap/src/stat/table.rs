@@ -6,7 +6,7 @@ use ringtap_capture::stat::{Interval, Statistics};
 use terminal_size::{Height, Width, terminal_size};
 
 use super::Output;
-use super::figure::{counts, human, names, rate, to_f64};
+use super::figure::{Rows, counts, human, names, rate, to_f64};
 use crate::cli::StatArgs;
 
 /// Columns and rows of a terminal of unknown size.
@@ -25,7 +25,7 @@ const ERASE_LINE: &str = "\x1b[K";
 
 /// A table, with rates for the last interval, or counts for the whole run.
 pub(super) struct Table {
-    names: Vec<String>,
+    rows: Rows,
     heading: String,
     out: StdoutLock<'static>,
     /// The number of lines of the table on the screen.
@@ -33,10 +33,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(args: &StatArgs, statistics: &Statistics) -> Self {
+    pub(super) fn new(args: &StatArgs, rows: Rows, statistics: &Statistics) -> Self {
         let description = statistics.describe();
         Self {
-            names: names(&args.filters),
+            rows,
             heading: format!(
                 "{} ({}), every {:?}",
                 description.device,
@@ -52,13 +52,7 @@ impl Table {
 impl Output for Table {
     fn interval(&mut self, interval: &Interval, totals: &Interval) -> io::Result<()> {
         let (width, height) = size();
-        let lines = lines(
-            &self.names,
-            &self.heading,
-            interval,
-            totals,
-            (width, height),
-        );
+        let lines = lines(&self.rows, &self.heading, interval, totals, (width, height));
         let mut text = String::new();
         if self.drawn > 0 {
             // Cursor up (ECMA-48, CUU), to the first line of the table.
@@ -89,13 +83,22 @@ fn size() -> (usize, usize) {
 
 /// Returns the table's lines, none wider than the terminal, and not more than it has rows.
 fn lines(
-    names: &[String],
+    rows: &Rows,
     heading: &str,
     interval: &Interval,
     totals: &Interval,
     (width, height): (usize, usize),
 ) -> Vec<String> {
-    let longest = names.iter().map(|name| name.chars().count()).max();
+    let names = names(&rows.names);
+    let shown = names
+        .iter()
+        .zip(counts(interval))
+        .zip(counts(totals))
+        .enumerate();
+    let shown = shown.filter(|(row, (_, total))| rows.shows(*row, *total));
+    let shown: Vec<_> = shown.map(|(_, row)| row).collect();
+    let widths = shown.iter().map(|((name, _), _)| name.chars().count());
+    let longest = widths.max();
     let room = width.saturating_sub(1);
     // A narrow terminal shows fewer columns.
     let columns = (room.saturating_sub(LEAST_NAME) / FIGURE).min(HEADS.len());
@@ -119,10 +122,10 @@ fn lines(
     };
     let mut lines = vec![
         cut(&format!("{heading}, {elapsed:.1} s{lost}{taken}"), room),
-        row("filter", &HEADS.map(|head| format!("{head} "))),
+        row(rows.head(), &HEADS.map(|head| format!("{head} "))),
     ];
-    let rows = names.iter().zip(counts(interval)).zip(counts(totals));
-    let mut rows: Vec<String> = rows
+    let mut lines_of_rows: Vec<String> = shown
+        .into_iter()
         .map(|((name, now), total)| {
             let figures = [
                 human(rate(now.packets, interval)),
@@ -133,14 +136,14 @@ fn lines(
             row(name, &figures)
         })
         .collect();
-    let total = rows.pop();
+    let total = lines_of_rows.pop();
     let fitting = height.saturating_sub(OTHER_ROWS).max(1);
-    if rows.len() > fitting {
-        let left_out = rows.len() - (fitting - 1);
-        rows.truncate(fitting - 1);
-        rows.push(cut(&format!("… {left_out} more filters"), room));
+    if lines_of_rows.len() > fitting {
+        let left_out = lines_of_rows.len() - (fitting - 1);
+        lines_of_rows.truncate(fitting - 1);
+        lines_of_rows.push(cut(&format!("… {left_out} more {}s", rows.head()), room));
     }
-    lines.extend(rows);
+    lines.extend(lines_of_rows);
     lines.extend(total);
     lines
 }
@@ -176,7 +179,10 @@ mod tests {
             before_hook: None,
         };
         lines(
-            &names(&filters),
+            &Rows {
+                names: filters,
+                are_reasons: false,
+            },
             "veth1 (tcx ingress), every 1s",
             &interval,
             &interval,

@@ -245,7 +245,10 @@ impl Tap<'_> {
         };
         asm.mark(ProgramPart::Tap.name());
         match self.drops {
-            Some(drops) => drops.gather(self, ends, &mut asm),
+            Some(drops) => {
+                let (leave, lost) = (ends.pass, ends.lost);
+                drops.gather(self.maps.state, drops::Out { leave, lost }, &mut asm);
+            }
             None => asm.mov64(Reg::R6, Reg::R1),
         }
         if let Some(tags) = self.tags() {
@@ -621,7 +624,7 @@ impl Tap<'_> {
         }
         if self.drops.is_some() {
             asm.place(ends.lost);
-            drops::count_lost(self, asm);
+            drops::count_lost(self.maps.state, asm);
             asm.jump(ends.done);
         }
         asm.place(ends.no_ring);

@@ -8,6 +8,7 @@
 //! It needs Linux 5.17, whose tracepoint has a reason, and the kernel's types. `drop:` captures on all interfaces
 //! of all network namespaces, `drop:eth0` on one.
 
+mod count;
 mod facts;
 mod notes;
 
@@ -40,6 +41,7 @@ use crate::hook::{Announced, Attached, HookError, HookPoint, Side};
 use crate::options::{CaptureOptions, Mode, OptionError, TimestampSource};
 use crate::readers::Readers;
 use crate::{Error, Filter, Interface, LinkType, Result};
+pub(crate) use count::DropCounters;
 pub(crate) use facts::Facts;
 use notes::Notes;
 

@@ -8,14 +8,18 @@
 //! A program that runs in a process may be interrupted by another on the same processor. The second finds the
 //! value taken, and counts its packet as lost.
 
-use ringtap_filter::ebpf::lower::scratch;
+use std::os::fd::{AsFd, AsRawFd};
+
+use ringtap_filter::Program;
+use ringtap_filter::ebpf::lower::{Exits, Hook, lower, scratch};
 use ringtap_filter::ebpf::{
     AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
 };
 
 use super::record::{self, HEADER, cooked};
-use super::{Ends, Tap, look_up, slot, state};
+use super::{Ends, look_up, slot, state};
 use crate::options::Direction;
+use crate::stat::{Counters, StatError, slot_offset};
 
 /// The offsets of the members of a kernel's structures that programs read, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -142,28 +146,24 @@ pub(in super::super) const OPTION_MARK: u32 = 32_473;
 
 /// Labels of the first part.
 #[derive(Clone, Copy)]
-struct Out {
+pub(super) struct Out {
     /// No packet of this capture.
-    leave: Label,
+    pub(super) leave: Label,
     /// Its bytes cannot be read.
-    lost: Label,
+    pub(super) lost: Label,
 }
 
 impl Drops {
     /// Writes the first part. R1 holds the context; R6 holds the scratch value afterwards.
-    pub(super) fn gather(&self, tap: &Tap<'_>, ends: Ends, asm: &mut Assembler) {
+    pub(super) fn gather(&self, state: i32, out: Out, asm: &mut Assembler) {
         let (end, nested) = (asm.label(), asm.label());
-        let out = Out {
-            leave: ends.pass,
-            lost: ends.lost,
-        };
         self.leave_if_kept(end, asm);
         self.take_scratch((end, nested), asm);
         let begin = asm.label();
         asm.jump(begin);
         // The value is another program's.
         asm.place(nested);
-        count_lost(tap, asm);
+        count_lost(state, asm);
         asm.place(end);
         asm.mov32(Reg::R0, 0);
         asm.exit();
@@ -517,6 +517,116 @@ impl Drops {
     }
 }
 
+/// The input of a program that counts by reason.
+pub(in super::super) struct Counted<'a> {
+    /// The filter, and its expression.
+    pub(in super::super) filter: Option<(Program, &'a str)>,
+    /// A slot for each of the kernel's own reasons, by number, then for those of subsystems, then for others.
+    pub(in super::super) counters: &'a Counters,
+    /// The number of slots for the kernel's own reasons.
+    pub(in super::super) numbered: u32,
+    /// The reasons of subsystems.
+    pub(in super::super) subsystems: Vec<u32>,
+    /// The map whose value has the count of lost packets at [`LOST_WORD`].
+    pub(in super::super) lost: i32,
+}
+
+/// Bytes of that value, and the place of the count.
+pub(in super::super) const LOST_BYTES: u32 = 16;
+pub(in super::super) const LOST_WORD: usize = state::NO_PLACE.unsigned_abs() as usize;
+
+impl Drops {
+    /// Returns a program that counts packets by reason.
+    pub(in super::super) fn code_that_counts(
+        &self,
+        counted: &Counted<'_>,
+    ) -> Result<Vec<u64>, StatError> {
+        let mut asm = Assembler::new();
+        let out = Out {
+            leave: asm.label(),
+            lost: asm.label(),
+        };
+        self.gather(counted.lost, out, &mut asm);
+        if let Some((filter, expression)) = &counted.filter {
+            let exits = Exits {
+                accept: asm.label(),
+                reject: out.leave,
+            };
+            lower(filter, Hook::Scratch, &mut asm, exits).map_err(|source| StatError::Filter {
+                number: 1,
+                expression: (*expression).to_owned(),
+                source,
+            })?;
+            asm.place(exits.accept);
+        }
+        counted.count(out.leave, &mut asm);
+        asm.jump(out.leave);
+        asm.place(out.lost);
+        count_lost(counted.lost, &mut asm);
+        asm.place(out.leave);
+        Self::release(&mut asm);
+        asm.mov32(Reg::R0, 0);
+        asm.exit();
+        Ok(asm.finish()?)
+    }
+}
+
+impl Counted<'_> {
+    /// Adds the packet to the slot of its reason, and to the total.
+    fn count(&self, none: Label, asm: &mut Assembler) {
+        let counters = self.counters;
+        let found = asm.label();
+        let numbered = self.numbered.cast_signed();
+        asm.load(Size::W, Reg::R7, Reg::R6, own::REASON);
+        asm.jump_if(Cond::Lt, Width::W64, Reg::R7, numbered, found);
+        asm.mov64(Reg::R1, Reg::R7);
+        for (slot, &reason) in (numbered..).zip(&self.subsystems) {
+            asm.mov64(Reg::R7, slot);
+            asm.jump_if(Cond::Eq, Width::W32, Reg::R1, reason.cast_signed(), found);
+        }
+        let others = i32::try_from(self.subsystems.len()).unwrap_or_default();
+        asm.mov64(Reg::R7, numbered + others);
+        asm.place(found);
+        asm.call(Helper::GetSmpProcessorId);
+        asm.jump_if(Cond::Ge, Width::W64, Reg::R0, as_imm(counters.cpus()), none);
+        asm.alu64(AluOp::Mul, Reg::R0, as_imm(counters.stride()));
+        asm.push(Insn::LoadMapValue {
+            dst: Reg::R1,
+            fd: counters.map().as_fd().as_raw_fd(),
+            offset: 0,
+        });
+        asm.add64(Reg::R1, Reg::R0);
+        asm.load(Size::W, Reg::R2, Reg::R6, scratch::LEN);
+        asm.add64(Reg::R2, -record::COOKED.cast_signed());
+        let total = i16::try_from(slot_offset(counters.total_slot(true))).unwrap_or(i16::MAX);
+        add(total, counters.atomic(), asm);
+        asm.alu64(AluOp::Mul, Reg::R7, as_imm(slot_offset(1)));
+        asm.alu64(AluOp::Add, Reg::R1, Reg::R7);
+        add(0, counters.atomic(), asm);
+    }
+}
+
+/// Adds a packet of R2 bytes to the slot at R1 plus an offset; loses R3.
+fn add(at: i16, is_atomic: bool, asm: &mut Assembler) {
+    if is_atomic {
+        asm.mov64(Reg::R3, 1);
+        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, at, Reg::R3);
+        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, at + 8, Reg::R2);
+        return;
+    }
+    asm.load(Size::Dw, Reg::R3, Reg::R1, at);
+    asm.add64(Reg::R3, 1);
+    asm.store(Size::Dw, Reg::R1, at, Reg::R3);
+    asm.load(Size::Dw, Reg::R3, Reg::R1, at + 8);
+    asm.alu64(AluOp::Add, Reg::R3, Reg::R2);
+    asm.store(Size::Dw, Reg::R1, at + 8, Reg::R3);
+}
+
+/// Sizes here are those of a few thousand processors at most.
+fn as_imm(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
 /// Copies `bytes` bytes of the kernel's memory at a register plus an offset to the scratch value.
 fn read(to: i16, bytes: i32, (from, offset): (Reg, i32), asm: &mut Assembler) {
     asm.mov64(Reg::R1, Reg::R6);
@@ -528,10 +638,10 @@ fn read(to: i16, bytes: i32, (from, offset): (Reg, i32), asm: &mut Assembler) {
 }
 
 /// Counts a packet that is lost before a ring was found; loses R1 and R2.
-pub(super) fn count_lost(tap: &Tap<'_>, asm: &mut Assembler) {
+pub(super) fn count_lost(state: i32, asm: &mut Assembler) {
     asm.push(Insn::LoadMapValue {
         dst: Reg::R2,
-        fd: tap.maps.state,
+        fd: state,
         offset: 0,
     });
     asm.mov64(Reg::R1, 1);

@@ -1,0 +1,128 @@
+//! Counts dropped packets by reason in the kernel, without capturing them.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, ProgramKind, Tracepoint};
+
+use super::{ENGINE, Facts, Known, TRACEPOINT, settings};
+use crate::engines::Device;
+use crate::engines::tap::program::drops::{Counted, LOST_BYTES, LOST_WORD};
+use crate::hook::HookError;
+use crate::options::{CaptureOptions, Direction};
+use crate::stat::{Count, Counters};
+use crate::{Error, Filter, LinkType, MAX_SNAPLEN, Result};
+
+/// The name of the last row.
+const OTHERS: &str = "other reasons";
+
+/// Counters of dropped packets by reason. Dropping them removes the program.
+#[derive(Debug)]
+pub(crate) struct DropCounters {
+    counters: Counters,
+    names: Vec<String>,
+    program: bpf::Program,
+    lost: Map,
+    _point: Tracepoint,
+    _scratch: Map,
+}
+
+impl DropCounters {
+    /// Counts on a device from the return on.
+    pub(crate) fn open(
+        kernel: &Kernel,
+        device: &Device<'_>,
+        filter: Option<&Filter>,
+        direction: Direction,
+    ) -> Result<Self> {
+        let options = CaptureOptions {
+            direction,
+            ..CaptureOptions::default()
+        };
+        let compiled = filter.map(|filter| filter.compile(LinkType::LINUX_SLL2, MAX_SNAPLEN));
+        let compiled = compiled.transpose()?;
+        let facts = Facts::of_kernel().map_err(|feature| Error::KernelLacks {
+            device: device.given.to_owned(),
+            engine: ENGINE,
+            feature,
+        })?;
+        let known = Known::find(device)?;
+        let failed = |source| HookError::of_bpf(device.given, source);
+        let (drops, scratch) = settings(kernel, facts, known.only(), &options).map_err(failed)?;
+        let names = names(facts);
+        let counters = Counters::create(kernel, names.len()).map_err(failed)?;
+        let kind = MapKind::Array {
+            mmapable: false,
+            inner: false,
+        };
+        let lost = MapSpec::new("ringtap_lost", kind, LOST_BYTES, 1);
+        let lost = Map::create(kernel, &lost).map_err(failed)?;
+        let counted = Counted {
+            filter: compiled.zip(filter.map(Filter::expression)),
+            counters: &counters,
+            numbered: numbered(facts),
+            subsystems: subsystems(facts).map(|(&reason, _)| reason).collect(),
+            lost: lost.as_fd().as_raw_fd(),
+        };
+        let code = drops.code_that_counts(&counted)?;
+        let name = "ringtap_drops";
+        let program = bpf::Program::load(kernel, name, ProgramKind::RawTracepoint, &code);
+        let program = program.map_err(failed)?;
+        let point = Tracepoint::attach(kernel, TRACEPOINT, &program).map_err(failed)?;
+        Ok(Self {
+            counters,
+            names,
+            program,
+            lost,
+            _point: point,
+            _scratch: scratch,
+        })
+    }
+
+    /// Returns the names of the reasons, in the order of their counts.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Returns the count of a reason.
+    pub(crate) fn load(&self, slot: usize) -> Count {
+        self.counters.load(slot)
+    }
+
+    /// Returns the count of all reasons.
+    pub(crate) fn total(&self) -> Count {
+        self.counters.total()
+    }
+
+    /// Returns the packets that were not counted, since the program was running on their processor, or since
+    /// they could not be read. `None` if the kernel does not report it.
+    pub(crate) fn lost(&self) -> Option<u64> {
+        let mut value = vec![0; self.lost.element_size()];
+        self.lost.lookup(0, &mut value).ok()?;
+        let word = value.get(LOST_WORD..LOST_WORD + 8)?.try_into().ok()?;
+        let missed = self.program.info().ok()?.recursion_misses;
+        Some(u64::from_ne_bytes(word) + missed)
+    }
+}
+
+/// Returns the number of slots for reasons that the kernel itself numbers.
+fn numbered(facts: &Facts) -> u32 {
+    let own = facts.names.keys().filter(|reason| **reason >> 16 == 0);
+    own.max().map_or(0, |highest| highest + 1)
+}
+
+/// Returns the reasons of subsystems.
+fn subsystems(facts: &Facts) -> impl Iterator<Item = (&u32, &String)> {
+    facts.names.iter().filter(|(reason, _)| **reason >> 16 != 0)
+}
+
+/// Returns the name of each slot.
+fn names(facts: &Facts) -> Vec<String> {
+    let own = (0..numbered(facts)).map(|reason| match facts.names.get(&reason) {
+        Some(name) => name.clone(),
+        None => format!("{reason:#x}"),
+    });
+    let of_subsystems = subsystems(facts).map(|(_, name)| name.clone());
+    own.chain(of_subsystems)
+        .chain([OTHERS.to_owned()])
+        .collect()
+}
