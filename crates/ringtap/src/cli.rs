@@ -148,7 +148,8 @@ pub(crate) struct ExplainLossArgs {
 /// The source of packets.
 #[derive(Debug, Args)]
 pub(crate) struct SourceArgs {
-    /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any
+    /// Interface to capture on: NAME, tcx:NAME, xdp:NAME, packet:NAME, or any; drop: and drop:NAME capture
+    /// packets that the kernel drops
     #[arg(
         short = 'i',
         long = "interface",
@@ -390,7 +391,7 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
-    /// Interface to count on: NAME, xdp:NAME or tcx:NAME
+    /// Interface to count on: NAME, xdp:NAME or tcx:NAME; drop: counts packets that the kernel drops, by reason
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
     /// Filters as in pcap-filter(7), one argument each: quote them; '' is every packet. Without a filter, all

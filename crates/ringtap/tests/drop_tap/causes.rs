@@ -26,101 +26,99 @@ struct Cause {
     since: (u32, u32),
 }
 
-/// Packets from the left end that the right end drops as it forwards. Its addresses are 10.99.0.2, and
-/// 10.88.0.1 on a wire whose packets have 600 bytes at most.
-fn causes(pair: &VethPair) -> Vec<Cause> {
-    let ip = |id, protocol, payload| Ip::over(pair, id, protocol, payload);
-    let datagram = |id, port| ip(id, UDP, udp(port, b"dropped"));
-    let segment =
-        |id, is_right| ip(id, TCP, tcp((40_000, 9), (1, 0), SYN)).summed(TCP_SUM, is_right);
-    let to = |target: [u8; 4], packet: Ip| Ip {
-        target: Ipv4Addr::from(target),
-        ..packet
+impl Cause {
+    fn new(
+        name: &'static str,
+        packet: Ip,
+        reasons: &'static [&'static str],
+        since: (u32, u32),
+    ) -> Self {
+        Self {
+            name,
+            packet,
+            reasons,
+            since,
+        }
+    }
+}
+
+/// Returns a datagram from the left end to a port of the right one.
+fn datagram(pair: &VethPair, id: u16, port: u16) -> Ip {
+    Ip::over(pair, id, UDP, udp(port, b"dropped"))
+}
+
+/// Packets to the right end that no program gets.
+fn unwanted(pair: &VethPair) -> Vec<Cause> {
+    let segment = |id, is_right| {
+        let segment = tcp((40_000, 9), (1, 0), SYN);
+        Ip::over(pair, id, TCP, segment).summed(TCP_SUM, is_right)
     };
-    let cause = |name, packet, reasons, since| Cause {
-        name,
-        packet,
-        reasons,
-        since,
-    };
-    let mut damaged = datagram(1005, 9);
+    let wrong = datagram(pair, 1003, 5000).summed(UDP_SUM, false);
+    let mut damaged = datagram(pair, 1005, 9);
     damaged.is_damaged = true;
-    let mut short = datagram(1006, 9);
+    let mut short = datagram(pair, 1006, 9);
     short.missing = 100;
-    let mut last_hop = to([10, 88, 0, 2], datagram(1007, 9));
-    last_hop.ttl = 1;
-    let mut from_nowhere = datagram(1010, 9);
-    from_nowhere.source = Ipv4Addr::new(203, 0, 113, 5);
-    let long = to([10, 88, 0, 2], ip(1011, UDP, udp(9, &[7; 1000])));
-    let echo = ip(1012, ICMP, vec![8, 0, 0, 0, 0, 1, 0, 1]).summed(ICMP_SUM, false);
+    let unknown = Ip::over(pair, 1009, 253, b"nobody".to_vec());
+    let echo = Ip::over(pair, 1012, ICMP, vec![8, 0, 0, 0, 0, 1, 0, 1]);
+    let echo = echo.summed(ICMP_SUM, false);
+    let no_socket = datagram(pair, 1001, 9);
     vec![
-        cause(
-            "no socket of UDP",
-            datagram(1001, 9),
-            &["NO_SOCKET"],
-            (5, 17),
-        ),
-        cause(
+        Cause::new("no socket of UDP", no_socket, &["NO_SOCKET"], (5, 17)),
+        Cause::new(
             "no socket of TCP",
             segment(1002, true),
             &["NO_SOCKET"],
             (5, 17),
         ),
-        cause(
-            "checksum of UDP",
-            datagram(1003, 5000).summed(UDP_SUM, false),
-            &["UDP_CSUM"],
-            (5, 17),
-        ),
-        cause(
+        Cause::new("checksum of UDP", wrong, &["UDP_CSUM"], (5, 17)),
+        Cause::new(
             "checksum of TCP",
             segment(1004, false),
             &["TCP_CSUM"],
             (5, 17),
         ),
-        cause("checksum of IP", damaged, &["IP_CSUM"], (5, 18)),
-        cause("shorter than stated", short, &["PKT_TOO_SMALL"], (5, 18)),
-        cause("time to live", last_hop, &["IP_INHDR"], (6, 1)),
-        cause(
-            "no route",
-            to([198, 51, 100, 9], datagram(1008, 9)),
-            &["IP_INNOROUTES"],
-            (6, 14),
-        ),
-        cause(
-            "unknown protocol",
-            ip(1009, 253, b"nobody".to_vec()),
-            &["IP_NOPROTO"],
-            (5, 18),
-        ),
-        cause("reverse path", from_nowhere, &["IP_RPFILTER"], (5, 18)),
-        cause("longer than the wire", long, &["PKT_TOO_BIG"], (6, 1)),
-        cause("checksum of ICMP", echo, &["ICMP_CSUM"], (6, 0)),
-        cause(
-            "source of this host",
-            own_source(pair),
-            &["IP_LOCAL_SOURCE", "IP_INVALID_SOURCE"],
-            (6, 14),
-        ),
-        cause(
+        Cause::new("checksum of IP", damaged, &["IP_CSUM"], (5, 18)),
+        Cause::new("shorter than stated", short, &["PKT_TOO_SMALL"], (5, 18)),
+        Cause::new("unknown protocol", unknown, &["IP_NOPROTO"], (5, 18)),
+        Cause::new("checksum of ICMP", echo, &["ICMP_CSUM"], (6, 0)),
+    ]
+}
+
+/// Packets that the right end can't forward or does not believe. Its addresses are 10.99.0.2, and 10.88.0.1
+/// on a wire whose packets have 600 bytes at most.
+fn misrouted(pair: &VethPair) -> Vec<Cause> {
+    let to = |target: [u8; 4], packet: Ip| Ip {
+        target: Ipv4Addr::from(target),
+        ..packet
+    };
+    let from = |source: Ipv4Addr, id| Ip {
+        source,
+        ..datagram(pair, id, 9)
+    };
+    let mut last_hop = to([10, 88, 0, 2], datagram(pair, 1007, 9));
+    last_hop.ttl = 1;
+    let no_route = to([198, 51, 100, 9], datagram(pair, 1008, 9));
+    let nowhere = from(Ipv4Addr::new(203, 0, 113, 5), 1010);
+    let long = to(
+        [10, 88, 0, 2],
+        Ip::over(pair, 1011, UDP, udp(9, &[7; 1000])),
+    );
+    let own = from(pair.right.ipv4, 1013);
+    let group = from(Ipv4Addr::new(224, 0, 0, 5), 1014);
+    let oneself = &["IP_LOCAL_SOURCE", "IP_INVALID_SOURCE"];
+    vec![
+        Cause::new("time to live", last_hop, &["IP_INHDR"], (6, 1)),
+        Cause::new("no route", no_route, &["IP_INNOROUTES"], (6, 14)),
+        Cause::new("reverse path", nowhere, &["IP_RPFILTER"], (5, 18)),
+        Cause::new("longer than the wire", long, &["PKT_TOO_BIG"], (6, 1)),
+        Cause::new("source of this host", own, oneself, (6, 14)),
+        Cause::new(
             "source that is a group",
-            from_group(pair),
+            group,
             &["IP_INVALID_SOURCE"],
             (6, 14),
         ),
     ]
-}
-
-fn own_source(pair: &VethPair) -> Ip {
-    let mut packet = Ip::over(pair, 1013, UDP, udp(9, b"from oneself"));
-    packet.source = pair.right.ipv4;
-    packet
-}
-
-fn from_group(pair: &VethPair) -> Ip {
-    let mut packet = Ip::over(pair, 1014, UDP, udp(9, b"from a group"));
-    packet.source = Ipv4Addr::new(224, 0, 0, 5);
-    packet
 }
 
 /// Makes the right end a router with a narrow wire behind it.
@@ -154,7 +152,8 @@ pub(crate) fn bad_packets() {
     let _socket = pair.right.run(|| UdpSocket::bind(bound).expect("a socket"));
     let capture = Capture::start(&pair.right, &["-i", "drop:"]);
     let sender = Sender::on(&pair);
-    let causes = causes(&pair);
+    let mut causes = unwanted(&pair);
+    causes.extend(misrouted(&pair));
     for cause in &causes {
         sender.ip(&cause.packet);
     }

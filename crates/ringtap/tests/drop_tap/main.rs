@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         ),
         test("tags_beside_packets_are_put_back", tcx, programs::tags),
         test("flows_of_drops_are_metered", root, outputs::flows),
+        test("reasons_are_counted", root, outputs::counts),
         test("devices_lists_the_engine", root, outputs::devices),
         test("the_capture_is_explained", root, outputs::explained),
         test(

@@ -116,6 +116,27 @@ pub(crate) fn flows() {
     assert_eq!(words.get(3), Some(&"7"), "{text}");
 }
 
+pub(crate) fn counts() {
+    let pair = VethPair::new();
+    let mut command = pair.right.namespace.command(RINGTAP);
+    let device = format!("drop:{}", pair.right.device);
+    command.args(["stat", "--interval", "1h", "--json", "-i", &device, "udp"]);
+    let mut running = Running::start_piped(&mut command).expect("ringtap starts");
+    running
+        .wait_until_told("counting on drop:", LIMIT)
+        .expect("counters");
+    send(&pair, 9, 11, 20);
+    running.signal("INT").expect("a signal");
+    let output = running.wait(LIMIT).expect("an end");
+    let counted: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rows = counted["reasons"].as_array().expect("reasons");
+    assert_eq!(rows.len(), 1, "{counted}");
+    assert_eq!(rows[0]["reason"], "NO_SOCKET", "{counted}");
+    assert_eq!(rows[0]["packets"], 11, "{counted}");
+    assert_eq!(rows[0]["bytes"], 11 * (20 + 8 + 20), "{counted}");
+    assert_eq!(counted["lost"], 0, "{counted}");
+}
+
 pub(crate) fn devices() {
     let mut command = Command::new(RINGTAP);
     let output = command
@@ -163,6 +184,11 @@ pub(crate) fn wrong_use() {
         (
             &["dump", "-i", "drop:", "--mode", "steal"],
             "engine drop cannot steal",
+        ),
+        (&["stat", "-i", "drop:", "udp", "tcp"], "one filter"),
+        (
+            &["stat", "-i", "drop:", "--mode", "steal", "udp"],
+            "cannot steal",
         ),
         (&["dump", "-i", "drop:", "udp and and"], "unexpected"),
     ] {
