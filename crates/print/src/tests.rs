@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use proptest::prelude::*;
-use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
+use ringtap_packet::{DropNote, LinkType, Packet, PacketFlags, Timestamp};
 
 use super::{BytesDump, PrintOptions, Printer, TimestampFormat};
 
@@ -356,4 +356,66 @@ fn a_message_that_points_at_itself_ends() {
     for printer in &mut printers() {
         check(&print(printer, &data, None, 101), "pointers");
     }
+}
+
+/// A datagram of loopback with the header LINUX_SLL2.
+fn cooked_datagram() -> Vec<u8> {
+    bytes(
+        "08000000 00000001 0304 00 00 0000000000000000 \
+         4500001c000100004011000001000001 0a000002 0007 0009 00080000",
+    )
+}
+
+fn dropped(note: &DropNote<'_>, options: PrintOptions) -> String {
+    let data = cooked_datagram();
+    let packet = Packet {
+        timestamp: Timestamp::default(),
+        len: u32::try_from(data.len()).expect("short"),
+        interface: 0,
+        flags: PacketFlags::INBOUND,
+        data: &data,
+    };
+    let mut out = Vec::new();
+    let mut printer = Printer::new(options);
+    let link_type = LinkType::LINUX_SLL2;
+    let printed = printer.print_with(&mut out, &packet, link_type, Some("drop:"), Some(note));
+    printed.expect("memory does not fail");
+    String::from_utf8(out).expect("UTF-8")
+}
+
+#[test]
+fn a_dropped_packet_begins_with_its_reason() {
+    let note = DropNote {
+        reason: "NO_SOCKET",
+        code: 3,
+        symbol: Some("__udp4_lib_rcv"),
+        offset: 0x4bc,
+        interface: Some("lo"),
+        ifindex: 1,
+        namespace: Some(4_026_531_840),
+        ..DropNote::default()
+    };
+    assert_eq!(
+        dropped(&note, options("")),
+        "drop NO_SOCKET at __udp4_lib_rcv+0x4bc lo: IP 1.0.0.1.7 > 10.0.0.2.9: UDP, length 0\n"
+    );
+    let json = dropped(&note, options("json"));
+    let object = r#""drop":{"reason":"NO_SOCKET","code":3,"function":"__udp4_lib_rcv","offset":1212,"interface":"lo","interface_index":1,"network_namespace":4026531840}"#;
+    assert!(json.contains(object), "{json}");
+}
+
+#[test]
+fn words_of_a_hostile_file_reach_no_terminal() {
+    let note = DropNote {
+        reason: "\u{1b}[2J",
+        symbol: Some("\u{7}"),
+        interface: Some("\u{9b}x"),
+        namespace: Some(7),
+        is_foreign: true,
+        ..DropNote::default()
+    };
+    let line = dropped(&note, options(""));
+    assert!(line.contains(" net:[7]: IP "), "{line}");
+    let printable = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\n';
+    assert!(line.bytes().all(printable), "{line:?}");
 }

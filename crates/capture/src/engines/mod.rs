@@ -55,6 +55,8 @@ pub struct Engine {
     pub takes_any: bool,
     /// Whether it adds a header to packets of devices without one, or without a link type.
     pub makes_headers: bool,
+    /// The link type of all its packets, if it is not that of the device.
+    pub link_type: Option<LinkType>,
     /// How to test whether the kernel accepts its program, if it has one.
     trial: Option<Trial>,
     open: Open,
@@ -93,6 +95,7 @@ pub static ENGINES: [Engine; 5] = [
         needs: &[Capability::NET_RAW],
         takes_any: true,
         makes_headers: true,
+        link_type: None,
         trial: None,
         open: packet::open,
     },
@@ -102,6 +105,7 @@ pub static ENGINES: [Engine; 5] = [
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: true,
         makes_headers: false,
+        link_type: None,
         trial: Some(Trial {
             load: tap::trial::tcx,
             features: &TAP,
@@ -114,6 +118,7 @@ pub static ENGINES: [Engine; 5] = [
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: false,
         makes_headers: false,
+        link_type: None,
         trial: Some(Trial {
             load: tap::trial::xdp,
             features: &TAP_AT_XDP,
@@ -131,6 +136,7 @@ pub static ENGINES: [Engine; 5] = [
         ],
         takes_any: false,
         makes_headers: false,
+        link_type: None,
         trial: Some(Trial {
             load: xsk::trial,
             features: &[Feature::Bpf, Feature::Xdp],
@@ -143,6 +149,7 @@ pub static ENGINES: [Engine; 5] = [
         needs: &[Capability::BPF, Capability::NET_ADMIN, Capability::PERFMON],
         takes_any: true,
         makes_headers: true,
+        link_type: Some(LinkType::LINUX_SLL2),
         trial: Some(Trial {
             load: tap::drops::trial,
             features: &TAP_AT_DROPS,

@@ -311,7 +311,8 @@ mod tests {
             data: b"abc",
         };
         let mut out = Vec::new();
-        object(&mut out, &packet, LinkType(65_000), Some("a\"b\n")).expect("memory does not fail");
+        object(&mut out, &packet, LinkType(65_000), Some("a\"b\n"), None)
+            .expect("memory does not fail");
         assert_eq!(
             String::from_utf8_lossy(&out),
             r#"{"time":"1970-01-01T00:00:01.000000005Z","interface":"a\"b\n","link_type":"LINKTYPE_65000","caplen":3,"len":10,"direction":"in","truncated":true}"#
@@ -328,7 +329,7 @@ mod tests {
             data: b"a",
         };
         let mut out = Vec::new();
-        object(&mut out, &packet, LinkType(65_000), None).expect("memory does not fail");
+        object(&mut out, &packet, LinkType(65_000), None, None).expect("memory does not fail");
         assert_eq!(
             String::from_utf8_lossy(&out),
             r#"{"time":"1970-01-01T00:00:02.500000000Z","invalid_time":{"seconds":1,"nanoseconds":1500000000},"link_type":"LINKTYPE_65000","caplen":1,"len":1}"#

@@ -57,7 +57,10 @@ impl Interface {
 
     /// Returns the link type of its captures.
     pub(super) fn link_type(&self) -> Result<LinkType, DeviceError> {
-        Ok(devices::by_name(&self.device)?.link_type)
+        match self.engine.and_then(|engine| engine.link_type) {
+            Some(link_type) => Ok(link_type),
+            None => Ok(devices::by_name(&self.device)?.link_type),
+        }
     }
 }
 

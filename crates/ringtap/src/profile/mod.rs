@@ -199,7 +199,9 @@ fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failu
     };
     let steals = args.capture.mode == Mode::Steal || device.is_none();
     let engines = if args.compare {
-        let all = ENGINES.iter().map(|engine| engine.name);
+        // Dropped packets are others than those of the device.
+        let all = ENGINES.iter().filter(|engine| engine.link_type.is_none());
+        let all = all.map(|engine| engine.name);
         // AF_XDP takes packets away from the host: only with consent.
         all.filter(|name| *name != "xsk" || steals)
             .map(Some)

@@ -158,10 +158,10 @@ impl Drops {
     pub(super) fn gather(&self, state: i32, out: Out, asm: &mut Assembler) {
         let (end, nested) = (asm.label(), asm.label());
         self.leave_if_kept(end, asm);
-        self.take_scratch((end, nested), asm);
+        self.take_scratch(nested, asm);
         let begin = asm.label();
         asm.jump(begin);
-        // The value is another program's.
+        // The value is another program's, or there is none for this processor.
         asm.place(nested);
         count_lost(state, asm);
         asm.place(end);
@@ -190,7 +190,7 @@ impl Drops {
 
     /// Takes this processor's value, and copies the packet's structure to it. R1 holds the context, R8 the
     /// reason.
-    fn take_scratch(&self, (none, nested): (Label, Label), asm: &mut Assembler) {
+    fn take_scratch(&self, nested: Label, asm: &mut Assembler) {
         asm.load(Size::Dw, Reg::R7, Reg::R1, 0);
         asm.load(Size::Dw, Reg::R9, Reg::R1, 8);
         asm.store_imm(Size::Dw, Reg::R10, slot::TIME, 0);
@@ -205,7 +205,7 @@ impl Drops {
             fd: self.scratch,
         });
         look_up(asm);
-        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, nested);
         asm.mov64(Reg::R6, Reg::R0);
         asm.mov64(Reg::R1, 1);
         asm.atomic(Size::Dw, AtomicOp::Exchange, Reg::R6, own::BUSY, Reg::R1);
