@@ -41,7 +41,7 @@ fn unknown_engine() {
     let Err(error) = open("pfring:lo", &CaptureOptions::default(), None) else {
         panic!("opened");
     };
-    let text = "pfring:lo: unknown engine \"pfring\"; engines are packet, tcx, xdp, xsk";
+    let text = "pfring:lo: unknown engine \"pfring\"; engines are packet, tcx, xdp, xsk, drop";
     assert_eq!(error.to_string(), text);
 }
 
