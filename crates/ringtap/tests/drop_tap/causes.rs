@@ -150,7 +150,7 @@ pub(crate) fn bad_packets() {
     make_router(&pair);
     let bound = SocketAddr::from((pair.right.ipv4, 5000));
     let _socket = pair.right.run(|| UdpSocket::bind(bound).expect("a socket"));
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     let sender = Sender::on(&pair);
     let mut causes = unwanted(&pair);
     causes.extend(misrouted(&pair));
@@ -228,7 +228,7 @@ pub(crate) fn full_socket() {
     let socket = pair
         .right
         .run(|| UdpSocket::bind(address).expect("a socket"));
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     let sent = 2000;
     send(&pair, 5000, sent, 500);
     let found = capture.finish();
@@ -258,7 +258,7 @@ pub(crate) fn socket_filter() {
         k: 0,
     };
     attach_filter(socket.as_fd(), &[nothing]).expect("a filter");
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     send(&pair, 5000, 3, 20);
     let found = capture.finish();
     let is_it = |packet: &Value| packet["udp"]["dst_port"] == 5000;
@@ -274,7 +274,7 @@ pub(crate) fn neighbour() {
         "20",
     );
     let missing = SocketAddr::from((Ipv4Addr::new(10, 99, 0, 77), 9));
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     // It returns when the kernel gives up.
     let connected = pair.right.run(|| TcpStream::connect(missing));
     assert!(connected.is_err(), "there is no such host");
@@ -304,7 +304,7 @@ pub(crate) fn window() {
         .run(|| TcpStream::connect(address).expect("connected"));
     let _server = listener.accept().expect("accepted");
     let port = client.local_addr().expect("an address").port();
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     // The numbers of the connection are random; these are far from them.
     let segment = tcp((port, 7000), (0x1234_5678, 0x1234_5678), ACK);
     Sender::on(&pair).ip(&Ip::over(&pair, 2000, TCP, segment).summed(TCP_SUM, true));
@@ -327,7 +327,7 @@ pub(crate) fn scheduler() {
     let mut words = vec!["qdisc", "add", "dev", &left.device, "root", "tbf"];
     words.extend(["rate", "8kbit", "burst", "1600", "limit", "1600"]);
     left.namespace.output("tc", &words);
-    let capture = Capture::start(left, &["-i", "drop:"]);
+    let capture = Capture::start(left, &[]);
     send(&pair, 9, 40, 500);
     let found = capture.finish();
     let shown = left
@@ -352,7 +352,7 @@ pub(crate) fn netfilter() {
     let rules = "add table ip t; add chain ip t in { type filter hook input priority 0; }; \
                  add rule ip t in udp dport 5001 drop";
     pair.right.namespace.output("nft", &[rules]);
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::on("drop:", &pair.right, &["udp dst port 5001"]);
     send(&pair, 5001, 4, 20);
     let found = capture.finish();
     let is_it = |packet: &Value| packet["udp"]["dst_port"] == 5001;

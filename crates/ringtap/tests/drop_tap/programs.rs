@@ -30,7 +30,7 @@ pub(crate) fn xdp() {
     let _link = pair
         .right
         .run(|| Link::xdp(&program, &kernel, index, XdpMode::Generic).expect("attached"));
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     send(&pair, 6001, 5, 20);
     let found = capture.finish();
     let is_it = |packet: &Value| packet["udp"]["dst_port"] == 6001;
@@ -52,7 +52,7 @@ pub(crate) fn tags() {
         let place = TcxPlace::First;
         Link::tcx(&program, &kernel, index, TcxSide::Ingress, place, None).expect("attached")
     });
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     let packet = Ip::over(&pair, 4000, UDP, udp(9, b"tagged"));
     let inner = [&[0, 7, 8, 0][..], &packet.bytes()].concat();
     Sender::on(&pair).frame(pair.right.mac, 0x8100, &inner);
@@ -80,14 +80,14 @@ pub(crate) fn tcx() {
         })
     };
     let received = attach(&pair.right, TcxSide::Ingress);
-    let capture = Capture::start(&pair.right, &["-i", "drop:"]);
+    let capture = Capture::start(&pair.right, &[]);
     send(&pair, 6002, 3, 20);
     let found = capture.finish();
     let is_it = |packet: &Value| packet["udp"]["dst_port"] == 6002;
     assert_eq!(found.count("TC_INGRESS", is_it), 3, "{:#?}", found.lines);
     drop(received);
     let _sent = attach(&pair.left, TcxSide::Egress);
-    let capture = Capture::start(&pair.left, &["-i", "drop:", "--direction", "out"]);
+    let capture = Capture::start(&pair.left, &["--direction", "out"]);
     send(&pair, 6002, 3, 20);
     let found = capture.finish();
     assert_eq!(found.count("TC_EGRESS", is_it), 3, "{:#?}", found.lines);

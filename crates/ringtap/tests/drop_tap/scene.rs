@@ -35,11 +35,19 @@ pub(crate) struct Found {
 }
 
 impl Capture {
-    /// Starts a capture, and waits until it captures.
+    /// Starts a capture on the side's device, and waits until it captures.
     pub(crate) fn start(side: &Side, arguments: &[&str]) -> Self {
+        let device = format!("drop:{}", side.device);
+        Self::on(&device, side, arguments)
+    }
+
+    /// Starts a capture on a device.
+    pub(crate) fn on(device: &str, side: &Side, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = side.namespace.command(RINGTAP);
-        command.args(["dump", "-w", "drops.pcapng"]).args(arguments);
+        command
+            .args(["dump", "-w", "drops.pcapng", "-i", device])
+            .args(arguments);
         command.current_dir(folder.path());
         let mut running = Running::start_piped(&mut command).expect("ringtap starts");
         let told = running.wait_until_told("capturing on drop:", LIMIT);
