@@ -1,4 +1,4 @@
-//! What a capture of dropped packets tells of each: the reason, the place in the kernel, the interface.
+//! Notes on dropped packets: the reason, the place in the kernel, the interface.
 //!
 //! A capture file holds it as text, in an option of the packet's block ([`DropNote::parse`], and `Display`
 //! with `{:#}`). `Display` alone is the form for people.

@@ -24,7 +24,7 @@ pub(crate) struct Capture {
     namespace: u64,
 }
 
-/// What a capture found.
+/// The result of a capture.
 pub(crate) struct Found {
     /// The objects that `dump --json` prints, in this namespace only.
     pub(crate) packets: Vec<Value>,

@@ -22,7 +22,7 @@ const BACKLOG: &str = "SKB_DROP_REASON_CPU_BACKLOG";
 /// Enumerations of subsystems, whose numbers have the subsystem's in the upper half.
 const SUBSYSTEMS: [&str; 2] = ["mac80211_drop_reason", "ovs_drop_reason"];
 
-/// What programs and readers need to know of the kernel.
+/// The facts about the kernel that programs and readers need.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(in crate::engines::tap) layout: Layout,

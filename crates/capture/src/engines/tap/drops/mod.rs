@@ -191,7 +191,7 @@ pub(crate) fn open(
     Ok(Readers::of_one(source))
 }
 
-/// What the capture knows of the system.
+/// The facts about the system at the opening.
 struct Known {
     netlink: Netlink,
     links: Vec<Link>,
