@@ -97,7 +97,7 @@ impl<T: FnMut(Vec<u8>) -> Result<(), ExtractError>> Sink for Encoded<T> {
                 self.flush()?;
             }
         }
-        // Whoever waits for the first packets gets them.
+        // A client that waits for the first packets gets them at once.
         match std::mem::replace(&mut self.has_begun, true) {
             false => self.flush(),
             true => Ok(()),

@@ -148,7 +148,7 @@ struct Opened {
     interfaces: Vec<Interface>,
 }
 
-/// What looks at each packet of a device before it is recorded.
+/// The triggers and cut-offs of a device, which see each packet before it is recorded.
 type Watches = (Option<Watch>, Option<Cutoffs>);
 
 /// The devices, for what needs privileges until the end.

@@ -24,7 +24,7 @@ use super::recorded::{self, Question};
 /// Seconds of a download, and at most.
 const SECONDS: u64 = 10;
 const MOST_SECONDS: u64 = 3600;
-/// What a recorder is asked for beyond a flow's times, in nanoseconds.
+/// The time before and after a flow for which a recorder is asked too, in nanoseconds.
 const MARGIN: i64 = 1_000_000_000;
 /// The time before now that a recorder is asked for, unless the request has one: 15 minutes in nanoseconds.
 const QUARTER: i64 = 900_000_000_000;

@@ -15,7 +15,7 @@ use super::error::RecorderError;
 use crate::cli::CutArgs;
 use table::{FLOWS, Key, Table, Turn};
 
-/// What is done with the packets of a rule.
+/// The treatment of the packets of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Keep,
