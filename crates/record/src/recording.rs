@@ -532,6 +532,12 @@ impl Recording {
         Ok(())
     }
 
+    /// Sets the counters of a live capture that had run before the first file: they do not belong to it.
+    pub fn count_from(&mut self, counters: Counters) {
+        self.counted = counters;
+        self.told = counters;
+    }
+
     /// Sets the current counters of a live capture.
     pub fn count(&mut self, counters: Counters) {
         self.counted = counters;

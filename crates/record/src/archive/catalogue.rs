@@ -182,3 +182,31 @@ impl Catalogue {
         files.remove(&old)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::Reason;
+    use super::*;
+
+    #[test]
+    fn entries_beyond_the_memory_for_a_full_disk_are_counted() {
+        let mut options = File::options();
+        let mut catalogue = Catalogue {
+            file: options.write(true).open("/dev/full").expect("a device"),
+            generation: 1,
+            len: 0,
+            waiting: Vec::new(),
+            dead: 0,
+            dropped: 0,
+        };
+        let entry = Entry::Gone {
+            file: 1,
+            reason: Reason::Budget,
+        };
+        let room = (WAITING / ENTRY) as u64;
+        for _ in 0..room + 7 {
+            assert!(catalogue.append(&entry).is_err());
+        }
+        assert_eq!((catalogue.dropped(), catalogue.len()), (7, WAITING as u64));
+    }
+}

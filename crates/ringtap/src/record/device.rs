@@ -85,6 +85,8 @@ pub(super) struct Device {
     /// The packets that were cut.
     cut: Cut,
     noted: Instant,
+    /// The last counters of the capture.
+    counted: Counters,
 }
 
 impl Device {
@@ -115,6 +117,7 @@ impl Device {
             cutoffs,
             cut: Cut::default(),
             noted: Instant::now(),
+            counted: Counters::default(),
         }
     }
 
@@ -137,6 +140,7 @@ impl Device {
         let unused = PathBuf::from(&self.name);
         let host: Arc<dyn Host> = Arc::clone(&self.stream) as _;
         let mut recording = Recording::create(&unused, self.options.clone(), host)?;
+        recording.count_from(self.counted);
         recording.next_source(self.is_complete);
         recording.describe(&self.interfaces)?;
         let wake = Arc::clone(&self.wake);
@@ -271,17 +275,18 @@ impl Device {
     fn tick(&mut self, stats: Stats) -> Result<(), RecordError> {
         *lock(&self.numbers.stats) = stats;
         self.note_cuts(false);
-        let Some(recording) = &mut self.recording else {
-            return Ok(());
-        };
-        recording.count(Counters {
+        self.counted = Counters {
             received: stats.received,
             hook: stats.dropped.hook,
             sampling: stats.dropped.sampling,
             ring: stats.dropped.ring,
             interface: stats.dropped.interface,
             cut: self.cut,
-        });
+        };
+        let Some(recording) = &mut self.recording else {
+            return Ok(());
+        };
+        recording.count(self.counted);
         // Packets from before the end of a window may be on their way.
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ringtap_record::archive::bytes_below;
+use ringtap_savefile::{Item, ReadOptions, Reader};
 use ringtap_testkit::process::Running;
 use ringtap_testkit::{Need, Test, test};
 
@@ -198,8 +199,28 @@ fn filled() {
     }
     let later = numbers.iter().filter(|number| **number >= 10_000).count();
     assert_eq!(later, 1000, "{said}");
+    let last = files(&scene.root.path().join("kept"))
+        .pop()
+        .expect("a file");
+    let accepted = accepted(&last);
+    assert!(
+        accepted < Some(8000),
+        "{accepted:?} packets in the statistics of the last file"
+    );
     assert!(said.contains("trigger lost: "), "{said}");
     assert!(said.contains(" lost within a second"), "{said}");
+}
+
+/// Returns the packets that the filter accepted, by the statistics at a file's end.
+fn accepted(file: &Path) -> Option<u64> {
+    let mut reader = Reader::open(file, &ReadOptions::default()).expect("a capture");
+    let mut accepted = None;
+    while let Some(item) = reader.next().expect("a whole file") {
+        if let Item::Statistics(statistics) = item {
+            accepted = statistics.counters().accepted_by_filter;
+        }
+    }
+    accepted
 }
 
 fn kept_free() {
