@@ -13,6 +13,8 @@ pub(super) struct Columns {
     pub(super) fields: Arc<[&'static Field]>,
     pub(super) columns: Vec<Column>,
     pub(super) rows: usize,
+    /// The bytes of all texts that were pushed.
+    pub(super) text_bytes: usize,
 }
 
 /// The values of a column.
@@ -47,13 +49,14 @@ impl Columns {
             columns: columns.collect(),
             fields,
             rows: 0,
+            text_bytes: 0,
         }
     }
 
     /// Adds a record.
     pub(super) fn push(&mut self, row: &Row<'_>) {
         for (field, column) in self.fields.iter().zip(&mut self.columns) {
-            column.push(field.value(row));
+            self.text_bytes += column.push(field.value(row));
         }
         self.rows += 1;
     }
@@ -62,6 +65,7 @@ impl Columns {
     pub(super) fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
         self.rows = 0;
+        self.text_bytes = 0;
     }
 
     /// Returns the times of the first packets.
@@ -90,7 +94,8 @@ impl Column {
         }
     }
 
-    fn push(&mut self, value: Option<Value<'_>>) {
+    /// Adds a value. Returns the bytes of its text.
+    fn push(&mut self, value: Option<Value<'_>>) -> usize {
         self.present.push(value.is_some().into());
         match &mut self.values {
             Values::Small(numbers) => numbers.push(value.map_or(0, small)),
@@ -100,14 +105,17 @@ impl Column {
                 _ => [0; 16],
             }),
             Values::Texts { bytes, ends } => {
+                let before = bytes.len();
                 match value {
                     Some(Value::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
                     Some(value) => bytes.extend_from_slice(value.to_string().as_bytes()),
                     None => {}
                 }
                 ends.push(bytes.len());
+                return bytes.len() - before;
             }
         }
+        0
     }
 
     /// Adds records without a value.

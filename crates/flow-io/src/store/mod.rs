@@ -38,6 +38,8 @@ pub use names::{READERS_LOCK, STORE_LOCK, exporter_name, is_of_store};
 
 /// The number of records that wait in memory, at most.
 const BATCH: usize = encode::GROUP;
+/// The bytes of texts that wait in memory, about: a stranger's texts are long.
+const TEXTS: usize = 16 << 20;
 /// The number of files that the waiting records go to, at most.
 const LEAVES: usize = 256;
 /// The number of batches that may wait for the disk.
@@ -258,7 +260,8 @@ impl Store {
         };
         self.batch.columns.push(row);
         self.batch.places.push(place);
-        if self.batch.columns.rows >= BATCH {
+        let columns = &self.batch.columns;
+        if columns.rows >= BATCH || columns.text_bytes >= TEXTS {
             self.hand_over();
         }
     }

@@ -15,6 +15,8 @@ use super::{Batch, StoreError, StoreReport, locked, now};
 const TICK: Duration = Duration::from_millis(500);
 /// The time between two looks for old files.
 const LOOK: Duration = Duration::from_secs(10);
+/// The time after which leaves that could not be merged are tried again.
+const AGAIN: Duration = Duration::from_secs(3600);
 /// The time between two tries to replace files that a reader holds, at the end of a run.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The number of these tries.
@@ -45,22 +47,29 @@ impl Worker {
     pub(super) fn run(mut self, batches: &Receiver<Batch>) -> Result<(), StoreError> {
         let mut failures = Failures::default();
         let mut merge: Option<Merge> = None;
-        let mut looked: Option<Instant> = None;
+        let (mut looked, mut forgot) = (None::<Instant>, Instant::now());
         let mut wait = TICK;
         loop {
-            match batches.recv_timeout(wait) {
+            let received = batches.recv_timeout(wait);
+            let is_idle = received.is_err();
+            match received {
                 Ok(batch) => self.write(batch, &mut failures),
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
-                        looked = Some(Instant::now());
-                        self.remove_old();
-                        if merge.is_none() && !self.is_offline {
-                            merge = compact::begin(&self.folder, Some(now()), &failures.leaves);
-                        }
-                    }
-                    wait = self.work_on(&mut merge, &mut failures);
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+                looked = Some(Instant::now());
+                self.remove_old();
+                if forgot.elapsed() >= AGAIN {
+                    forgot = Instant::now();
+                    failures.leaves.clear();
                 }
+                if merge.is_none() && !self.is_offline {
+                    merge = compact::begin(&self.folder, Some(now()), &failures.leaves);
+                }
+            }
+            if is_idle {
+                wait = self.work_on(&mut merge, &mut failures);
             }
         }
         if let Some(mut merge) = merge {
