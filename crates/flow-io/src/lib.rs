@@ -22,6 +22,7 @@ pub use file::FileFormat;
 pub use outputs::{OutputOptions, Outputs};
 pub use places::{PlaceError, PlaceFiles, Places};
 pub use report::{ExportReport, FileReport, OutputReport};
+#[cfg(feature = "parquet")]
 pub use ringtap_sys::output::Access;
 #[cfg(feature = "parquet")]
 pub use store::{

@@ -149,7 +149,7 @@ fn literal(text: &str) -> String {
 fn duckdb(table: &str, store: &str) -> String {
     let files = literal(&format!("{store}/date=*/hour=*/exporter=*/*.parquet"));
     format!(
-        "-- Flow records, schema version {SCHEMA_VERSION}, for DuckDB 1.4 or newer\n\
+        "-- Flow records, schema version {SCHEMA_VERSION}, for DuckDB (tried with 2.0)\n\
          CREATE OR REPLACE VIEW {table} AS\n\
          SELECT * FROM read_parquet({files}, hive_partitioning = true, union_by_name = true,\n\
          \x20   hive_types = {{'date': DATE, 'hour': TINYINT, 'exporter': VARCHAR}});\n\n\

@@ -128,11 +128,13 @@ impl Client {
     }
 
     /// Gives an unfinished file of a store its name.
+    #[cfg(feature = "parquet")]
     pub(super) fn publish(&self, path: &Path) -> io::Result<()> {
         self.ask(Operation::Publish, path).map(drop)
     }
 
     /// Exchanges a folder of a store with its successor.
+    #[cfg(feature = "parquet")]
     pub(super) fn exchange(&self, path: &Path) -> io::Result<()> {
         self.ask(Operation::Exchange, path).map(drop)
     }
