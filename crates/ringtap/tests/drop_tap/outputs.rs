@@ -149,20 +149,15 @@ pub(crate) fn devices() {
 pub(crate) fn explained() {
     let pair = VethPair::new();
     let mut command = pair.right.namespace.command(RINGTAP);
-    command.args([
-        "dump",
-        "-i",
-        "drop:",
-        "--explain-capture",
-        "-w",
-        "/dev/null",
-        "udp",
-    ]);
+    let device = format!("drop:{}", pair.right.device);
+    command.args(["dump", "-i", &device, "--explain-capture", "-c", "1"]);
+    command.args(["-w", "/dev/null", "udp dst port 9"]);
     let mut running = Running::start_piped(&mut command).expect("ringtap starts");
     running
         .wait_until_told("system calls:", LIMIT)
         .expect("a capture");
-    running.signal("INT").expect("a signal");
+    // It captures, and ends by itself.
+    send(&pair, 9, 1, 20);
     let output = running.wait(LIMIT).expect("an end");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     for line in [
