@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Ending {
     /// The number of packets that had gone into the ring. `None` if it is not known.
     last: Option<u64>,
+    /// How long to wait without packets.
+    patience: Duration,
     deadline: Instant,
 }
 
@@ -22,10 +24,18 @@ impl Ending {
     /// Returns an end that is requested now, with the present counters and the capture's timeout.
     pub(crate) fn asked(stats: &Stats, timeout: Duration) -> Self {
         let last = put_into_ring(stats);
-        let patience = last.map_or(GRACE, |_| PATIENCE);
+        let patience = timeout + last.map_or(GRACE, |_| PATIENCE);
         Self {
             last,
-            deadline: Instant::now() + timeout + patience,
+            patience,
+            deadline: Instant::now() + patience,
+        }
+    }
+
+    /// Waits longer, since packets were delivered: a slow reader gets all that are in the ring.
+    pub(crate) fn go_on(&mut self) {
+        if self.last.is_some() {
+            self.deadline = Instant::now() + self.patience;
         }
     }
 

@@ -132,6 +132,9 @@ impl<'a> LiveRun<'a> {
             match source.next() {
                 Ok(Next::Block(block)) => {
                     delivered += block.len() as u64;
+                    if let Some(ending) = &mut ending {
+                        ending.go_on();
+                    }
                     if receiver.block(&block)? {
                         return Ok(());
                     }
