@@ -375,8 +375,13 @@ impl Store {
             return Ok(());
         };
         drop(batches);
-        let ended = thread.join().unwrap_or(Ok(()));
-        Ok(ended?)
+        let ended_early = || {
+            Err(StoreError::File {
+                path: PathBuf::from(self.report().store),
+                source: std::io::Error::other("the thread that writes has ended early"),
+            })
+        };
+        Ok(thread.join().unwrap_or_else(|_| ended_early())?)
     }
 
     /// Returns the counters.

@@ -298,6 +298,33 @@ fn files_that_a_crash_left_unfinished_are_removed_and_others_stay() {
 }
 
 #[test]
+fn a_damaged_file_costs_no_other_and_stays() {
+    let place = tempfile::tempdir().expect("a folder");
+    let mut store = open(place.path(), offline());
+    store.record(&Row::new(&record(START, 1)));
+    store.finish().expect("written");
+    drop(store);
+    let whole = data(place.path()).remove(0);
+    let bytes = std::fs::read(&whole).expect("a file");
+    let mut changed = bytes.clone();
+    changed[10..60].fill(0xff);
+    for (number, damaged) in [&b"no Parquet"[..], &bytes[..bytes.len() / 2], &changed]
+        .iter()
+        .enumerate()
+    {
+        let name = names::file_name(false, START * SECOND, 50);
+        let path = whole.with_file_name(name);
+        std::fs::write(&path, damaged).expect("written");
+        let mut store = open(place.path(), offline());
+        store.record(&Row::new(&record(START + HOUR * (number as u64 + 1), 2)));
+        store.finish().expect("written");
+        let report = store.report();
+        assert_eq!((report.records, report.not_merged), (1, 1), "{number}");
+        assert!(path.exists() && sums(&whole).is_ok(), "{number}");
+    }
+}
+
+#[test]
 fn limits_remove_the_oldest_files_and_nothing_of_others() {
     let place = tempfile::tempdir().expect("a folder");
     let mut store = open(place.path(), offline());

@@ -1,6 +1,7 @@
 //! The thread that writes batches, merges files and removes old ones, in this order of importance.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -157,7 +158,11 @@ impl Worker {
             return TICK;
         };
         let mut counts = StoreReport::default();
-        let step = current.step(&mut self.folder, now(), &mut counts);
+        // A damaged file must not end the thread, which has records to write.
+        let worked = catch_unwind(AssertUnwindSafe(|| {
+            current.step(&mut self.folder, now(), &mut counts)
+        }));
+        let step = worked.unwrap_or_else(|_| Err(io::Error::other("a file is damaged")));
         let mut report = locked(&self.report);
         report.merged_files += counts.merged_files;
         report.total_bytes = self.folder.total();
