@@ -195,6 +195,24 @@ fn size(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
+    /// The page has every option and every ready question.
+    #[test]
+    fn the_page_is_complete() {
+        use clap::CommandFactory as _;
+        let page = include_str!("../../docs/reference/query.md");
+        for argument in Cli::command().get_arguments() {
+            if let Some(long) = argument.get_long() {
+                assert!(
+                    page.contains(&format!("`--{long} ")) || page.contains(&format!("`--{long}`")),
+                    "{long}"
+                );
+            }
+        }
+        for question in questions::NAMES.split(", ") {
+            assert!(page.contains(&format!("`{question}`")), "{question}");
+        }
+    }
+
     #[test]
     fn times_and_sizes_have_units() {
         assert_eq!(time_span("90s"), Ok(Duration::from_secs(90)));
