@@ -45,12 +45,15 @@ def test_a_batch_comes_in_time(wire):
 
 def test_ctrl_c_ends_the_wait(wire):
     _, right = wire
+    # A shell starts programs in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with ringtap.capture(right, "ip") as capture:
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             next(capture)
         timer.join()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_other_threads_run_while_one_waits(wire):
