@@ -91,10 +91,10 @@ fn wiresharks_folder() -> String {
         .expect("tshark runs");
     let folders = text(&asked);
     // Newer versions print the user's folder first, then the common one.
-    let paths = folders
+    let mut paths = folders
         .lines()
         .filter_map(|line| line.split_once("Extcap path:"));
-    let (_, path) = paths.last().expect("a folder");
+    let (_, path) = paths.next_back().expect("a folder");
     path.trim().to_owned()
 }
 
