@@ -30,6 +30,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
             interface: 0,
             flags: PacketFlags(0),
             data,
+            process: None,
         };
         let mut out = Vec::new();
         let printed = printer.print(&mut out, &packet, link_type, None);

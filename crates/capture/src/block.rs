@@ -249,6 +249,7 @@ fn packet_of(frame: Frame<'_>) -> Packet<'_> {
         interface: 0,
         flags: flags_of(frame.packet_type),
         data: frame.data,
+        process: None,
     }
 }
 

@@ -228,6 +228,21 @@ pub enum Note {
     /// The functions that dropped packets are unknown.
     #[error("functions that drop packets are shown as addresses: {0}")]
     NoSymbols(String),
+    /// Descriptors of other processes could not be examined when the capture was opened.
+    #[error(
+        "the sockets of {processes} running processes are unknown until they are used: their descriptors are not \
+         readable"
+    )]
+    NotExamined {
+        /// How many.
+        processes: usize,
+    },
+    /// The kernel allows no programs at its functions.
+    #[error(
+        "this kernel allows no programs at its functions: who uses a socket is seen at control groups and \
+         tracepoints"
+    )]
+    FunctionsNotTraced,
     /// Promiscuous mode on all interfaces.
     #[error("interfaces are not made promiscuous for \"any\"")]
     NotPromiscuous,

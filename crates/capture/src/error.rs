@@ -56,6 +56,14 @@ pub enum Error {
         /// The call that failed.
         r#source: ringtap_sys::Error,
     },
+    /// The kernel, or a missing privilege, prevents finding the processes of packets.
+    #[error("{device}: cannot find the processes of packets: {reason}")]
+    Who {
+        /// The device.
+        device: String,
+        /// The reason.
+        reason: String,
+    },
     /// The NIC cannot stamp packets.
     #[error("{device}: the adapter has no clock for timestamps ({source})")]
     NoAdapterClock {

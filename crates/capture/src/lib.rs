@@ -20,6 +20,7 @@ mod source;
 pub mod stat;
 mod stats;
 pub mod system;
+mod who;
 
 pub use block::{Block, Packets};
 pub use capture::{Capture, CaptureBuilder};
@@ -42,6 +43,7 @@ pub use source::{
     Change, Companion, Delivery, Next, PROGRAM_PARTS, Polling, ProgramPart, Source, Waker,
 };
 pub use stats::{Dropped, Stats};
+pub use who::{Who, WhoLosses};
 
 /// Parses a list of processors in the kernel's form, such as `0-3,5`.
 ///

@@ -8,6 +8,7 @@ pub use ringtap_sys::packet::{Fanout, FanoutMode, TimestampSource};
 use ringtap_sys::sched::CPUS_MAX;
 
 use crate::LinkType;
+use crate::who::Who;
 
 /// The packet engine's timer counts milliseconds in 16 bits.
 const MAX_TIMEOUT: Duration = Duration::from_millis(u16::MAX as u64);
@@ -141,6 +142,9 @@ ringtap_packet::options! {
         /// network namespace and with `CAP_NET_ADMIN`, which [`crate::Description::required_capabilities`] then
         /// contains.
         pub watch_chain: bool,
+        /// What to record of the process of each packet of this host's sockets; nothing if `None`. For the tap at
+        /// tcx with one reader. Processes are described by [`crate::Next::Meta`] before their first packet.
+        pub who: Option<Who>,
         /// The last step of the capture, for measurements: its programs in the kernel go no further, at the taps
         /// and in packet sockets. [`crate::Source::programs`] returns the parts of the taps' programs.
         pub study: Option<Stage>,
@@ -172,6 +176,7 @@ impl Default for CaptureOptions {
             priority: None,
             cpus: Vec::new(),
             watch_chain: false,
+            who: None,
             study: None,
         }
     }
@@ -275,6 +280,15 @@ pub enum OptionError {
     /// [`CaptureOptions::mode`] on all interfaces.
     #[error("option mode: packets are stolen from one interface, not from \"any\"")]
     StealsFromAny,
+    /// [`CaptureOptions::who`] with an engine that sees no sockets.
+    #[error("option who: engine {engine} cannot find the process of a packet, tcx can")]
+    WhoAtEngine {
+        /// The engine.
+        engine: &'static str,
+    },
+    /// [`CaptureOptions::who`] with several readers.
+    #[error("option who: processes are recorded by one reading thread only")]
+    WhoByThreads,
     /// [`CaptureOptions::timestamp`] on all interfaces.
     #[error("option timestamp: the adapter's clock belongs to one interface, not to \"any\"")]
     AdapterClockOfAny,

@@ -1,5 +1,7 @@
 //! Counters of received and lost packets, by layer.
 
+use crate::who::WhoLosses;
+
 /// The counters of a source since it was opened, in packets. `None` means unknown, which is not the same as
 /// zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub struct Stats {
     /// Packets that were truncated more than the snaplen requires: they were longer than the interface
     /// announced at the opening, or than the 65,535 bytes that XDP can read. The taps report it.
     pub clamped: Option<u64>,
+    /// Facts about processes that could not be recorded. `None` unless [`crate::CaptureOptions::who`] is set.
+    pub who: Option<WhoLosses>,
 }
 
 impl Stats {
@@ -30,6 +34,7 @@ impl Stats {
             total.freezes = add(total.freezes, one.freezes);
             total.stamped_by_host = add(total.stamped_by_host, one.stamped_by_host);
             total.clamped = add(total.clamped, one.clamped);
+            total.who = total.who.or(one.who);
             let (dropped, more) = (&mut total.dropped, one.dropped);
             dropped.hook = add(dropped.hook, more.hook);
             dropped.sampling = add(dropped.sampling, more.sampling);

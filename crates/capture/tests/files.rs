@@ -64,6 +64,7 @@ fn two_link_types() -> Vec<u8> {
             interface: *interface,
             flags: PacketFlags::default(),
             data,
+            process: None,
         };
         writer.write_packet(&packet).unwrap();
     }
@@ -156,6 +157,7 @@ fn chooses_alike_in_a_large_file() {
                 interface: u32::try_from(interface).unwrap(),
                 flags: PacketFlags::default(),
                 data,
+                process: None,
             };
             writer.write_packet(&packet).unwrap();
         }
@@ -193,6 +195,7 @@ fn a_mapped_file_is_let_go_of_when_somebody_would_write_it() {
             interface: 0,
             flags: PacketFlags::default(),
             data: &data,
+            process: None,
         };
         writer.write_packet(&packet).unwrap();
     }

@@ -278,6 +278,7 @@ fn many(packets: u32, bytes: usize) -> Vec<u8> {
             interface: 0,
             flags: PacketFlags::default(),
             data: &data,
+            process: None,
         };
         writer.write_packet(&packet).unwrap();
     }
@@ -568,6 +569,7 @@ fn the_size_of_an_index() {
             interface: 0,
             flags: PacketFlags::default(),
             data: &data,
+            process: None,
         };
         writer.write_packet(&packet).unwrap();
     }

@@ -10,6 +10,7 @@ mod linktype;
 pub mod names;
 mod options;
 mod packet;
+pub mod process;
 pub mod protocol;
 
 pub use drop_note::{DropNote, ShownReason};

@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::process::PacketProcess;
+
 /// A point in time: seconds and nanoseconds since 1970-01-01T00:00:00Z.
 ///
 /// It has two fields, like records of pcap and of the kernel's rings: reading and writing them
@@ -150,6 +152,8 @@ pub struct Packet<'a> {
     pub flags: PacketFlags,
     /// The captured bytes, beginning with the link-layer header.
     pub data: &'a [u8],
+    /// The process that the packet belongs to, if it was recorded.
+    pub process: Option<PacketProcess<'a>>,
 }
 
 #[cfg(test)]

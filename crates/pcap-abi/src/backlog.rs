@@ -86,6 +86,7 @@ impl Backlog {
             interface: copied.interface,
             flags: copied.flags,
             data: &self.bytes[copied.data.clone()],
+            process: None,
         }
     }
 }
@@ -101,6 +102,7 @@ mod tests {
             interface: 0,
             flags: PacketFlags::INBOUND,
             data,
+            process: None,
         }
     }
 

@@ -26,6 +26,7 @@ mod json;
 mod line;
 mod link;
 mod options;
+mod process;
 mod routing;
 mod small;
 mod tcp;
@@ -38,6 +39,7 @@ mod tests;
 
 use std::io::{self, Write};
 
+use ringtap_packet::process::{ProcessDescription, ProcessTable, ProcessTag};
 use ringtap_packet::{DropNote, LinkType, Packet};
 
 use app::Initiators;
@@ -55,6 +57,7 @@ pub struct Printer {
     sequences: Sequences,
     initiators: Initiators,
     interfaces: InterfaceNames,
+    processes: ProcessTable,
     line: Line,
     /// Line, dump and line end, so that the output gets one write per packet.
     staged: Vec<u8>,
@@ -71,6 +74,7 @@ impl Printer {
             sequences: Sequences::default(),
             initiators: Initiators::default(),
             interfaces: InterfaceNames::new(),
+            processes: ProcessTable::default(),
             line: Line::default(),
             staged: Vec::new(),
             printed: 0,
@@ -82,6 +86,11 @@ impl Printer {
     /// one.
     pub fn name_interface(&mut self, index: u32, name: &str) {
         self.interfaces.insert(index, name.to_owned());
+    }
+
+    /// Sets the description of a process, for its packets from now on.
+    pub fn describe_process(&mut self, tag: &ProcessTag<'_>, description: ProcessDescription) {
+        self.processes.insert(tag, description);
     }
 
     /// Writes one packet, with a line end, by a single `write_all`.
@@ -117,7 +126,14 @@ impl Printer {
         self.staged.clear();
         self.line.clear();
         if self.options.json {
-            json::object(&mut self.staged, packet, link_type, interface, dropped)?;
+            json::object(
+                &mut self.staged,
+                packet,
+                link_type,
+                interface,
+                dropped,
+                &self.processes,
+            )?;
         } else {
             self.text(packet, link_type, interface, dropped);
         }
@@ -138,6 +154,9 @@ impl Printer {
         self.clock.print(&mut self.line, packet.timestamp);
         if let Some(note) = dropped {
             self.line.dropped(note);
+        }
+        if let Some(process) = packet.process.filter(|_| self.options.processes) {
+            process::print(&mut self.line, &process, &self.processes);
         }
         if packet.data.is_empty() {
             line::put!(self.line, "[Invalid header: caplen==0");

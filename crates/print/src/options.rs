@@ -101,5 +101,7 @@ ringtap_packet::options! {
         pub json: bool,
         /// Whether each line begins with the packet's number (`-#`).
         pub number: bool,
+        /// Whether the process of each packet is printed, if it was recorded; JSON always has it.
+        pub processes: bool,
     }
 }

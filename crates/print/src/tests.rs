@@ -118,6 +118,7 @@ fn packet(data: &[u8], len: Option<u32>) -> Packet<'_> {
         interface: 0,
         flags: PacketFlags(0),
         data,
+        process: None,
     }
 }
 

@@ -1,13 +1,14 @@
 //! The capture file that is written. It starts when the first interface is known, and grows run by run or
 //! packet by packet. A recording may spread over several files.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ringtap_savefile::{
     ByteOrder, Format, Interface, InterfaceStatistics, Item, Options, Packet, PacketRun,
-    PcapOptions, PcapWriter, PcapngWriter, Section, Timestamp, Totals, WriteError, WriteErrorKind,
-    whole_blocks, whole_records,
+    PcapOptions, PcapWriter, PcapngWriter, ProcessBlock, RawBlock, Section, Timestamp, Totals,
+    WriteError, WriteErrorKind, whole_blocks, whole_records,
 };
 use ringtap_sys::output::Output;
 
@@ -17,6 +18,9 @@ use crate::host::{Host, Note};
 use crate::options::{Counters, RecordOptions};
 use crate::rotate::Rotation;
 use crate::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
+
+/// The number of processes that are described again in the next file.
+const PROCESSES_MAX: usize = 4096;
 
 /// A capture file that grows, or several in sequence.
 pub struct Recording {
@@ -32,6 +36,8 @@ pub struct Recording {
     /// The interfaces of the files, over all sources, and the start of the last section.
     known: Vec<Interface>,
     section: Section,
+    /// The blocks that describe processes, for files that follow.
+    processes: VecDeque<Vec<u8>>,
     /// A section came, with which the waiting file will start.
     has_section: bool,
     /// The first index of the current source's interfaces.
@@ -79,6 +85,7 @@ impl Recording {
             earlier: Totals::default(),
             known: Vec::new(),
             section: own_section(),
+            processes: VecDeque::new(),
             has_section: false,
             first_interface: 0,
             described: 0,
@@ -271,6 +278,9 @@ impl Recording {
         if self.options.format == Format::Pcapng {
             self.begin()?;
         }
+        if let Item::Other(block) = item {
+            self.remember(block);
+        }
         let (first, complete) = (self.first_interface, self.is_complete);
         let State::Pcapng(writer) = &mut self.state else {
             return Ok(());
@@ -289,6 +299,17 @@ impl Recording {
             _ => Ok(()),
         };
         self.checked(result)
+    }
+
+    /// Keeps a block that describes a process: the next file needs it too.
+    fn remember(&mut self, block: &RawBlock<'_>) {
+        if self.rotation.is_none() || ProcessBlock::parse(block).is_none() {
+            return;
+        }
+        if self.processes.len() == PROCESSES_MAX {
+            self.processes.pop_front();
+        }
+        self.processes.push_back(block.bytes().to_vec());
     }
 
     /// Writes whole runs of packets, as they lie in ring or file. If a file or a chunk ends within a run, the
@@ -503,6 +524,10 @@ impl Recording {
         let mut writer = PcapngWriter::new(target, &self.section)?;
         for interface in &self.known {
             writer.add_interface(interface)?;
+        }
+        let processes = self.processes.iter();
+        for block in processes.filter_map(|bytes| RawBlock::built(bytes)) {
+            writer.write_block(&block)?;
         }
         Ok(State::Pcapng(writer))
     }

@@ -81,6 +81,7 @@ fn write(recording: &mut Recording, numbers: std::ops::Range<u64>, len: usize) {
             interface: 0,
             flags: PacketFlags(0),
             data: &data,
+            process: None,
         };
         let one = std::iter::once(Ok::<_, RecordError>((packet, Options::none())));
         assert!(recording.write_packets(one).unwrap().is_none());

@@ -10,7 +10,7 @@ use ringtap_flow::export::Enterprise;
 use ringtap_flow::schema::Fields;
 use ringtap_flow_io::{CollectorAddress, ListenAddress, Network};
 
-use crate::values::{self, CpuList, FifoPriority, Sample, Size, When};
+use crate::values::{self, CpuList, FifoPriority, Sample, Size, When, WhoFields};
 
 mod config;
 mod foreign;
@@ -263,6 +263,10 @@ pub(crate) struct CaptureArgs {
     /// Report each program that is placed before the capture at tcx; a helper process asks for them
     #[arg(long)]
     pub(crate) watch_chain: bool,
+    /// Record the process of each packet of this host's sockets: all, or of pid, comm, uid, cmdline and cgroup
+    /// those that are listed; with -r: print it
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub(crate) who: Option<WhoFields>,
     /// Don't sort packets of several processors by time
     #[arg(long)]
     pub(crate) unordered: bool,

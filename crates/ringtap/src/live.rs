@@ -39,6 +39,11 @@ pub(crate) trait Receiver {
         Ok(())
     }
 
+    /// Takes an item of the source that is neither packets nor an interface.
+    fn meta(&mut self, _: &Item<'_>) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// Handles the requested end. Returns whether to stop at once, without the packets that were captured
     /// before.
     fn end(&mut self) -> bool {
@@ -144,6 +149,7 @@ impl<'a> LiveRun<'a> {
                     return Ok(());
                 }
                 Ok(Next::Meta(Item::Interface(_))) => has_grown = true,
+                Ok(Next::Meta(item)) => receiver.meta(&item)?,
                 Ok(_) => receiver.nothing()?,
                 Err(error) if error.is_transient() => receiver.interrupted(&error),
                 Err(error) => return Err(error.into()),

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ringtap_capture::{SampleMode, Timestamp};
+use ringtap_capture::{SampleMode, Timestamp, Who};
 use ringtap_packet::MAX_SNAPLEN;
 use ringtap_savefile::{Codec, CodecError};
 
@@ -50,6 +50,30 @@ impl Sample {
             Some(sample) if sample.regular => (one_in, SampleMode::Regular),
             _ => (one_in, SampleMode::Random),
         }
+    }
+}
+
+/// The facts about processes that are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WhoFields(pub(crate) Who);
+
+impl FromStr for WhoFields {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let mut who = Who::PID;
+        for field in text.split(',') {
+            match field {
+                "all" => who = Who::ALL,
+                "pid" => {}
+                "comm" => who.comm = true,
+                "uid" => who.uid = true,
+                "cmdline" => who.command_line = true,
+                "cgroup" => who.cgroup = true,
+                _ => return Err(ValueError::Who),
+            }
+        }
+        Ok(Self(who))
     }
 }
 
@@ -121,6 +145,8 @@ pub(crate) enum ValueError {
     Trigger,
     #[error("expected a size, such as 64K, or a filter with a size: 'port 443=8K'")]
     Cutoff,
+    #[error("expected all, or some of pid, comm, uid, cmdline and cgroup, such as --who=pid,comm")]
+    Who,
     #[error("expected a size from 1M to 4G")]
     RecorderFile,
     #[error("expected an age such as 12h or 30d, or a size from 16M such as 200G")]

@@ -26,8 +26,8 @@ pub use format::Format;
 pub use interface::{CaptureFilter, Interface};
 pub use limits::{Limits, ReadOptions};
 pub use pcapng::{
-    InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, RawBlock, RawOption,
-    RawOptions, Section, Statistics,
+    InterfaceStatistics, InterfaceTable, NameRecord, Names, Options, ProcessBlock, RawBlock,
+    RawOption, RawOptions, Section, Statistics,
 };
 pub use read::{Item, MapFile, Mapped, Reader, decompressed_start};
 pub use read_error::{CaplenBound, ReadError, ReadErrorKind, Structure};

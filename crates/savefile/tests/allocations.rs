@@ -32,6 +32,7 @@ fn push_all(count: u64, mut push: impl FnMut(&Packet<'static>)) {
             interface: 0,
             flags: PacketFlags(u32::from(index % 3 == 0)),
             data: if large { &LARGE } else { &SMALL },
+            process: None,
         });
     }
 }

@@ -8,6 +8,7 @@
 #[cfg(feature = "testing")]
 pub mod alloc_count;
 pub mod bpf;
+pub mod cgroup;
 pub mod cycles;
 pub mod disk;
 pub mod error;
@@ -28,6 +29,7 @@ pub mod packet;
 pub mod perf;
 pub mod poll;
 pub mod privileges;
+pub mod process;
 pub mod receive_stamps;
 pub mod resolve;
 pub mod sched;

@@ -24,6 +24,10 @@ pub(super) fn open(
             trial::explain(error, xdp_engine(), &kernel, device.given)
         });
     }
+    if options.who.is_some() {
+        let device = because("it can find the process of a packet");
+        return tap::open_tcx(&device, options, filter, count);
+    }
     let reason = match only_packet(device, options) {
         Some(reason) => reason.to_owned(),
         None => {

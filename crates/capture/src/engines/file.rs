@@ -339,6 +339,7 @@ mod tests {
                 interface,
                 flags: PacketFlags::default(),
                 data: &[0; 60],
+                process: None,
             };
             for _ in 0..packets {
                 writer.write_packet(&packet).expect("a vector");

@@ -111,6 +111,7 @@ mod tests {
             interface: 0,
             flags: PacketFlags::default(),
             data: &[],
+            process: None,
         });
         packets.map(|packet| sampler.takes(&packet)).collect()
     }

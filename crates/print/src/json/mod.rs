@@ -6,6 +6,7 @@
 
 mod message;
 mod network;
+mod process;
 mod transport;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use std::io;
 
 use ringtap_packet::headers::Headers;
 use ringtap_packet::headers::link::Link;
+use ringtap_packet::process::ProcessTable;
 use ringtap_packet::{DropNote, LinkType, Packet, PacketFlags, ShownReason, Timestamp};
 use serde::{Serialize, Serializer};
 
@@ -29,6 +31,7 @@ pub(crate) fn object(
     link_type: LinkType,
     interface: Option<&str>,
     dropped: Option<&DropNote<'_>>,
+    processes: &ProcessTable,
 ) -> io::Result<()> {
     let data = packet.data;
     let headers = Headers::of(link_type, data, usize::try_from(packet.len).unwrap_or(0));
@@ -42,6 +45,7 @@ pub(crate) fn object(
         len: packet.len,
         direction: direction(packet.flags),
         drop: dropped.map(Dropped::of),
+        process: process::Process::of(packet, processes),
         cooked: Cooked::of(data, link_type),
         ethernet: Ethernet::of(data, &headers),
         vlan: Vlans::of(data, &headers),
@@ -90,6 +94,7 @@ struct Object<'a> {
     direction: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     drop: Option<Dropped<'a>>,
+    process: Option<process::Process<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cooked: Option<Cooked<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -309,10 +314,18 @@ mod tests {
             interface: 0,
             flags: PacketFlags::INBOUND,
             data: b"abc",
+            process: None,
         };
         let mut out = Vec::new();
-        object(&mut out, &packet, LinkType(65_000), Some("a\"b\n"), None)
-            .expect("memory does not fail");
+        object(
+            &mut out,
+            &packet,
+            LinkType(65_000),
+            Some("a\"b\n"),
+            None,
+            &ProcessTable::default(),
+        )
+        .expect("memory does not fail");
         assert_eq!(
             String::from_utf8_lossy(&out),
             r#"{"time":"1970-01-01T00:00:01.000000005Z","interface":"a\"b\n","link_type":"LINKTYPE_65000","caplen":3,"len":10,"direction":"in","truncated":true}"#
@@ -327,9 +340,18 @@ mod tests {
             interface: 0,
             flags: PacketFlags::default(),
             data: b"a",
+            process: None,
         };
         let mut out = Vec::new();
-        object(&mut out, &packet, LinkType(65_000), None, None).expect("memory does not fail");
+        object(
+            &mut out,
+            &packet,
+            LinkType(65_000),
+            None,
+            None,
+            &ProcessTable::default(),
+        )
+        .expect("memory does not fail");
         assert_eq!(
             String::from_utf8_lossy(&out),
             r#"{"time":"1970-01-01T00:00:02.500000000Z","invalid_time":{"seconds":1,"nanoseconds":1500000000},"link_type":"LINKTYPE_65000","caplen":1,"len":1}"#

@@ -245,6 +245,7 @@ fn our_lines(file: &Path, arguments: &[&str]) -> Option<Vec<String>> {
             interface: 0,
             flags: PacketFlags(0),
             data: pcap.get(begin..end)?,
+            process: None,
         };
         let mut out = Vec::new();
         let link_type = LinkType(u16::try_from(link_type).expect("masked"));
@@ -422,6 +423,7 @@ fn nothing_is_allocated_per_packet() {
                     interface: 0,
                     flags: PacketFlags(0),
                     data,
+                    process: None,
                 };
                 let out = &mut std::io::sink();
                 printer

@@ -89,6 +89,12 @@ pub(crate) enum UsageError {
         "{file} is a file and not a filter; -w {file} writes packets to it, -r {file} without -i reads it"
     )]
     FileBesideDevice { file: String },
+    #[error(
+        "--who: a pcap file has no place for processes; write a pcapng file, such as -w FILE.pcapng"
+    )]
+    WhoInPcap,
+    #[error("--who cannot be used with --threads: processes are recorded by one reading thread")]
+    WhoByThreads,
     #[error("--threads needs -w: packets of several threads have no common order to print")]
     ThreadsPrint,
     #[error(

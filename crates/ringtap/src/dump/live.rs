@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    Block, CaptureOptions, Error, Filter, Interface, LinkType, Readers, Source, Stats, Timestamp,
-    devices,
+    Block, CaptureOptions, Error, Filter, Interface, Item, LinkType, Readers, Source, Stats,
+    Timestamp, devices,
 };
 use ringtap_record::{Gauge, Recording};
 use ringtap_sys::napi::ReceiveThreads;
@@ -265,6 +265,10 @@ impl Receiver for DumpReader<'_> {
 
     fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), DumpError> {
         self.run.sink().interfaces(interfaces)
+    }
+
+    fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
+        self.run.sink().meta(item)
     }
 
     fn end(&mut self) -> bool {

@@ -163,7 +163,13 @@ fn open_outputs(
     let printed = plan
         .output
         .print
-        .then(|| Printed::new(&args.print, args.capture.wants_nano()))
+        .then(|| {
+            Printed::new(
+                &args.print,
+                args.capture.who.is_some(),
+                args.capture.wants_nano(),
+            )
+        })
         .transpose()?;
     let sink = Sink::new(Selector::new(&plan.selection), file, printed);
     Ok((sink, after))

@@ -87,7 +87,7 @@ impl Plan {
             return Err(UsageError::LiveOnly { option });
         }
         let input = if live {
-            refuse_with_threads(args, &output)?;
+            refuse_combinations(args, &output)?;
             Input::Live {
                 device: args.source.interface.clone(),
                 options: Box::new(capture_options(args, &output, to_terminal)?),
@@ -297,7 +297,14 @@ fn refuse_live_options(args: &DumpArgs) -> Result<(), UsageError> {
     }
 }
 
-fn refuse_with_threads(args: &DumpArgs, output: &Output) -> Result<(), UsageError> {
+fn refuse_combinations(args: &DumpArgs, output: &Output) -> Result<(), UsageError> {
+    let has_file = output.file.is_some();
+    if args.capture.who.is_some() && has_file && output.writing.format == Format::Pcap {
+        return Err(UsageError::WhoInPcap);
+    }
+    if args.capture.who.is_some() && args.capture.threads > 1 {
+        return Err(UsageError::WhoByThreads);
+    }
     if args.capture.threads > 1 && output.print {
         return Err(UsageError::ThreadsPrint);
     }
@@ -335,6 +342,7 @@ fn capture_options(
         .fanout((capture.threads > 1).then(Fanout::default))
         .busy_poll(capture.busy_poll.then_some(BUSY_POLL))
         .watch_chain(capture.watch_chain)
+        .who(capture.who.map(|fields| fields.0))
         .priority(capture.priority.map(|priority| priority.0))
         .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = capture.buffer {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use ringtap_capture::{Interface, Packet};
 use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
-use ringtap_savefile::Options;
+use ringtap_savefile::{Options, ProcessBlock, RawBlock};
 
 use super::error::DumpError;
 use crate::cli::PrintArgs;
@@ -26,12 +26,12 @@ pub(crate) struct Printed {
 }
 
 impl Printed {
-    /// Prepares standard output. `nanos` prints nanoseconds.
-    pub(crate) fn new(args: &PrintArgs, nanos: Option<bool>) -> Result<Self, DumpError> {
+    /// Prepares standard output. `who` prints processes, `nanos` nanoseconds.
+    pub(crate) fn new(args: &PrintArgs, who: bool, nanos: Option<bool>) -> Result<Self, DumpError> {
         let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
         let out = out.map_err(|source| DumpError::Print { packets: 0, source })?;
         Ok(Self {
-            printer: Printer::new(options(args, nanos)),
+            printer: Printer::new(options(args, who, nanos)),
             lines: Vec::with_capacity(2 * ENOUGH),
             out,
             written: 0,
@@ -42,6 +42,13 @@ impl Printed {
     /// Sets the name of a system interface, for packets that contain only its number.
     pub(crate) fn name_interface(&mut self, index: u32, name: &str) {
         self.printer.name_interface(index, name);
+    }
+
+    /// Takes over a block that describes a process; other blocks are not printed.
+    pub(crate) fn other(&mut self, block: &RawBlock<'_>) {
+        if let Some(ProcessBlock { tag, description }) = ProcessBlock::parse(block) {
+            self.printer.describe_process(&tag, description);
+        }
     }
 
     /// Prints a packet of one of these interfaces, with what its options tell of it.
@@ -87,7 +94,7 @@ impl Printed {
     }
 }
 
-fn options(args: &PrintArgs, nanos: Option<bool>) -> PrintOptions {
+fn options(args: &PrintArgs, who: bool, nanos: Option<bool>) -> PrintOptions {
     let mut options = PrintOptions::default();
     options.link_header = args.link_header;
     options.dump = BytesDump::from_counts(args.hex, args.hex_ascii, args.ascii);
@@ -99,5 +106,6 @@ fn options(args: &PrintArgs, nanos: Option<bool>) -> PrintOptions {
     options.absolute_seq = args.absolute_seq;
     options.json = args.json;
     options.number = args.number;
+    options.processes = who || args.verbose > 0;
     options
 }

@@ -171,6 +171,7 @@ mod tests {
                 interface: 0,
                 flags: PacketFlags::default(),
                 data: &[0; 60],
+                process: None,
             };
             if selector.judge(&mut packet) == Verdict::Take {
                 assert!(packet.data.len() <= selection.snaplen.unwrap_or(60) as usize);

@@ -51,8 +51,11 @@ impl Sink {
         }
     }
 
-    /// Passes a block of a file that is not a packet or interface.
+    /// Passes a block that is not a packet or interface.
     pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
+        if let (Item::Other(block), Some(printed)) = (item, &mut self.printed) {
+            printed.other(block);
+        }
         match &mut self.file {
             Some(file) => Ok(file.meta(item)?),
             None => Ok(()),

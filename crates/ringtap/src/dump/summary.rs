@@ -41,6 +41,15 @@ struct Json {
     /// Only if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     clamped: Option<u64>,
+    /// Only with `--who`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<JsonWho>,
+}
+
+#[derive(Serialize)]
+struct JsonWho {
+    refused: u64,
+    undescribed: u64,
 }
 
 impl Summary {
@@ -79,6 +88,10 @@ impl Summary {
             dropped: JsonDropped::new(&self.stats.dropped, self.sampling()),
             stamped_by_host: self.stats.stamped_by_host,
             clamped: self.stats.clamped.filter(|&n| n > 0),
+            who: self.stats.who.map(|who| JsonWho {
+                refused: who.refused,
+                undescribed: who.undescribed,
+            }),
         };
         serde_json::to_writer(&mut *out, &json)?;
         writeln!(out)
@@ -117,6 +130,21 @@ impl Summary {
         }
         if let Some(n) = self.stats.clamped.filter(|&n| n > 0) {
             writeln!(out, "{n} {} truncated more than requested", plural(n))?;
+        }
+        if let Some(who) = self.stats.who {
+            let losses = [
+                (
+                    who.refused,
+                    "uses of sockets could not be recorded: no memory for the process",
+                ),
+                (
+                    who.undescribed,
+                    "processes are named without their command line",
+                ),
+            ];
+            for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
+                writeln!(out, "{n} {what}")?;
+            }
         }
         if let Some(n) = self.stats.stamped_by_host {
             let have = if n == 1 { "has" } else { "have" };

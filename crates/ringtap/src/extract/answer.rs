@@ -46,7 +46,7 @@ impl Answer {
         let file = args.write.as_deref().map(create).transpose()?;
         let prints = (file.is_none() && !args.print.count_only) || args.print.print;
         let printed = match prints {
-            true => Some(Printed::new(&args.print, None)?),
+            true => Some(Printed::new(&args.print, false, None)?),
             false => None,
         };
         Ok(Self {

@@ -337,6 +337,7 @@ impl Stream {
             interface: waiting.interface,
             flags: waiting.flags,
             data: bytes.get(waiting.data.clone()).unwrap_or_default(),
+            process: None,
         });
         answer.take(packets)?;
         self.taken += count;

@@ -150,6 +150,7 @@ mod tests {
             interface: 0,
             flags: PacketFlags::default(),
             data: &data,
+            process: None,
         };
         let of = |source: [u8; 4]| first_bytes(&packet, LinkType::ETHERNET, Some(source.into()));
         let there = of([192, 0, 2, 1]);

@@ -67,6 +67,7 @@ impl Copied {
             interface: self.interface,
             flags: self.flags,
             data: &self.data,
+            process: None,
         }
     }
 }

@@ -57,6 +57,7 @@ fn traffic(path: &Path, start: i64, packets: i64) {
             interface: 0,
             flags: PacketFlags::default(),
             data: &data,
+            process: None,
         };
         writer.write_packet(&packet).expect("a packet");
     }

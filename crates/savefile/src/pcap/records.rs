@@ -271,6 +271,7 @@ fn next<'a>(rest: &mut &'a [u8], encoding: PcapEncoding) -> Option<Packet<'a>> {
         interface: 0,
         flags: PacketFlags::default(),
         data: &data[..data.len().min(encoding.snaplen as usize)],
+        process: None,
     })
 }
 

@@ -21,6 +21,25 @@ pub struct RawBlock<'a> {
 }
 
 impl<'a> RawBlock<'a> {
+    /// Returns a block that a program has built in this machine's byte order. `None` unless `bytes` is one
+    /// whole block with its lengths.
+    #[must_use]
+    pub fn built(bytes: &'a [u8]) -> Option<Self> {
+        let byte_order = ByteOrder::NATIVE;
+        let end = bytes.len().checked_sub(TRAILER)?;
+        let stated = u32::try_from(bytes.len()).ok();
+        let is_whole = bytes.len() >= FRAME
+            && bytes.len().is_multiple_of(4)
+            && byte_order.u32_at(bytes, 4) == stated
+            && byte_order.u32_at(bytes, end) == stated;
+        is_whole.then_some(Self {
+            block_type: byte_order.u32_at(bytes, 0)?,
+            byte_order,
+            bytes,
+            offset: 0,
+        })
+    }
+
     /// Returns the block's type.
     #[must_use]
     pub fn block_type(&self) -> u32 {

@@ -7,6 +7,7 @@ mod interface_table;
 mod names;
 mod options;
 mod packets;
+pub(crate) mod process;
 mod section;
 mod statistics;
 
@@ -14,6 +15,7 @@ pub use block::RawBlock;
 pub use interface_table::InterfaceTable;
 pub use names::{NameRecord, NameRecords, Names};
 pub use options::{DROP_ENTERPRISE, DROP_OPTION, Options, OptionsIter, RawOption, RawOptions};
+pub use process::ProcessBlock;
 pub use section::Section;
 pub use statistics::{InterfaceStatistics, Statistics};
 

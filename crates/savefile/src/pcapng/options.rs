@@ -9,7 +9,8 @@ use crate::read_error::ReadErrorKind;
 pub(crate) mod code {
     pub(crate) const END: u16 = 0;
     pub(crate) const COMMENT: u16 = 1;
-    pub(crate) const CUSTOM: [u16; 4] = [2988, 2989, 19372, 19373];
+    pub(crate) const CUSTOM: [u16; 4] = [2988, CUSTOM_BINARY, 19372, 19373];
+    pub(crate) const CUSTOM_BINARY: u16 = 2989;
 
     pub(crate) const SHB_HARDWARE: u16 = 2;
     pub(crate) const SHB_OS: u16 = 3;
@@ -35,6 +36,7 @@ pub(crate) mod code {
     pub(crate) const EPB_DROPCOUNT: u16 = 4;
     pub(crate) const EPB_PACKETID: u16 = 5;
     pub(crate) const EPB_QUEUE: u16 = 6;
+    pub(crate) const EPB_PROCESSID_THREADID: u16 = 8;
 
     pub(crate) const ISB_STARTTIME: u16 = 2;
     pub(crate) const ISB_ENDTIME: u16 = 3;
@@ -293,6 +295,13 @@ pub(crate) fn encode_packet_option(
     let number = match option.code {
         code::EPB_FLAGS | code::EPB_QUEUE => 4,
         code::EPB_DROPCOUNT | code::EPB_PACKETID => 8,
+        code::EPB_PROCESSID_THREADID => {
+            if from != to && option.value.len() == 8 {
+                out[start..start + 4].reverse();
+                out[start + 4..start + 8].reverse();
+            }
+            return;
+        }
         _ => return,
     };
     if from != to && option.value.len() == number {

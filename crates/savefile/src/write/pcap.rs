@@ -77,6 +77,7 @@ impl PcapOptions {
 ///     interface: 0,
 ///     flags: PacketFlags::default(),
 ///     data: &[1, 2, 3],
+///     process: None,
 /// })?;
 /// batch.commit()?;
 /// let (file, totals) = writer.finish()?;

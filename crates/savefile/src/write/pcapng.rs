@@ -6,7 +6,7 @@ use crate::encoding::{Encoding, PcapngEncoding};
 use crate::pcapng::{
     EPB_FIXED, InterfaceStatistics, InterfaceTable, Names, Options, RawBlock, Section, TRAILER,
     block_type, code, encode, encode_end, encode_interface, encode_names, encode_packet_option,
-    split_ticks,
+    process, split_ticks,
 };
 use crate::write::output::{Framing, Mark, Output, Pieces, whole};
 use crate::write::{Totals, WriteError, WriteErrorKind};
@@ -281,13 +281,16 @@ pub struct PcapngBatch<'w, 'd, W: Write> {
 }
 
 impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
-    /// Adds a packet with its flags, cut at its interface's snaplen.
+    /// Adds a packet with its flags and its process, cut at its interface's snaplen.
     ///
     /// # Errors
     /// The section does not describe the packet's interface, or writing pending packets to the
     /// output fails.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
+        if packet.process.is_some() {
+            return self.push_with_process(packet);
+        }
         if packet.flags == PacketFlags::default() {
             return self.push_block(packet, 0, |_, _| ());
         }
@@ -296,6 +299,23 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
             encode(code::EPB_FLAGS, &order.of_u32(flags), order, out);
             out.extend_from_slice(&[0; 4]);
         })
+    }
+
+    fn push_with_process(&mut self, packet: &Packet<'d>) -> Result<(), WriteError> {
+        let (flags, process) = (packet.flags.0, packet.process);
+        self.push_block(
+            packet,
+            FLAGS_OPTION + process::OPTIONS_ROOM,
+            |order, out| {
+                if flags != 0 {
+                    encode(code::EPB_FLAGS, &order.of_u32(flags), order, out);
+                }
+                if let Some(process) = &process {
+                    process::encode_options(process, order, out);
+                }
+                out.extend_from_slice(&[0; 4]);
+            },
+        )
     }
 
     /// Adds a packet with the options of its block in another file, which include its flags.

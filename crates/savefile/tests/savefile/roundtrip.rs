@@ -46,6 +46,7 @@ fn view(packet: &OwnedPacket) -> Packet<'_> {
         interface: packet.interface,
         flags: packet.flags,
         data: &packet.data,
+        process: None,
     }
 }
 

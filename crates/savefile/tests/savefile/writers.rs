@@ -18,6 +18,7 @@ fn packet(data: &[u8]) -> Packet<'_> {
         interface: 0,
         flags: PacketFlags::default(),
         data,
+        process: None,
     }
 }
 

@@ -27,6 +27,9 @@ pub(super) const ENABLE_STATS: u32 = 32;
 /// `BPF_STATS_RUN_TIME`.
 pub(super) const STATS_RUN_TIME: u32 = 0;
 
+pub(super) const ATTACH_CGROUP_SKB_EGRESS: u32 = 1;
+pub(super) const ATTACH_TYPED_TRACEPOINT: u32 = 23;
+pub(super) const ATTACH_FUNCTION_ENTRY: u32 = 24;
 pub(super) const ATTACH_XDP: u32 = 37;
 pub(super) const ATTACH_TCX_INGRESS: u32 = 46;
 pub(super) const ATTACH_TCX_EGRESS: u32 = 47;
@@ -51,6 +54,11 @@ pub(super) const IS_LINK: u32 = 1 << 13;
 pub(super) const MAP_NUMA_NODE: u32 = 1 << 2;
 pub(super) const MAP_MMAPABLE: u32 = 1 << 10;
 pub(super) const MAP_INNER: u32 = 1 << 12;
+/// `BPF_F_NO_PREALLOC`, `BPF_F_CLONE` of socket storage.
+pub(super) const MAP_NO_PREALLOC: u32 = 1;
+pub(super) const MAP_CLONE: u32 = 1 << 9;
+/// `BPF_NOEXIST`: only if there is no such element.
+pub(super) const NO_EXIST: u64 = 1;
 
 /// `BPF_OBJ_NAME_LEN`: bytes of a name with its terminating zero.
 pub(super) const NAME_SIZE: usize = 16;
@@ -71,7 +79,7 @@ macro_rules! attributes {
 }
 
 attributes! {
-    MapCreate = 48, MapElement = 32, MapBatch = 56, MapFd = 4, ProgramLoad = 112, TestRun = 80,
+    MapCreate = 60, MapElement = 32, MapBatch = 56, MapFd = 4, ProgramLoad = 112, TestRun = 80,
     Info = 16, Query = 64, LinkCreate = 32, LinkUpdate = 16, LinkFd = 4, Id = 12,
     BtfLoad = 32, Statistics = 4, RawTracepoint = 16,
 }
@@ -88,6 +96,9 @@ pub(super) struct MapCreate {
     pub(super) numa_node: u32,
     pub(super) name: [u8; NAME_SIZE],
     pub(super) ifindex: u32,
+    pub(super) types_fd: u32,
+    pub(super) key_type: u32,
+    pub(super) value_type: u32,
 }
 
 #[repr(C)]
@@ -141,7 +152,8 @@ pub(super) struct ProgramLoad {
     pub(super) line_size: u32,
     pub(super) lines: u64,
     pub(super) line_count: u32,
-    pub(super) reserved: u32,
+    /// Tracing: the type of the function that the program is for.
+    pub(super) function: u32,
 }
 
 #[repr(C)]

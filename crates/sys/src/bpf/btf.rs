@@ -76,6 +76,16 @@ impl KernelTypes {
         })
     }
 
+    /// Returns the ID of a tracepoint, for a program that the verifier knows the arguments of.
+    #[must_use]
+    pub fn tracepoint(&self, name: &str) -> Option<u32> {
+        let sections = Sections::of(self.0.as_slice())?;
+        let name = format!("btf_trace_{name}");
+        let mut aliases = sections.types().filter(|kind| kind.is(KIND_TYPEDEF));
+        let found = aliases.find(|kind| sections.has_name(kind.name, &name));
+        found.map(|alias| alias.id)
+    }
+
     /// Returns the ID of a structure, by which programs refer to it.
     #[must_use]
     pub fn structure(&self, name: &str) -> Option<u32> {

@@ -9,11 +9,15 @@ use super::abi;
 use super::attribute::{address_mut, fd_number, get_info, size, u32_at};
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
-use super::program::Program;
+use super::program::{CgroupHook, Program};
 
 const TCX: Needs = Needs {
     what: "tcx",
     since: (6, 6),
+};
+const CGROUP: Needs = Needs {
+    what: "a link to a control group",
+    since: (5, 7),
 };
 const XDP_LINK: Needs = Needs {
     what: "an XDP link",
@@ -193,6 +197,31 @@ impl Link {
             ..Default::default()
         };
         Self::create(kernel, attribute, side.create_call(), TCX)
+    }
+
+    /// Attaches a program to a control group (version 2), whose folder is open as `group`, and to all
+    /// those below it (link: 5.7).
+    ///
+    /// # Errors
+    /// `EBADF` if the folder is not one of a control group; `EPERM` without `CAP_NET_ADMIN`.
+    pub fn cgroup(
+        program: &Program,
+        kernel: &Kernel,
+        group: BorrowedFd<'_>,
+        hook: CgroupHook,
+    ) -> Result<Self> {
+        let attribute = abi::LinkCreate {
+            program_fd: fd_number(&program.as_fd()),
+            target_ifindex: fd_number(&group),
+            attach_type: hook.attach_type(),
+            ..Default::default()
+        };
+        Self::create(
+            kernel,
+            attribute,
+            "bpf(BPF_LINK_CREATE, control group)",
+            CGROUP,
+        )
     }
 
     fn create(

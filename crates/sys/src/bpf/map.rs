@@ -6,6 +6,7 @@ use super::abi;
 use super::attribute::{address, address_mut, fd_number};
 use super::error::{Error, Needs, Result};
 use super::kernel::{Kernel, Request};
+use super::marks::ValueTypes;
 
 /// The kinds of map that ringtap creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +31,16 @@ pub enum MapKind {
     XskMap,
     /// `BPF_MAP_TYPE_RINGBUF` (5.8): `max_entries` bytes, a power of two of whole pages.
     RingBuffer,
+    /// `BPF_MAP_TYPE_SK_STORAGE` (5.2): a value in each socket, which goes with the socket. The
+    /// application's key is the socket's fd. A socket that a listening one accepts gets a copy.
+    /// `max_entries` is 0.
+    SocketStorage,
+    /// `BPF_MAP_TYPE_LRU_HASH`: elements under keys of that many bytes. The map never becomes
+    /// full: elements that were not used for long are removed.
+    LruHash {
+        /// Bytes of a key.
+        key_size: u32,
+    },
 }
 
 impl MapKind {
@@ -42,10 +53,15 @@ impl MapKind {
             Self::DevMap => 14,
             Self::XskMap => 17,
             Self::RingBuffer => 27,
+            Self::SocketStorage => 24,
+            Self::LruHash { .. } => 9,
         }
     }
 
     fn flags(self) -> u32 {
+        if self == Self::SocketStorage {
+            return abi::MAP_NO_PREALLOC | abi::MAP_CLONE;
+        }
         let Self::Array { mmapable, inner } = self else {
             return 0;
         };
@@ -67,7 +83,19 @@ impl MapKind {
                 what: "the BPF ring buffer",
                 since: (5, 8),
             }),
+            Self::SocketStorage => Some(Needs {
+                what: "storage in sockets",
+                since: (5, 4),
+            }),
             _ => None,
+        }
+    }
+
+    fn key_size(self) -> u32 {
+        match self {
+            Self::RingBuffer => 0,
+            Self::LruHash { key_size } => key_size,
+            _ => 4,
         }
     }
 }
@@ -117,7 +145,8 @@ pub struct Map {
 }
 
 impl Map {
-    /// Creates a map; keys are 4-byte numbers. A ring buffer has no keys.
+    /// Creates a map. Keys are 4-byte numbers, except for [`MapKind::LruHash`], whose elements only
+    /// programs access. A ring buffer has no keys.
     ///
     /// # Errors
     /// The error holds a hint if a capability or a newer kernel is needed, or if memory is short.
@@ -130,11 +159,7 @@ impl Map {
         let flags = spec.kind.flags() | numa;
         let mut attribute = abi::MapCreate {
             kind: spec.kind.number(),
-            key_size: if spec.kind == MapKind::RingBuffer {
-                0
-            } else {
-                4
-            },
+            key_size: spec.kind.key_size(),
             value_size: spec.value_size,
             max_entries: spec.max_entries,
             flags,
@@ -143,6 +168,15 @@ impl Map {
             name: abi::name(spec.name),
             ..Default::default()
         };
+        // The kernel describes the values in sockets to other programs, so it requires their types.
+        let types = if spec.kind == MapKind::SocketStorage {
+            Some(ValueTypes::load(kernel, spec.value_size)?)
+        } else {
+            None
+        };
+        if let Some(types) = &types {
+            types.describe(&mut attribute);
+        }
         let request = Request::MapCreate {
             kind: spec.kind.number(),
             flags,
@@ -236,9 +270,22 @@ impl Map {
     /// element.
     pub fn update(&self, key: u32, value: &[u8]) -> Result<()> {
         self.check("value", self.element_size(), value.len())?;
-        let value = address(value);
-        // SAFETY: the value holds one element of this map, as just checked; it is only read.
-        unsafe { self.element(abi::MAP_UPDATE_ELEM, "bpf(BPF_MAP_UPDATE_ELEM)", key, value) }
+        self.write(key, value, 0)
+    }
+
+    /// Writes an element that is not there yet.
+    ///
+    /// # Errors
+    /// The same as [`Map::update`]; `EEXIST` if there is such an element.
+    pub fn insert(&self, key: u32, value: &[u8]) -> Result<()> {
+        self.check("value", self.element_size(), value.len())?;
+        self.write(key, value, abi::NO_EXIST)
+    }
+
+    fn write(&self, key: u32, value: &[u8], flags: u64) -> Result<()> {
+        let (command, call) = (abi::MAP_UPDATE_ELEM, "bpf(BPF_MAP_UPDATE_ELEM)");
+        // SAFETY: the value holds one element of this map, as both callers checked; it is only read.
+        unsafe { self.element_with(command, call, key, address(value), flags) }
     }
 
     /// Writes the fd of a map, or of a socket, as an element ([`MapKind::ArrayOfMaps`],
@@ -376,10 +423,28 @@ impl Map {
     /// # Safety
     /// `value` is the address of the [`Map::element_size`] bytes that the command reads or writes.
     unsafe fn element(&self, command: u32, call: &'static str, key: u32, value: u64) -> Result<()> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.element_with(command, call, key, value, 0) }
+    }
+
+    /// Runs a command on one element, with flags.
+    ///
+    /// # Safety
+    /// The same as for [`Map::element`].
+    unsafe fn element_with(
+        &self,
+        command: u32,
+        call: &'static str,
+        key: u32,
+        value: u64,
+        flags: u64,
+    ) -> Result<()> {
+        self.check("key", self.kind.key_size() as usize, size_of::<u32>())?;
         let mut attribute = abi::MapElement {
             map_fd: fd_number(&self.fd),
             key: std::ptr::from_ref(&key) as u64,
             value,
+            flags,
             ..Default::default()
         };
         // SAFETY: `key` lives until the call returns and is only read; the caller promises that the

@@ -17,15 +17,24 @@ const VERSION: u8 = 1;
 const HEADER: u32 = 24;
 /// Kinds of type, shifted to their place in a type's word.
 const KIND_INT: u32 = 1 << 24;
+const KIND_ARRAY: u32 = 3 << 24;
+const KIND_STRUCT: u32 = 4 << 24;
 const KIND_FUNC: u32 = 12 << 24;
 const KIND_FUNC_PROTO: u32 = 13 << 24;
 /// A signed integer of 32 bits.
 const INT_ENCODING: u32 = 1 << 24 | 32;
 const INT_BYTES: u32 = 4;
+/// An unsigned integer of 64 bits.
+const LONG_ENCODING: u32 = 64;
+const LONG_BYTES: u32 = 8;
 /// IDs of the types: they count from 1.
 const INT: u32 = 1;
 const PROTO: u32 = 2;
 const FUNCTION: u32 = 3;
+/// Those of a map's values.
+const LONG: u32 = 2;
+const ARRAY: u32 = 3;
+const STRUCT: u32 = 4;
 /// `struct bpf_func_info` and `struct bpf_line_info`.
 const FUNCTION_BYTES: u32 = 8;
 const LINE_BYTES: u32 = 16;
@@ -68,18 +77,9 @@ impl Marks {
                 (size_of_index(number) + 1) << 10,
             ]);
         }
-        let blob = types(&mut strings);
-        let mut attribute = abi::BtfLoad {
-            types: address(&blob),
-            types_size: size(blob.len()),
-            ..Default::default()
-        };
-        // SAFETY: the blob is read within its stated size; there is no log.
-        let answer = unsafe { kernel.call(abi::BTF_LOAD, &Request::Types, &mut attribute) };
-        let fd = answer.map_err(|source| Error::call("bpf(BPF_BTF_LOAD)", "", source, None))?;
+        let types = types(&mut strings);
         Ok(Self {
-            // SAFETY: the kernel returns a new fd for a load, so nothing else owns it.
-            types: unsafe { OwnedFd::from_raw_fd(fd) },
+            types: load(kernel, &blob(&types, &strings))?,
             functions: [[0, FUNCTION]],
             lines,
             names,
@@ -100,6 +100,51 @@ impl Marks {
     pub(super) fn names(&self) -> Vec<(u32, &'static str)> {
         self.names.clone()
     }
+}
+
+/// The types of a map's keys and values, in the kernel: a number of 32 bits, and words of 64 bits.
+#[derive(Debug)]
+pub(super) struct ValueTypes(OwnedFd);
+
+impl ValueTypes {
+    /// Loads the types of a map with values of that many bytes, a multiple of 8.
+    pub(super) fn load(kernel: &Kernel, value_size: u32) -> Result<Self> {
+        let mut strings = Strings::default();
+        let types = [
+            [strings.add("int"), KIND_INT, INT_BYTES].as_slice(),
+            &[INT_ENCODING],
+            &[strings.add("long"), KIND_INT, LONG_BYTES],
+            &[LONG_ENCODING],
+            // The element, the index and the number of elements.
+            &[0, KIND_ARRAY, 0, LONG, INT, value_size / LONG_BYTES],
+            // A structure with that array as its only member: values must be named.
+            &[strings.add("ringtap_owner"), KIND_STRUCT | 1, value_size],
+            &[strings.add("words"), ARRAY, 0],
+        ]
+        .concat();
+        load(kernel, &blob(&types, &strings)).map(Self)
+    }
+
+    /// Adds the types to the attribute of a map's creation.
+    pub(super) fn describe(&self, attribute: &mut abi::MapCreate) {
+        attribute.types_fd = fd_number(&self.0);
+        attribute.key_type = INT;
+        attribute.value_type = STRUCT;
+    }
+}
+
+/// Loads types into the kernel.
+fn load(kernel: &Kernel, blob: &[u8]) -> Result<OwnedFd> {
+    let mut attribute = abi::BtfLoad {
+        types: address(blob),
+        types_size: size(blob.len()),
+        ..Default::default()
+    };
+    // SAFETY: the blob is read within its stated size; there is no log.
+    let answer = unsafe { kernel.call(abi::BTF_LOAD, &Request::Types, &mut attribute) };
+    let fd = answer.map_err(|source| Error::call("bpf(BPF_BTF_LOAD)", "", source, None))?;
+    // SAFETY: the kernel returns a new fd for a load, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn size_of_index(index: usize) -> u32 {
@@ -124,26 +169,26 @@ impl Strings {
     }
 }
 
-/// Returns the types of a function `int ringtap(void)`, with their strings.
-fn types(strings: &mut Strings) -> Vec<u8> {
+/// Returns the types of a function `int ringtap(void)`, and adds their strings.
+fn types(strings: &mut Strings) -> Vec<u32> {
     let int = strings.add("int");
     let function = strings.add("ringtap");
-    let types = [
+    [
         [int, KIND_INT, INT_BYTES].as_slice(),
         &[INT_ENCODING],
         &[0, KIND_FUNC_PROTO, INT],
         &[function, KIND_FUNC, PROTO],
     ]
-    .concat();
+    .concat()
+}
+
+/// Returns types and strings in the kernel's format.
+fn blob(types: &[u32], strings: &Strings) -> Vec<u8> {
     let types_len = size(types.len() * 4);
     let head = [HEADER, 0, types_len, types_len, size(strings.0.len())];
     let mut blob = MAGIC.to_ne_bytes().to_vec();
     blob.extend([VERSION, 0]);
-    blob.extend(
-        head.iter()
-            .chain(&types)
-            .flat_map(|word| word.to_ne_bytes()),
-    );
+    blob.extend(head.iter().chain(types).flat_map(|word| word.to_ne_bytes()));
     blob.extend(&strings.0);
     blob
 }

@@ -16,6 +16,7 @@ mod attribute;
 mod bound;
 mod btf;
 mod error;
+mod events;
 mod features;
 mod kernel;
 mod link;
@@ -24,11 +25,13 @@ mod mapping;
 mod marks;
 mod memlock;
 mod program;
+pub(crate) mod ring_pages;
 mod statistics;
 mod verifier;
 
 pub use btf::{Bits, KernelTypes, kernel_function};
 pub use error::{Error, Hint, Needs, Result};
+pub use events::Events;
 pub use features::{ALL_FEATURES, Feature, Features};
 pub use kernel::{Gate, Kernel, Request};
 pub use link::{
@@ -38,7 +41,8 @@ pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use mapping::{Mapping, page_size};
 pub use marks::NativePart;
 pub use program::{
-    LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, ProgramRun, programs_stay,
+    CgroupHook, LICENCE, LoadOptions, Outcome, Program, ProgramInfo, ProgramKind, ProgramRun,
+    programs_stay,
 };
 pub use statistics::{Statistics, Tracepoint};
 pub use verifier::Rejection;

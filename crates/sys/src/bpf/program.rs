@@ -42,6 +42,66 @@ pub enum ProgramKind {
     },
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`: the context is the event's arguments, 8 bytes each.
     RawTracepoint,
+    /// `BPF_PROG_TYPE_TRACING` at the entry of a kernel function (5.5): the context is the
+    /// function's arguments, 8 bytes each.
+    FunctionEntry {
+        /// The function's type ([`super::KernelTypes::function`]).
+        function: u32,
+    },
+    /// `BPF_PROG_TYPE_TRACING` at a tracepoint (5.5): the context is the event's arguments, whose
+    /// types the verifier knows.
+    TypedTracepoint {
+        /// The tracepoint's type ([`super::KernelTypes::tracepoint`]).
+        tracepoint: u32,
+    },
+    /// A program for all sockets of a control group: `BPF_PROG_TYPE_CGROUP_SOCK`,
+    /// `BPF_PROG_TYPE_CGROUP_SOCK_ADDR` or `BPF_PROG_TYPE_CGROUP_SKB`.
+    Cgroup(CgroupHook),
+}
+
+/// Where a program for the sockets of a control group runs (5.7 for links).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CgroupHook {
+    /// A socket was created.
+    Create,
+    /// An IPv4 socket was bound.
+    Bind4,
+    /// An IPv6 socket was bound.
+    Bind6,
+    /// An IPv4 socket is connected.
+    Connect4,
+    /// An IPv6 socket is connected.
+    Connect6,
+    /// An IPv4 socket sends to an address.
+    Send4,
+    /// An IPv6 socket sends to an address.
+    Send6,
+    /// A packet leaves.
+    Egress,
+}
+
+impl CgroupHook {
+    fn program(self) -> u32 {
+        match self {
+            Self::Egress => 8,
+            Self::Create | Self::Bind4 | Self::Bind6 => 9,
+            Self::Connect4 | Self::Connect6 | Self::Send4 | Self::Send6 => 18,
+        }
+    }
+
+    pub(super) fn attach_type(self) -> u32 {
+        match self {
+            Self::Egress => abi::ATTACH_CGROUP_SKB_EGRESS,
+            Self::Create => 2,
+            Self::Connect4 => 10,
+            Self::Connect6 => 11,
+            Self::Bind4 => 12,
+            Self::Bind6 => 13,
+            Self::Send4 => 14,
+            Self::Send6 => 15,
+        }
+    }
 }
 
 impl ProgramKind {
@@ -51,6 +111,8 @@ impl ProgramKind {
             Self::SchedCls => 3,
             Self::Xdp { .. } => 6,
             Self::RawTracepoint => 17,
+            Self::FunctionEntry { .. } | Self::TypedTracepoint { .. } => 26,
+            Self::Cgroup(hook) => hook.program(),
         }
     }
 
@@ -63,10 +125,20 @@ impl ProgramKind {
     }
 
     fn expected_attach_type(self) -> u32 {
-        if matches!(self, Self::Xdp { .. }) {
-            abi::ATTACH_XDP
-        } else {
-            0
+        match self {
+            Self::Xdp { .. } => abi::ATTACH_XDP,
+            Self::FunctionEntry { .. } => abi::ATTACH_FUNCTION_ENTRY,
+            Self::TypedTracepoint { .. } => abi::ATTACH_TYPED_TRACEPOINT,
+            Self::Cgroup(hook) => hook.attach_type(),
+            _ => 0,
+        }
+    }
+
+    fn function(self) -> u32 {
+        match self {
+            Self::FunctionEntry { function } => function,
+            Self::TypedTracepoint { tracepoint } => tracepoint,
+            _ => 0,
         }
     }
 
@@ -76,6 +148,9 @@ impl ProgramKind {
             Self::SchedCls => "bpf(BPF_PROG_LOAD, sched_cls)",
             Self::Xdp { .. } => "bpf(BPF_PROG_LOAD, XDP)",
             Self::RawTracepoint => "bpf(BPF_PROG_LOAD, raw tracepoint)",
+            Self::FunctionEntry { .. } => "bpf(BPF_PROG_LOAD, fentry)",
+            Self::TypedTracepoint { .. } => "bpf(BPF_PROG_LOAD, typed tracepoint)",
+            Self::Cgroup(_) => "bpf(BPF_PROG_LOAD, control group)",
         }
     }
 
@@ -470,6 +545,7 @@ impl Load<'_> {
                 name: abi::name(self.name),
                 ifindex: self.device.unwrap_or_default(),
                 expected_attach_type: self.kind.expected_attach_type(),
+                function: self.kind.function(),
                 ..Default::default()
             };
             if let Some(marks) = self.marks {

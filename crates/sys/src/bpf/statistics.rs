@@ -43,7 +43,7 @@ impl Statistics {
     }
 }
 
-/// A program at a raw tracepoint; dropping it detaches the program.
+/// A program at a raw tracepoint or a kernel function; dropping it detaches the program.
 #[derive(Debug)]
 #[must_use = "dropping it takes the program away"]
 pub struct Tracepoint {
@@ -57,12 +57,26 @@ impl Tracepoint {
     /// # Errors
     /// `ENOENT` if the kernel has no such tracepoint; `EPERM` without the privileges.
     pub fn attach(kernel: &Kernel, name: &CStr, program: &Program) -> Result<Self> {
+        Self::open(kernel, Some(name), program)
+    }
+
+    /// Runs a program each time that the kernel calls the function which the program was loaded
+    /// for ([`super::ProgramKind::FunctionEntry`]).
+    ///
+    /// # Errors
+    /// The kernel cannot trace the function; `EPERM` without the privileges.
+    pub fn at_function(kernel: &Kernel, program: &Program) -> Result<Self> {
+        Self::open(kernel, None, program)
+    }
+
+    fn open(kernel: &Kernel, name: Option<&CStr>, program: &Program) -> Result<Self> {
         let mut attribute = abi::RawTracepoint {
-            name: name.as_ptr() as u64,
+            name: name.map_or(0, |name| name.as_ptr() as u64),
             program_fd: fd_number(&program.as_fd()),
             reserved: 0,
         };
-        // SAFETY: the name is read up to its closing zero, and lives until the call returns.
+        // SAFETY: the name, if there is one, is read up to its closing zero, and lives until the
+        // call returns.
         let answer = unsafe {
             kernel.call(
                 abi::RAW_TRACEPOINT_OPEN,
@@ -71,7 +85,7 @@ impl Tracepoint {
             )
         };
         let fd = answer.map_err(|source| {
-            let context = name.to_string_lossy();
+            let context = name.map_or(program.name().into(), CStr::to_string_lossy);
             Error::call("bpf(BPF_RAW_TRACEPOINT_OPEN)", context, source, None)
         })?;
         // SAFETY: the kernel returns a new fd, so nothing else owns it.

@@ -1,19 +1,10 @@
 //! The doorbell: a BPF ring buffer that is used only for its wake-up.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::Error;
+use crate::bpf::ring_pages::{BUSY, DISCARDED, HEADER, Pages};
 use crate::bpf::{Kernel, Map, MapKind, MapSpec, page_size};
-
-/// In the header of a record: the record is still being written (`BPF_RINGBUF_BUSY_BIT`).
-const BUSY: u32 = 1 << 31;
-/// In the header of a record: the record was discarded (`BPF_RINGBUF_DISCARD_BIT`).
-const DISCARDED: u32 = 1 << 30;
-/// Bytes of a record's header (`BPF_RINGBUF_HDR_SZ`).
-const HEADER: u64 = 8;
 
 /// A descriptor that becomes readable when a program writes to the ring buffer (5.8).
 ///
@@ -40,13 +31,7 @@ impl Doorbell {
             u32::try_from(page).unwrap_or(4096),
         );
         let map = Map::create(kernel, &spec)?;
-        let failed = |source| crate::bpf::Error::Call {
-            error: Error::new("mmap(ring buffer)", "ringtap_bell", source),
-            hint: None,
-        };
-        let consumer = Pages::map(&map, 0, page, libc::PROT_READ | libc::PROT_WRITE);
-        let consumer = consumer.map_err(failed)?;
-        let producer = Pages::map(&map, page, 3 * page, libc::PROT_READ).map_err(failed)?;
+        let (consumer, producer) = Pages::of_ring(&map, page)?;
         Ok(Self {
             map,
             consumer,
@@ -89,48 +74,5 @@ impl Doorbell {
 impl AsFd for Doorbell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
-    }
-}
-
-/// Pages of the ring buffer; unmapped when dropped.
-#[derive(Debug)]
-struct Pages {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the pages are plain memory that any thread may use; all access is atomic.
-unsafe impl Send for Pages {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Pages {}
-
-impl Pages {
-    fn map(map: &Map, offset: usize, len: usize, protection: i32) -> io::Result<Self> {
-        let fd = map.as_fd().as_raw_fd();
-        let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
-        // SAFETY: the kernel picks addresses that are free.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                protection,
-                libc::MAP_SHARED,
-                fd,
-                offset,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: start and length are those of the mapping made in `map`, which nothing can use
-        // any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

@@ -188,6 +188,10 @@ struct Opening {
 impl Opening {
     fn new(device: &Device<'_>, options: &CaptureOptions, filter: Option<&Filter>) -> Result<Self> {
         options.validate()?;
+        if options.who.is_some() {
+            let engine = "packet";
+            return Err(OptionError::WhoAtEngine { engine }.into());
+        }
         if options.mode == Mode::Steal {
             let engine = "packet";
             return Err(OptionError::CannotSteal { engine }.into());

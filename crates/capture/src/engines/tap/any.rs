@@ -19,7 +19,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
 use super::chain::ChainWatch;
-use super::open::{clock_of, set_clock};
+use super::open::{clock_of, note_of, open_owners, set_clock};
 use super::plan::{Bound, Form, Programs};
 use super::program::{Cooked, Maps, largest_record};
 use super::reader::Reader;
@@ -34,6 +34,7 @@ use crate::hook::{
     self, Announced, Attached, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
+use crate::who::Owners;
 use crate::{Error, Filter, Interface, LinkType, Result};
 
 /// The device's name.
@@ -148,6 +149,7 @@ pub(super) fn open(
     )
     .map_err(failed)?;
     let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
+    let owners = open_owners(&kernel, DEVICE, options)?;
     let kernel_clock = match clock_of(options) {
         // Packets that are captured here are not seen in polls alone.
         KernelClock::TaiByPoll => KernelClock::Tai,
@@ -205,7 +207,8 @@ pub(super) fn open(
         _promiscuous: None,
         home: None,
         receive_stamps: None,
-        notes: notes.into_iter().collect(),
+        notes: notes.into_iter().chain(note_of(owners.as_ref())).collect(),
+        owners,
     };
     for (device, error) in source.cover(&links)? {
         let reason = error.to_string();
@@ -247,6 +250,7 @@ impl TapSource {
         let names = self.any.as_ref().and_then(Any::names);
         Maps {
             interfaces: names.map(|map| map.as_fd().as_raw_fd()),
+            owners: self.owners.as_ref().map(Owners::map),
             ..set.maps(&self.control, &self.doorbell)
         }
     }

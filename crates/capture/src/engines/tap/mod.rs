@@ -55,6 +55,7 @@ use crate::engines::interface::InterfaceLosses;
 use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
 use crate::source::{Change, Delivery, Polling};
+use crate::who::Owners;
 use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
 use chain::ChainWatch;
@@ -145,6 +146,8 @@ struct TapSource {
     thieves: Option<Thieves>,
     /// The captures from which this one takes packets. They are notified when its programs are gone.
     _announced: Announced,
+    /// The owners of sockets, if the processes of packets are recorded.
+    owners: Option<Owners>,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
     /// The network namespace of the interface, if there is only one.
@@ -181,8 +184,13 @@ impl TapSource {
         self.reader.begin_delivery();
     }
 
-    /// Returns the next block of the delivery.
+    /// Returns the next block of the delivery. Processes come before their packets: they were recorded before
+    /// the packets that the delivery consists of.
     fn deliver(&mut self) -> Next<'_> {
+        if self.owners.as_mut().is_some_and(Owners::advance) {
+            let block = self.owners.as_ref().and_then(Owners::block);
+            return block.map_or(Next::TimedOut, |block| Next::Meta(Item::Other(block)));
+        }
         let (filter, always) = self.plan.in_user_space();
         let Some(block) = self.reader.next_block(&self.table, filter, always) else {
             return Next::TimedOut;
@@ -471,6 +479,7 @@ impl Source for TapSource {
             freezes: None,
             stamped_by_host: self.bound.stamps.map(|_| counters.by_host),
             clamped: Some(counters.clamped),
+            who: self.owners.as_ref().and_then(Owners::losses),
         })
     }
 

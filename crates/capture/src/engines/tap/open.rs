@@ -14,7 +14,7 @@ use super::TapSource;
 use super::chain::ChainWatch;
 use super::plan::{Bound, Form, Programs};
 use super::polls::Polls;
-use super::program::largest_record;
+use super::program::{Maps, largest_record};
 use super::reader::Reader;
 use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
@@ -30,6 +30,7 @@ use crate::hook::{
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::readers::Readers;
+use crate::who::Owners;
 use crate::{Error, Filter, Result, Source};
 
 /// `IFF_UP` (netdevice(7)).
@@ -76,6 +77,9 @@ fn open(
     filter: Option<&Filter>,
     count: usize,
 ) -> Result<Readers> {
+    if count > 1 && options.who.is_some() {
+        return Err(OptionError::WhoByThreads.into());
+    }
     if count < 2 {
         return Ok(Readers::of_one(open_one(way, device, options, filter)?));
     }
@@ -101,6 +105,9 @@ fn open_one(
     options.validate()?;
     if options.fanout.is_some() {
         return Err(OptionError::SharedTap { engine }.into());
+    }
+    if options.who.is_some() && choice != HookChoice::Tcx {
+        return Err(OptionError::WhoAtEngine { engine }.into());
     }
     if device.name == "any" {
         return match choice {
@@ -203,6 +210,7 @@ struct Opening {
     room: u32,
     promiscuous: Option<Promiscuous>,
     adapter_clock: Option<AdapterClock>,
+    owners: Option<Owners>,
 }
 
 impl Opening {
@@ -237,6 +245,7 @@ impl Opening {
         .map_err(failed)?;
         let control = Control::create(&kernel).map_err(failed)?;
         let doorbell = Doorbell::create(&kernel).map_err(failed)?;
+        let owners = open_owners(&kernel, &hook_device.name, options)?;
         let promiscuous = options
             .promiscuous
             .then(|| Promiscuous::join(&hook_device.name, hook_device.index))
@@ -256,6 +265,7 @@ impl Opening {
             promiscuous,
             device: hook_device,
             adapter_clock: None,
+            owners,
         })
     }
 
@@ -287,6 +297,7 @@ impl Opening {
             .map_or((None, None), |clock| (clock.switched_on, clock.note));
         notes.extend(note);
         notes.extend(announced.note());
+        notes.extend(note_of(self.owners.as_ref()));
         let link_type = self.device.link_type;
         let mut interface = self.target.description(link_type, options.snaplen);
         interface.filter = filter.map(Filter::for_file);
@@ -345,6 +356,7 @@ impl Opening {
             state: State::Up,
             looked: Instant::now(),
             _promiscuous: self.promiscuous,
+            owners: self.owners,
             notes,
         })
     }
@@ -358,7 +370,10 @@ impl Opening {
         bound: Bound,
     ) -> Result<Installed> {
         let geometry = self.rings.geometry();
-        let maps = self.rings.maps(&self.control, &self.doorbell);
+        let maps = Maps {
+            owners: self.owners.as_ref().map(Owners::map),
+            ..self.rings.maps(&self.control, &self.doorbell)
+        };
         let (mut clock, mut polls) = (clock_of(options), None);
         if clock == KernelClock::TaiByPoll && choice.may_be_xdp() {
             polls = Polls::watch(&self.kernel, &self.device, &maps);
@@ -421,6 +436,30 @@ impl Opening {
             stamps: self.adapter_clock.as_ref().map(|clock| clock.reader),
         }
     }
+}
+
+/// Starts recording the owners of sockets, if requested.
+pub(super) fn open_owners(
+    kernel: &Kernel,
+    device: &str,
+    options: &CaptureOptions,
+) -> Result<Option<Owners>> {
+    let owners = options.who.map(|who| Owners::open(kernel, who));
+    owners.transpose().map_err(|error| Error::Who {
+        device: device.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// Returns the notes on processes that could not be examined, and on how others are found.
+pub(super) fn note_of(owners: Option<&Owners>) -> Vec<Note> {
+    let Some(owners) = owners else {
+        return Vec::new();
+    };
+    let processes = owners.unreadable();
+    let unknown = (processes > 0).then_some(Note::NotExamined { processes });
+    let coarse = (!owners.by_function()).then_some(Note::FunctionsNotTraced);
+    unknown.into_iter().chain(coarse).collect()
 }
 
 /// Programs attached to their hooks.

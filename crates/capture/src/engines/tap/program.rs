@@ -11,6 +11,7 @@ mod borrow;
 mod cut;
 pub(super) mod drops;
 mod length;
+mod owner;
 mod poll;
 mod record;
 
@@ -39,6 +40,8 @@ pub(super) struct Maps {
     pub(super) interfaces: Option<i32>,
     /// How many numbers there are for processors with a ring.
     pub(super) processors: u32,
+    /// The owners of sockets, if the processes of packets are recorded; at tcx only.
+    pub(super) owners: Option<i32>,
 }
 
 /// The map of the rings, by its fd; its elements are by CPU.
@@ -121,7 +124,7 @@ pub(super) use poll::code_at_end_of_poll;
 /// Returns the bytes of a record for `caplen` bytes of a packet, with all possible options but that of a dropped
 /// one.
 pub(super) const fn largest_record(caplen: u32) -> u32 {
-    caplen.next_multiple_of(4) + record::FIXED + record::DROPCOUNT
+    caplen.next_multiple_of(4) + record::FIXED + owner::PROCESS + record::DROPCOUNT
 }
 
 /// The state, which is not mapped: one value with [`state::EACH`] bytes for what processors share, and as
@@ -171,6 +174,13 @@ mod slot {
     pub(super) const HEAD: i16 = -STACK_BYTES - 64;
     /// The VLAN tag that is restored: two slots.
     pub(super) const TAG: i16 = -STACK_BYTES - 80;
+    /// Bytes of the options that name the process, and its tag of 56 bytes.
+    pub(super) const OPTIONS: i16 = TAG - 8;
+    pub(super) const PROCESS: i16 = OPTIONS - 56;
+    /// Addresses and ports of a socket; a header of IP; the question for a route.
+    pub(super) const TUPLE: i16 = PROCESS - 40;
+    pub(super) const IP: i16 = TUPLE - 40;
+    pub(super) const FIB: i16 = IP - 64;
 }
 
 /// Offsets in `struct __sk_buff`.
@@ -184,6 +194,7 @@ mod skb {
     pub(super) const INTERFACE: i16 = 40;
     pub(super) const DATA: i16 = 76;
     pub(super) const DATA_END: i16 = 80;
+    pub(super) const SOCKET: i16 = 168;
 }
 
 /// Offsets in `struct xdp_md`.
@@ -260,6 +271,7 @@ impl Tap<'_> {
         }
         self.note_received(&mut asm);
         self.filter(&mut asm, ends)?;
+        self.find_process(&mut asm);
         self.find_ring(&mut asm, ends);
         self.sample(&mut asm, ends);
         self.stamp(&mut asm, ends);
@@ -494,6 +506,7 @@ impl Tap<'_> {
     fn fit(&self, asm: &mut Assembler, ends: Ends) {
         let lossless = asm.label();
         asm.add64(Reg::R1, self.fixed().cast_signed());
+        self.add_process_length(asm);
         asm.load(Size::Dw, Reg::R2, Reg::R7, state::PENDING);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, lossless);
         asm.add64(Reg::R1, record::DROPCOUNT.cast_signed());

@@ -172,6 +172,7 @@ impl RingSet {
             doorbell: fd(doorbell.map()),
             interfaces: None,
             processors: self.processors,
+            owners: None,
         }
     }
 

@@ -32,6 +32,10 @@ pub(crate) fn open(
     _: usize,
 ) -> Result<Readers> {
     options.validate()?;
+    if options.who.is_some() {
+        let engine = ENGINE;
+        return Err(OptionError::WhoAtEngine { engine }.into());
+    }
     check(device, options)?;
     let found = find(device)?;
     let host = device.host();

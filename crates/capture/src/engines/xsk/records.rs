@@ -73,6 +73,7 @@ impl<'a> Iterator for SocketPackets<'a> {
             interface: 0,
             flags: PacketFlags::INBOUND,
             data: &packet.data[..packet.data.len().min(records.snaplen)],
+            process: None,
         })
     }
 }

@@ -147,7 +147,7 @@ impl Tap<'_> {
     /// Goes to `next` if the ring in R9, whose state is in R5, has no room. It is checked before it is taken,
     /// so that none is taken in vain.
     fn test_for_room(&self, asm: &mut Assembler, next: Label) {
-        let beside = self.fixed() + record::DROPCOUNT;
+        let beside = self.fixed() + self.process_room() + record::DROPCOUNT;
         asm.load(Size::Dw, Reg::R1, Reg::R10, slot::PADDED);
         asm.add64(Reg::R1, beside.cast_signed());
         asm.load(Size::Dw, Reg::R2, Reg::R5, state::HEAD);

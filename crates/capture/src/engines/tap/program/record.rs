@@ -306,6 +306,7 @@ impl Tap<'_> {
             Drops::write_option(at, asm);
             at += drops::OPTION_BYTES;
         }
+        self.write_process(asm);
         let (lossless, done) = (asm.label(), asm.label());
         asm.load(Size::Dw, Reg::R1, Reg::R7, state::PENDING);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, lossless);

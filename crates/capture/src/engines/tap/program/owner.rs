@@ -1,0 +1,387 @@
+//! The process of a packet, read from the storage of its socket ([`crate::who`]).
+//!
+//! A packet that is sent knows its socket. The socket of a received packet is looked up by its addresses and
+//! ports. A wildcard socket matches packets to any address, also those that are only forwarded; so the route
+//! is asked whether the packet is for this host. A received packet without a receiving socket here may still
+//! know the socket that sent it: it came through a virtual cable.
+
+use ringtap_filter::ebpf::{
+    AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
+};
+use ringtap_packet::process::{PROCESS_ENTERPRISE, layout};
+use ringtap_packet::{ether_type, protocol};
+
+use super::record::{HEADER, Head};
+use super::{STORES_ARE_ORDERED, Tap, skb, slot};
+use crate::who::OWNER_TAG;
+
+/// Bytes of a tag.
+const TAG: i16 = 56;
+/// Bytes of both options: `epb_processid_threadid`, and the tag with its enterprise number.
+pub(super) const PROCESS: u32 = 4 + 8 + 4 + 4 + TAG as u32;
+const IDS: Head = Head { code: 8, len: 8 };
+const CUSTOM: Head = Head {
+    code: 2989,
+    len: 4 + TAG.cast_unsigned(),
+};
+
+/// Bytes of `struct bpf_sock_tuple` for each version of IP.
+const TUPLE_V4: i32 = 12;
+const TUPLE_V6: i32 = 36;
+/// `BPF_F_CURRENT_NETNS`.
+const THIS_NAMESPACE: i32 = -1;
+/// `BPF_HDR_START_NET`.
+const FROM_NETWORK_HEADER: i32 = 1;
+
+/// Offsets in `struct bpf_sock`.
+mod sock {
+    pub(super) const ADDRESS_V4: i16 = 24;
+    pub(super) const ADDRESS_V6: i16 = 28;
+    pub(super) const STATE: i16 = 72;
+}
+/// `BPF_TCP_LISTEN`.
+const LISTEN: i32 = 10;
+
+/// Offsets in `struct bpf_fib_lookup`, and its size.
+mod fib {
+    pub(super) const FAMILY: i16 = 0;
+    pub(super) const PROTOCOL: i16 = 1;
+    pub(super) const INTERFACE: i16 = 8;
+    pub(super) const SOURCE: i16 = 16;
+    pub(super) const DESTINATION: i16 = 32;
+    pub(super) const BYTES: i16 = 64;
+}
+/// `BPF_FIB_LKUP_RET_NOT_FWDED`: the packet is for this host. `BPF_FIB_LKUP_RET_FWD_DISABLED`: the host forwards
+/// nothing from this interface.
+const FOR_THIS_HOST: [i32; 2] = [4, 5];
+/// `AF_INET` and `AF_INET6`.
+const FAMILY: [i32; 2] = [2, 10];
+
+/// The version of IP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V4,
+    V6,
+}
+
+impl Tap<'_> {
+    /// Puts the process of the packet into slot PROCESS, and the bytes of its options into slot OPTIONS: 0 if it
+    /// is unknown. R6 holds the context.
+    pub(super) fn find_process(&self, asm: &mut Assembler) {
+        let Some(owners) = self.maps.owners else {
+            return;
+        };
+        let done = asm.label();
+        asm.store_imm(Size::Dw, Reg::R10, slot::OPTIONS, 0);
+        if self.place.is_ingress() {
+            let unknown = asm.label();
+            find_receiver(owners, unknown, done, asm);
+            asm.place(unknown);
+            find_sender(owners, done, done, layout::SENDER, asm);
+        } else {
+            let request = asm.label();
+            find_sender(owners, request, done, 0, asm);
+            asm.place(request);
+            // A connection request is answered before it has a socket of its own.
+            asm.load(Size::Dw, Reg::R1, Reg::R6, skb::SOCKET);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, done);
+            asm.call(Helper::GetListenerSock);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
+            asm.mov64(Reg::R2, Reg::R0);
+            read_owner(owners, done, asm);
+            note(layout::LISTENS, asm);
+        }
+        asm.place(done);
+    }
+
+    /// Writes the process's options into the record whose options begin 8 bytes before those at
+    /// R2 + [`HEADER`] + 8, and adds their length to R2.
+    pub(super) fn write_process(&self, asm: &mut Assembler) {
+        if self.maps.owners.is_none() {
+            return;
+        }
+        let unknown = asm.label();
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::OPTIONS);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, unknown);
+        let mut at = HEADER + 8;
+        let mut put = |value: Value, asm: &mut Assembler| {
+            match value {
+                Value::Number(number) => asm.store_imm(Size::W, Reg::R2, at, number),
+                Value::Tag(offset) => {
+                    asm.load(Size::W, Reg::R1, Reg::R10, slot::PROCESS + offset);
+                    asm.store(Size::W, Reg::R2, at, Reg::R1);
+                }
+            }
+            at += 4;
+        };
+        put(Value::Number(IDS.word()), asm);
+        put(Value::Tag(in_tag(layout::PID)), asm);
+        put(Value::Tag(in_tag(layout::TID)), asm);
+        put(Value::Number(CUSTOM.word()), asm);
+        put(Value::Number(PROCESS_ENTERPRISE.cast_signed()), asm);
+        for offset in (0..TAG).step_by(4) {
+            put(Value::Tag(offset), asm);
+        }
+        asm.add64(Reg::R2, PROCESS.cast_signed());
+        asm.place(unknown);
+    }
+
+    /// Adds the length of the process's options to R1; R2 is lost.
+    pub(super) fn add_process_length(&self, asm: &mut Assembler) {
+        if self.maps.owners.is_some() {
+            asm.load(Size::Dw, Reg::R2, Reg::R10, slot::OPTIONS);
+            asm.add64(Reg::R1, Reg::R2);
+        }
+    }
+
+    /// Returns the largest length of the process's options.
+    pub(super) fn process_room(&self) -> u32 {
+        self.maps.owners.map_or(0, |_| PROCESS)
+    }
+}
+
+/// A word of an option.
+enum Value {
+    Number(i32),
+    /// From the tag, at that offset.
+    Tag(i16),
+}
+
+fn in_tag(offset: usize) -> i16 {
+    i16::try_from(offset).unwrap_or_default()
+}
+
+/// Finds the owner of the packet's own socket; goes to `none` if it has none, else to `found`.
+fn find_sender(owners: i32, none: Label, found: Label, flag: u8, asm: &mut Assembler) {
+    asm.load(Size::Dw, Reg::R2, Reg::R6, skb::SOCKET);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, none);
+    read_owner(owners, none, asm);
+    if flag != 0 {
+        note(flag, asm);
+    }
+    asm.jump(found);
+}
+
+/// Finds the owner of the socket that receives the packet; goes to `unknown` if there is none, else to `found`.
+fn find_receiver(owners: i32, unknown: Label, found: Label, asm: &mut Assembler) {
+    // Packets to other hosts; and those that several sockets may receive.
+    asm.load(Size::W, Reg::R1, Reg::R6, skb::PACKET_TYPE);
+    asm.jump_if(Cond::Ne, Width::W32, Reg::R1, 0, unknown);
+    asm.load(Size::W, Reg::R1, Reg::R6, skb::PROTOCOL);
+    let v6 = asm.label();
+    let kind = |number: u16| i32::from(number.to_be());
+    asm.jump_if(Cond::Eq, Width::W32, Reg::R1, kind(ether_type::IPV6), v6);
+    asm.jump_if(
+        Cond::Ne,
+        Width::W32,
+        Reg::R1,
+        kind(ether_type::IPV4),
+        unknown,
+    );
+    read_v4(unknown, asm);
+    by_transport(Version::V4, owners, unknown, found, asm);
+    asm.place(v6);
+    read_v6(unknown, asm);
+    by_transport(Version::V6, owners, unknown, found, asm);
+}
+
+/// Copies bytes of the packet, from the network header on, to the stack. The offset is in R2 already if `from` is
+/// `None`.
+fn load(from: Option<i32>, to: i16, bytes: i32, unknown: Label, asm: &mut Assembler) {
+    asm.mov64(Reg::R1, Reg::R6);
+    if let Some(from) = from {
+        asm.mov64(Reg::R2, from);
+    }
+    asm.mov64(Reg::R3, Reg::R10);
+    asm.add64(Reg::R3, i32::from(to));
+    asm.mov64(Reg::R4, bytes);
+    asm.mov64(Reg::R5, FROM_NETWORK_HEADER);
+    asm.call(Helper::SkbLoadBytesRelative);
+    asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, unknown);
+}
+
+/// Makes the tuple of an IPv4 packet in slot TUPLE, and puts its protocol into R8.
+fn read_v4(unknown: Label, asm: &mut Assembler) {
+    let header = slot::IP;
+    load(Some(0), header, 20, unknown, asm);
+    asm.load(Size::B, Reg::R7, Reg::R10, header);
+    asm.alu64(AluOp::And, Reg::R7, 0x0f);
+    asm.alu64(AluOp::Lsh, Reg::R7, 2);
+    asm.jump_if(Cond::Lt, Width::W64, Reg::R7, 20, unknown);
+    // Only the first fragment has ports.
+    asm.load(Size::H, Reg::R1, Reg::R10, header + 6);
+    asm.jump_if(
+        Cond::Set,
+        Width::W64,
+        Reg::R1,
+        i32::from(0x1fff_u16.to_be()),
+        unknown,
+    );
+    asm.load(Size::B, Reg::R8, Reg::R10, header + 9);
+    for word in [0, 4] {
+        asm.load(Size::W, Reg::R1, Reg::R10, header + 12 + word);
+        asm.store(Size::W, Reg::R10, slot::TUPLE + word, Reg::R1);
+    }
+    asm.mov64(Reg::R2, Reg::R7);
+    load(None, slot::TUPLE + 8, 4, unknown, asm);
+}
+
+/// Makes the tuple of an IPv6 packet, like [`read_v4`]. Packets with extension headers are unknown.
+fn read_v6(unknown: Label, asm: &mut Assembler) {
+    let header = slot::IP;
+    load(Some(0), header, 40, unknown, asm);
+    asm.load(Size::B, Reg::R8, Reg::R10, header + 6);
+    for word in (0..32).step_by(4) {
+        asm.load(Size::W, Reg::R1, Reg::R10, header + 8 + word);
+        asm.store(Size::W, Reg::R10, slot::TUPLE + word, Reg::R1);
+    }
+    load(Some(40), slot::TUPLE + 32, 4, unknown, asm);
+}
+
+/// Looks up the socket of the protocol in R8.
+fn by_transport(version: Version, owners: i32, unknown: Label, found: Label, asm: &mut Assembler) {
+    let udp = asm.label();
+    let number = |number: u8| i32::from(number);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R8, number(protocol::UDP), udp);
+    asm.jump_if(
+        Cond::Ne,
+        Width::W64,
+        Reg::R8,
+        number(protocol::TCP),
+        unknown,
+    );
+    by_tuple(version, Helper::SkLookupTcp, owners, unknown, found, asm);
+    asm.place(udp);
+    by_tuple(version, Helper::SkLookupUdp, owners, unknown, found, asm);
+}
+
+fn by_tuple(
+    version: Version,
+    helper: Helper,
+    owners: i32,
+    unknown: Label,
+    found: Label,
+    asm: &mut Assembler,
+) {
+    let (mine, release) = (asm.label(), asm.label());
+    asm.mov64(Reg::R1, Reg::R6);
+    asm.mov64(Reg::R2, Reg::R10);
+    asm.add64(Reg::R2, i32::from(slot::TUPLE));
+    asm.mov64(
+        Reg::R3,
+        if version == Version::V4 {
+            TUPLE_V4
+        } else {
+            TUPLE_V6
+        },
+    );
+    asm.mov64(Reg::R4, THIS_NAMESPACE);
+    asm.mov64(Reg::R5, 0);
+    asm.call(helper);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, unknown);
+    asm.mov64(Reg::R7, Reg::R0);
+    let addresses: &[i16] = match version {
+        Version::V4 => &[sock::ADDRESS_V4],
+        Version::V6 => &[0, 4, 8, 12].map(|word| sock::ADDRESS_V6 + word),
+    };
+    for &address in addresses {
+        asm.load(Size::W, Reg::R1, Reg::R7, address);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, 0, mine);
+    }
+    ask_route(version, asm);
+    for result in FOR_THIS_HOST {
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, result, mine);
+    }
+    asm.jump(release);
+    asm.place(mine);
+    asm.mov64(Reg::R2, Reg::R7);
+    read_owner(owners, release, asm);
+    if helper == Helper::SkLookupTcp {
+        let connected = asm.label();
+        asm.load(Size::W, Reg::R1, Reg::R7, sock::STATE);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, LISTEN, connected);
+        note(layout::LISTENS, asm);
+        asm.place(connected);
+    }
+    let_go(asm);
+    asm.jump(found);
+    asm.place(release);
+    let_go(asm);
+    asm.jump(unknown);
+}
+
+/// Releases the socket in R7.
+fn let_go(asm: &mut Assembler) {
+    asm.mov64(Reg::R1, Reg::R7);
+    asm.call(Helper::SkRelease);
+}
+
+/// Puts the reason why the packet of slot TUPLE is not forwarded into R0.
+fn ask_route(version: Version, asm: &mut Assembler) {
+    let at = |field: i16| slot::FIB + field;
+    for word in (0..fib::BYTES).step_by(8) {
+        asm.store_imm(Size::Dw, Reg::R10, at(word), 0);
+    }
+    let [v4, v6] = FAMILY;
+    let (family, bytes) = match version {
+        Version::V4 => (v4, 4),
+        Version::V6 => (v6, 16),
+    };
+    asm.store_imm(Size::B, Reg::R10, at(fib::FAMILY), family);
+    asm.store(Size::B, Reg::R10, at(fib::PROTOCOL), Reg::R8);
+    asm.load(Size::W, Reg::R1, Reg::R6, skb::INTERFACE);
+    asm.store(Size::W, Reg::R10, at(fib::INTERFACE), Reg::R1);
+    for word in (0..bytes).step_by(4) {
+        asm.load(Size::W, Reg::R1, Reg::R10, slot::TUPLE + word);
+        asm.store(Size::W, Reg::R10, at(fib::SOURCE) + word, Reg::R1);
+        asm.load(Size::W, Reg::R1, Reg::R10, slot::TUPLE + bytes + word);
+        asm.store(Size::W, Reg::R10, at(fib::DESTINATION) + word, Reg::R1);
+    }
+    asm.mov64(Reg::R1, Reg::R6);
+    asm.mov64(Reg::R2, Reg::R10);
+    asm.add64(Reg::R2, i32::from(slot::FIB));
+    asm.mov64(Reg::R3, i32::from(fib::BYTES));
+    asm.mov64(Reg::R4, 0);
+    asm.call(Helper::FibLookup);
+}
+
+/// Copies the owner of the socket in R2 into slot PROCESS, and notes the options' length. Goes to `none` if the
+/// owner is unknown, or is being written.
+fn read_owner(owners: i32, none: Label, asm: &mut Assembler) {
+    asm.push(Insn::LoadMap {
+        dst: Reg::R1,
+        fd: owners,
+    });
+    asm.mov64(Reg::R3, 0);
+    asm.mov64(Reg::R4, 0);
+    asm.call(Helper::SkStorageGet);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
+    load_counter(Reg::R3, asm);
+    asm.jump_if(Cond::Eq, Width::W64, Reg::R3, 0, none);
+    asm.jump_if(Cond::Set, Width::W64, Reg::R3, 1, none);
+    for at in (0..TAG).step_by(8) {
+        asm.load(Size::Dw, Reg::R1, Reg::R0, OWNER_TAG + at);
+        asm.store(Size::Dw, Reg::R10, slot::PROCESS + at, Reg::R1);
+    }
+    load_counter(Reg::R4, asm);
+    asm.jump_if(Cond::Ne, Width::W64, Reg::R3, Reg::R4, none);
+    asm.store_imm(Size::Dw, Reg::R10, slot::OPTIONS, PROCESS.cast_signed());
+}
+
+/// Loads the counter of the storage at R0, in order with the loads around it.
+fn load_counter(dst: Reg, asm: &mut Assembler) {
+    if STORES_ARE_ORDERED {
+        asm.load(Size::Dw, dst, Reg::R0, 0);
+    } else {
+        asm.mov64(dst, 0);
+        asm.atomic(Size::Dw, AtomicOp::FetchAdd, Reg::R0, 0, dst);
+    }
+}
+
+/// Adds a flag to the tag in slot PROCESS.
+fn note(flag: u8, asm: &mut Assembler) {
+    let at = slot::PROCESS + 3;
+    asm.load(Size::B, Reg::R1, Reg::R10, at);
+    asm.alu64(AluOp::Or, Reg::R1, i32::from(flag));
+    asm.store(Size::B, Reg::R10, at, Reg::R1);
+}

@@ -1,0 +1,193 @@
+//! The container that the path of a control group names.
+//!
+//! Runtimes name the groups of their containers after them. The forms here are those of Docker, podman,
+//! containerd and CRI-O (with systemd or without), Kubernetes' pods, LXC and systemd-nspawn.
+
+/// A container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Container<'a> {
+    /// The runtime: `docker`, `podman`, `containerd`, `crio`, `lxc`, `nspawn`; empty if the path does not say.
+    pub runtime: &'static str,
+    /// The container's id or name, as it is in the path.
+    pub id: &'a str,
+    /// The pod's UID, with `-` between its parts or `_`, as in the path.
+    pub pod: Option<&'a str>,
+}
+
+impl<'a> Container<'a> {
+    /// Returns the name that runtimes print: the first 12 digits of a long id, otherwise all of it.
+    #[must_use]
+    pub fn short(&self) -> &'a str {
+        if is_id(self.id) {
+            &self.id[..12]
+        } else {
+            self.id
+        }
+    }
+}
+
+/// What runtimes write in front of an id in the name of a scope of systemd.
+const PREFIXES: [(&str, &str); 6] = [
+    ("docker-", "docker"),
+    ("libpod-conmon-", "podman"),
+    ("libpod-", "podman"),
+    ("cri-containerd-", "containerd"),
+    ("crio-", "crio"),
+    ("nerdctl-", "containerd"),
+];
+
+/// Returns the container of a control group, by its path. The innermost container counts. `None` if the path
+/// names none.
+#[must_use]
+pub fn container_of(path: &str) -> Option<Container<'_>> {
+    let mut found: Option<Container<'_>> = None;
+    let (mut pod, mut parent) = (None, "");
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        if let Some(uid) = pod_of(part) {
+            pod = Some(uid);
+        } else if let Some((runtime, id)) = named(part, parent, pod.is_some()) {
+            found = Some(Container { runtime, id, pod });
+        }
+        parent = part;
+    }
+    found
+}
+
+/// Returns the UID in the name of a pod's group: `kubepods-burstable-podUID.slice` or `podUID`.
+fn pod_of(part: &str) -> Option<&str> {
+    let name = part.strip_suffix(".slice").unwrap_or(part);
+    let uid = match name.strip_prefix("kubepods") {
+        Some(rest) => rest.rsplit_once("-pod")?.1,
+        None => name.strip_prefix("pod")?,
+    };
+    let is_uid = uid.len() >= 32
+        && uid
+            .bytes()
+            .all(|byte| byte.is_ascii_hexdigit() || byte == b'-' || byte == b'_');
+    is_uid.then_some(uid)
+}
+
+/// Returns the runtime and the id in the name of a container's group.
+fn named<'a>(part: &'a str, parent: &str, in_pod: bool) -> Option<(&'static str, &'a str)> {
+    let name = part.strip_suffix(".scope").unwrap_or(part);
+    for (prefix, runtime) in PREFIXES {
+        if let Some(id) = name.strip_prefix(prefix).filter(|id| is_id(id)) {
+            return Some((runtime, id));
+        }
+    }
+    if let Some(name) = part.strip_prefix("lxc.payload.") {
+        return Some(("lxc", name));
+    }
+    if parent == "lxc" && !part.is_empty() {
+        return Some(("lxc", part));
+    }
+    if parent == "machine.slice"
+        && let Some(machine) = name.strip_prefix("machine-")
+    {
+        return Some(("nspawn", machine));
+    }
+    if let Some(service) = part
+        .strip_prefix("systemd-nspawn@")
+        .and_then(|rest| rest.strip_suffix(".service"))
+    {
+        return Some(("nspawn", service));
+    }
+    // Without systemd the id is the whole name: /docker/ID, /kubepods/burstable/podUID/ID.
+    let runtime = match parent {
+        "docker" => "docker",
+        "libpod_parent" | "libpod" => "podman",
+        _ if in_pod => "",
+        _ => return None,
+    };
+    is_id(name).then_some((runtime, name))
+}
+
+/// Returns whether it is an id: 64 hexadecimal digits, or 32 as some runtimes use them.
+fn is_id(text: &str) -> bool {
+    matches!(text.len(), 32 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const POD: &str = "8f2a7f0e-5d3b-4c55-9f5e-000000000001";
+
+    #[test]
+    fn paths_of_runtimes_are_recognized() {
+        let under = POD.replace('-', "_");
+        let cases = [
+            (format!("/system.slice/docker-{ID}.scope"), "docker", None),
+            (format!("/docker/{ID}"), "docker", None),
+            (
+                format!("/machine.slice/libpod-{ID}.scope/container"),
+                "podman",
+                None,
+            ),
+            (
+                format!(
+                    "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope"
+                ),
+                "podman",
+                None,
+            ),
+            (
+                format!(
+                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{under}.slice/cri-containerd-{ID}.scope"
+                ),
+                "containerd",
+                Some(under.as_str()),
+            ),
+            (
+                format!("/kubepods.slice/kubepods-pod{under}.slice/crio-{ID}.scope"),
+                "crio",
+                Some(under.as_str()),
+            ),
+            (format!("/kubepods/besteffort/pod{POD}/{ID}"), "", Some(POD)),
+        ];
+        for (path, runtime, pod) in &cases {
+            let found = container_of(path);
+            let expected = Container {
+                runtime,
+                id: ID,
+                pod: *pod,
+            };
+            assert_eq!(found, Some(expected), "{path}");
+        }
+        assert_eq!(
+            container_of(&cases[0].0).map(|c| c.short()),
+            Some("0123456789ab")
+        );
+    }
+
+    #[test]
+    fn names_are_taken_as_they_are() {
+        let id = |path| container_of(path).map(|container| (container.runtime, container.short()));
+        assert_eq!(id("/lxc.payload.web/system.slice"), Some(("lxc", "web")));
+        assert_eq!(id("/lxc/db"), Some(("lxc", "db")));
+        assert_eq!(
+            id("/machine.slice/machine-web.scope"),
+            Some(("nspawn", "web"))
+        );
+        assert_eq!(
+            id("/machine.slice/systemd-nspawn@web.service/payload"),
+            Some(("nspawn", "web"))
+        );
+    }
+
+    #[test]
+    fn other_groups_are_no_containers() {
+        for path in [
+            "",
+            "/",
+            "/system.slice/ssh.service",
+            "/user.slice/user-0.slice/session-1.scope",
+            "/system.slice/docker.service",
+            "/docker/short",
+            "/podman",
+        ] {
+            assert_eq!(container_of(path), None, "{path}");
+        }
+    }
+}

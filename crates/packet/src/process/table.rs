@@ -1,0 +1,110 @@
+//! The processes of a capture, with what is known of them beside their packets.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::ProcessTag;
+use super::container::{Container, container_of};
+
+/// The largest number of processes in a table. Beyond it, those that were added first are removed.
+const PROCESSES_MAX: usize = 16_384;
+
+/// The description of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessDescription {
+    /// The command line: its arguments, each ended by a zero byte. Empty if it is unknown or was not recorded.
+    pub command_line: Vec<u8>,
+    /// The path of the process's control group (version 2), from `/` on. Empty if it is unknown.
+    pub cgroup: String,
+    /// The path of the executable. Empty if it is unknown.
+    pub executable: String,
+}
+
+impl ProcessDescription {
+    /// Returns the container of the process, as far as the path of its control group names one.
+    #[must_use]
+    pub fn container(&self) -> Option<Container<'_>> {
+        container_of(&self.cgroup)
+    }
+
+    /// Returns the command line as text, its arguments separated by blanks. Bytes that are no UTF-8 are replaced.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let arguments = self.command_line.split(|byte| *byte == 0);
+        let words: Vec<_> = arguments.map(String::from_utf8_lossy).collect();
+        words.join(" ").trim_end().to_owned()
+    }
+}
+
+/// The processes of a capture, limited in number.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessTable {
+    known: HashMap<(u32, u64), ProcessDescription>,
+    /// The processes in the order in which they were added.
+    order: VecDeque<(u32, u64)>,
+}
+
+impl ProcessTable {
+    /// Adds a process, or replaces its description.
+    pub fn insert(&mut self, tag: &ProcessTag<'_>, description: ProcessDescription) {
+        let key = (tag.pid(), tag.start());
+        if self.known.insert(key, description).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        if self.order.len() > PROCESSES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// Returns the description of a packet's process.
+    #[must_use]
+    pub fn get(&self, tag: &ProcessTag<'_>) -> Option<&ProcessDescription> {
+        self.known.get(&(tag.pid(), tag.start()))
+    }
+
+    /// Returns whether there are no processes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ProcessFacts;
+
+    fn tag_of(pid: u32) -> [u8; super::super::PROCESS_TAG_BYTES] {
+        ProcessFacts {
+            pid,
+            ..ProcessFacts::default()
+        }
+        .encode()
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_replaces() {
+        let mut table = ProcessTable::default();
+        let describe = |text: &str| ProcessDescription {
+            command_line: text.as_bytes().to_vec(),
+            ..ProcessDescription::default()
+        };
+        for pid in 0..20_000_u32 {
+            let bytes = tag_of(pid);
+            let tag = ProcessTag::parse(&bytes).expect("a tag");
+            table.insert(&tag, describe("old"));
+            table.insert(&tag, describe("a\0b\0"));
+        }
+        assert_eq!(table.known.len(), PROCESSES_MAX);
+        assert_eq!(table.order.len(), PROCESSES_MAX);
+        let (first, last) = (tag_of(0), tag_of(19_999));
+        let get = |bytes| table.get(&ProcessTag::parse(bytes).expect("a tag"));
+        assert_eq!(get(&first), None);
+        assert_eq!(
+            get(&last).map(ProcessDescription::command).as_deref(),
+            Some("a b")
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! The process of a packet: `[nginx:1234 container web]`.
+
+use ringtap_packet::process::{PacketProcess, ProcessTable};
+
+use super::line::{Line, put};
+
+/// Writes the process with a blank behind it. `>` marks one that sent a packet which was captured where it was
+/// received.
+pub(crate) fn print(line: &mut Line, process: &PacketProcess<'_>, table: &ProcessTable) {
+    line.str("[");
+    if let Some(tag) = &process.tag {
+        if tag.is_sender() {
+            line.str(">");
+        }
+        line.escaped(tag.comm());
+        line.str(":");
+    }
+    line.number(process.pid);
+    let described = process.tag.as_ref().and_then(|tag| table.get(tag));
+    if let Some(container) = described.and_then(|process| process.container()) {
+        line.str(" container ");
+        line.escaped(container.short().as_bytes());
+        if let Some(pod) = container.pod {
+            put!(line, " pod {pod}");
+        }
+    }
+    line.str("] ");
+}

@@ -1,0 +1,95 @@
+//! Other processes: a handle that cannot be mistaken for a later process with the same number, and copies of
+//! their file descriptors.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::{Error, Result};
+
+/// A process, held by an fd (pidfd_open(2), Linux 5.3).
+#[derive(Debug)]
+pub struct ProcessHandle {
+    fd: OwnedFd,
+    pid: u32,
+}
+
+impl ProcessHandle {
+    /// Opens the process with this number.
+    ///
+    /// # Errors
+    /// `ESRCH` if there is no such process, `ENOSYS` on older kernels.
+    pub fn open(pid: u32) -> Result<Self> {
+        let id = libc::pid_t::try_from(pid).unwrap_or(libc::pid_t::MAX);
+        // SAFETY: the call takes two numbers and touches no memory.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
+        let fd = owned(fd).ok_or_else(|| Error::last("pidfd_open", format!("process {pid}")))?;
+        Ok(Self { fd, pid })
+    }
+
+    /// Returns a copy of the process's file descriptor with this number (pidfd_getfd(2), Linux 5.6). Needs
+    /// the rights of ptrace(2) on the process.
+    ///
+    /// # Errors
+    /// `EBADF` if the process has no such descriptor, `EPERM` without the rights.
+    pub fn take_fd(&self, number: i32) -> Result<OwnedFd> {
+        // SAFETY: the call takes three numbers and touches no memory.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.fd.as_raw_fd(), number, 0) };
+        owned(fd).ok_or_else(|| {
+            let what = format!("descriptor {number} of process {}", self.pid);
+            Error::last("pidfd_getfd", what)
+        })
+    }
+}
+
+/// Returns whether the descriptor is a socket that may send packets over an interface: not one of the families
+/// `AF_UNIX` and `AF_NETLINK`.
+#[must_use]
+pub fn sends_packets(socket: BorrowedFd<'_>) -> bool {
+    let (mut family, mut size) = (0_i32, INT_SIZE);
+    // SAFETY: the kernel writes at most `size` bytes, which is the size of the number; both live until the call
+    // returns.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DOMAIN,
+            (&raw mut family).cast(),
+            &raw mut size,
+        )
+    };
+    answer == 0 && family != libc::AF_UNIX && family != libc::AF_NETLINK
+}
+
+/// The size of a number that a socket's option holds.
+const INT_SIZE: libc::socklen_t = 4;
+
+/// Returns the new fd that a system call returned.
+fn owned(answer: libc::c_long) -> Option<OwnedFd> {
+    let fd = i32::try_from(answer).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the kernel returned a new fd, so nothing else owns it.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn takes_its_own_descriptor() {
+        let handle = ProcessHandle::open(std::process::id()).expect("this process");
+        let file = File::open("/proc/self/stat").expect("readable");
+        let copy = handle.take_fd(file.as_raw_fd()).expect("own descriptor");
+        let mut text = String::new();
+        File::from(copy)
+            .read_to_string(&mut text)
+            .expect("readable");
+        assert!(text.contains(&std::process::id().to_string()));
+    }
+
+    #[test]
+    fn an_unknown_process_has_no_handle() {
+        assert!(ProcessHandle::open(u32::MAX >> 2).is_err());
+    }
+}
