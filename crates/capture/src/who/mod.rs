@@ -10,6 +10,7 @@
 //! The storage of a socket goes with the socket, so there is no table that becomes full. All programs go with
 //! the process that holds [`Owners`].
 
+mod closed;
 mod held;
 mod program;
 
@@ -25,6 +26,7 @@ use ringtap_sys::bpf::{
 
 use ringtap_sys::cgroup;
 
+pub(crate) use closed::key;
 use held::Held;
 use program::{COMPONENT, COMPONENTS, Hook, Maps, Place, Structures};
 pub(crate) use program::{OWNER_TAG, STABLE};
@@ -111,6 +113,8 @@ pub(crate) struct Owners {
     by_function: bool,
     owners: Map,
     _seen: Map,
+    /// The owners of connections without a socket, if the kernel supports it.
+    closed: Option<Map>,
     counters: Map,
     events: Events,
     /// Descriptions of the processes that were found at the opening.
@@ -152,6 +156,10 @@ impl Owners {
             who,
         };
         let (points, by_function) = attaching.attach_all()?;
+        let mut points = points;
+        let closed = attaching.attach_to_closed()?;
+        let (closed, point) = closed.map_or((None, None), |(map, point)| (Some(map), Some(point)));
+        points.extend(point);
         // What comes into being from now on is recorded by programs, which precede what is found.
         let Held { found, unreadable } = held::record(&owners, who);
         Ok(Self {
@@ -159,6 +167,7 @@ impl Owners {
             by_function,
             owners,
             _seen: seen,
+            closed,
             counters,
             events,
             found: found.into(),
@@ -167,9 +176,13 @@ impl Owners {
         })
     }
 
-    /// Returns the map of owners, for the tap's program.
-    pub(crate) fn map(&self) -> RawFd {
-        self.owners.as_fd().as_raw_fd()
+    /// Returns the maps of owners, for the tap's program.
+    pub(crate) fn maps(&self) -> OwnerMaps {
+        let fd = |map: &Map| map.as_fd().as_raw_fd();
+        OwnerMaps {
+            by_socket: fd(&self.owners),
+            closed: self.closed.as_ref().map(fd),
+        }
     }
 
     /// Returns whether programs run at the kernel's functions, so that every use of a socket is seen before its
@@ -216,6 +229,14 @@ impl Owners {
     }
 }
 
+/// The maps of owners, by their fds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnerMaps {
+    pub(crate) by_socket: RawFd,
+    /// By the key of a connection ([`key`]).
+    pub(crate) closed: Option<RawFd>,
+}
+
 /// A program at its place; dropping it detaches it.
 #[derive(Debug)]
 enum Point {
@@ -248,6 +269,26 @@ impl Attaching<'_> {
                 groups: Box::new(error),
             }),
         }
+    }
+
+    /// Attaches the program that keeps the owners of closed connections. Without it their last packets are
+    /// unknown.
+    fn attach_to_closed(&self) -> Result<Option<(Map, Point)>, WhoError> {
+        let kind = MapKind::LruHash {
+            key_size: u32::from(key::BYTES.unsigned_abs()),
+        };
+        let bytes = u32::try_from(PROCESS_TAG_BYTES).unwrap_or_default();
+        let spec = MapSpec::new("ringtap_closed", kind, bytes, closed::CONNECTIONS);
+        let map = Map::create(self.kernel, &spec)?;
+        let fd = map.as_fd().as_raw_fd();
+        let found = closed::code(self.types, self.maps.owners, fd);
+        let Some((code, tracepoint)) = found.zip(self.types.tracepoint(closed::TRACEPOINT)) else {
+            return Ok(None);
+        };
+        let kind = ProgramKind::TypedTracepoint { tracepoint };
+        let program = Program::load(self.kernel, "ringtap_closed", kind, &code)?;
+        let point = Tracepoint::at_function(self.kernel, &program)?;
+        Ok(Some((map, Point::Traced(point))))
     }
 
     fn attach_to(&self, places: &[Place], group: Option<&OwnedFd>) -> Result<Vec<Point>, WhoError> {

@@ -16,7 +16,7 @@ use super::Who;
 
 /// Bytes of a socket's storage: the counter, then the tag.
 pub(super) const OWNER: u32 = 8 + TAG_BYTES as u32;
-const TAG_BYTES: i16 = 56;
+pub(super) const TAG_BYTES: i16 = 56;
 /// The offset of the tag in the storage.
 pub(crate) const OWNER_TAG: i16 = 8;
 /// The counter of a tag that was written once, by the application.

@@ -55,6 +55,8 @@ pub enum Helper {
     SkStorageGet,
     /// Copies memory of the current process: destination, size, address → 0 or a negative error.
     ProbeReadUser,
+    /// Copies memory of the kernel: destination, size, address → 0 or a negative error.
+    ProbeReadKernel,
     /// Copies a string of the kernel: destination, size, address → length or a negative error.
     ProbeReadKernelStr,
     /// Redirects through a map: map, key, flags → verdict.
@@ -107,6 +109,7 @@ const ALL: [Helper; 36] = [
     Helper::GetListenerSock,
     Helper::SkStorageGet,
     Helper::ProbeReadUser,
+    Helper::ProbeReadKernel,
     Helper::ProbeReadKernelStr,
     Helper::RedirectMap,
     Helper::ProbeReadKernel,
@@ -150,6 +153,7 @@ impl Helper {
             Self::GetListenerSock => 98,
             Self::SkStorageGet => 107,
             Self::ProbeReadUser => 112,
+            Self::ProbeReadKernel => 113,
             Self::ProbeReadKernelStr => 115,
             Self::RedirectMap => 51,
             Self::ProbeReadKernel => 113,
@@ -193,6 +197,7 @@ impl Helper {
             Self::GetListenerSock => "bpf_get_listener_sock",
             Self::SkStorageGet => "bpf_sk_storage_get",
             Self::ProbeReadUser => "bpf_probe_read_user",
+            Self::ProbeReadKernel => "bpf_probe_read_kernel",
             Self::ProbeReadKernelStr => "bpf_probe_read_kernel_str",
             Self::RedirectMap => "bpf_redirect_map",
             Self::ProbeReadKernel => "bpf_probe_read_kernel",

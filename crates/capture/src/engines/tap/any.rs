@@ -250,7 +250,7 @@ impl TapSource {
         let names = self.any.as_ref().and_then(Any::names);
         Maps {
             interfaces: names.map(|map| map.as_fd().as_raw_fd()),
-            owners: self.owners.as_ref().map(Owners::map),
+            owners: self.owners.as_ref().map(Owners::maps),
             ..set.maps(&self.control, &self.doorbell)
         }
     }

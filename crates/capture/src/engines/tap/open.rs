@@ -371,7 +371,7 @@ impl Opening {
     ) -> Result<Installed> {
         let geometry = self.rings.geometry();
         let maps = Maps {
-            owners: self.owners.as_ref().map(Owners::map),
+            owners: self.owners.as_ref().map(Owners::maps),
             ..self.rings.maps(&self.control, &self.doorbell)
         };
         let (mut clock, mut polls) = (clock_of(options), None);

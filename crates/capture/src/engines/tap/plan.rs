@@ -111,6 +111,7 @@ impl Programs<'_> {
             steal: self.options.mode == Mode::Steal,
             geometry: self.geometry,
             maps: self.maps,
+            namespace: self.namespace(),
             borrow: true,
             stage: self.options.study.unwrap_or(Stage::Copy),
         };
@@ -122,6 +123,23 @@ impl Programs<'_> {
             tap.borrow = false;
             self.load_tap(&tap).map_err(|_| error)
         })
+    }
+
+    /// Returns the number of the network namespace; 0 if nobody asks for it, or if it is unknown.
+    fn namespace(&self) -> u32 {
+        if self.maps.owners.is_none() {
+            return 0;
+        }
+        let own;
+        let namespace = match self.home {
+            Some(home) => Some(home),
+            None => {
+                own = Namespace::current().ok();
+                own.as_ref()
+            }
+        };
+        let number = namespace.and_then(|namespace| namespace.inode().ok());
+        number.map_or(0, |number| u32::try_from(number).unwrap_or(0))
     }
 
     fn load_tap(&self, tap: &Tap<'_>) -> bpf::Result<bpf::Program> {

@@ -27,6 +27,7 @@ use crate::describe::KernelClock;
 use crate::hook::{HookPoint, StampReader, TagRestorer};
 use crate::options::{SampleMode, Stage};
 use crate::source::ProgramPart;
+use crate::who::OwnerMaps;
 
 /// The maps of the program, by their fds.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ pub(super) struct Maps {
     /// How many numbers there are for processors with a ring.
     pub(super) processors: u32,
     /// The owners of sockets, if the processes of packets are recorded; at tcx only.
-    pub(super) owners: Option<i32>,
+    pub(super) owners: Option<OwnerMaps>,
 }
 
 /// The map of the rings, by its fd; its elements are by CPU.
@@ -103,6 +104,8 @@ pub(super) struct Tap<'a> {
     pub(super) steal: bool,
     pub(super) geometry: Geometry,
     pub(super) maps: Maps,
+    /// The number of the device's network namespace, if processes are recorded.
+    pub(super) namespace: u32,
     /// Whether a processor whose ring is full writes to other processors' rings.
     pub(super) borrow: bool,
     /// The last step for each packet.
@@ -181,6 +184,8 @@ mod slot {
     pub(super) const TUPLE: i16 = PROCESS - 40;
     pub(super) const IP: i16 = TUPLE - 40;
     pub(super) const FIB: i16 = IP - 64;
+    /// The key of a connection, in the same place.
+    pub(super) const CONNECTION: i16 = FIB;
 }
 
 /// Offsets in `struct __sk_buff`.

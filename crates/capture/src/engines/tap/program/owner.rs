@@ -13,7 +13,7 @@ use ringtap_packet::{ether_type, protocol};
 
 use super::record::{HEADER, Head};
 use super::{STORES_ARE_ORDERED, Tap, skb, slot};
-use crate::who::OWNER_TAG;
+use crate::who::{OWNER_TAG, OwnerMaps, key};
 
 /// Bytes of a tag.
 const TAG: i16 = 56;
@@ -71,27 +71,158 @@ impl Tap<'_> {
         let Some(owners) = self.maps.owners else {
             return;
         };
-        let done = asm.label();
+        let (unknown, done) = (asm.label(), asm.label());
         asm.store_imm(Size::Dw, Reg::R10, slot::OPTIONS, 0);
         if self.place.is_ingress() {
-            let unknown = asm.label();
-            find_receiver(owners, unknown, done, asm);
+            // Packets to other hosts; and those that several sockets may receive.
+            asm.load(Size::W, Reg::R1, Reg::R6, skb::PACKET_TYPE);
+            asm.jump_if(Cond::Ne, Width::W32, Reg::R1, 0, unknown);
+            self.by_addresses(owners, unknown, done, asm);
             asm.place(unknown);
-            find_sender(owners, done, done, layout::SENDER, asm);
+            find_sender(owners.by_socket, done, done, layout::SENDER, asm);
         } else {
-            let request = asm.label();
-            find_sender(owners, request, done, 0, asm);
+            let (request, closed) = (asm.label(), asm.label());
+            find_sender(owners.by_socket, request, done, 0, asm);
             asm.place(request);
             // A connection request is answered before it has a socket of its own.
             asm.load(Size::Dw, Reg::R1, Reg::R6, skb::SOCKET);
             asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, done);
             asm.call(Helper::GetListenerSock);
-            asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, done);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, closed);
             asm.mov64(Reg::R2, Reg::R0);
-            read_owner(owners, done, asm);
+            read_owner(owners.by_socket, done, asm);
             note(layout::LISTENS, asm);
+            asm.jump(done);
+            asm.place(closed);
+            // The kernel's own socket answers for connections that are closed.
+            if owners.closed.is_some() {
+                self.by_addresses(owners, done, done, asm);
+            }
         }
         asm.place(done);
+    }
+
+    /// Finds the owner by the packet's addresses and ports; goes to `unknown` if there is none, else to `found`. A
+    /// packet that is sent belongs to no socket, but possibly to a closed connection.
+    fn by_addresses(&self, owners: OwnerMaps, unknown: Label, found: Label, asm: &mut Assembler) {
+        asm.load(Size::W, Reg::R1, Reg::R6, skb::PROTOCOL);
+        let v6 = asm.label();
+        let kind = |number: u16| i32::from(number.to_be());
+        asm.jump_if(Cond::Eq, Width::W32, Reg::R1, kind(ether_type::IPV6), v6);
+        asm.jump_if(
+            Cond::Ne,
+            Width::W32,
+            Reg::R1,
+            kind(ether_type::IPV4),
+            unknown,
+        );
+        read_v4(unknown, asm);
+        self.by_transport(Version::V4, owners, unknown, found, asm);
+        asm.place(v6);
+        read_v6(unknown, asm);
+        self.by_transport(Version::V6, owners, unknown, found, asm);
+    }
+
+    /// Looks up the socket of the protocol in R8, then the closed connection.
+    fn by_transport(
+        &self,
+        version: Version,
+        owners: OwnerMaps,
+        unknown: Label,
+        found: Label,
+        asm: &mut Assembler,
+    ) {
+        let number = |number: u8| i32::from(number);
+        if self.place.is_ingress() {
+            let (udp, closed) = (asm.label(), asm.label());
+            let no_socket = owners.closed.map_or(unknown, |_| closed);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R8, number(protocol::UDP), udp);
+            asm.jump_if(
+                Cond::Ne,
+                Width::W64,
+                Reg::R8,
+                number(protocol::TCP),
+                unknown,
+            );
+            let by_socket = owners.by_socket;
+            by_tuple(
+                version,
+                Helper::SkLookupTcp,
+                by_socket,
+                no_socket,
+                found,
+                asm,
+            );
+            asm.place(udp);
+            by_tuple(version, Helper::SkLookupUdp, by_socket, unknown, found, asm);
+            asm.place(closed);
+        } else {
+            asm.jump_if(
+                Cond::Ne,
+                Width::W64,
+                Reg::R8,
+                number(protocol::TCP),
+                unknown,
+            );
+        }
+        if let Some(closed) = owners.closed {
+            self.look_for_closed(version, closed, unknown, asm);
+            asm.jump(found);
+        }
+    }
+
+    /// Copies the owner of the closed connection of slot TUPLE, or goes to `unknown`.
+    fn look_for_closed(&self, version: Version, closed: i32, unknown: Label, asm: &mut Assembler) {
+        let bytes: i16 = match version {
+            Version::V4 => 4,
+            Version::V6 => 16,
+        };
+        let (source, destination) = ((0, 2 * bytes), (bytes, 2 * bytes + 2));
+        let (local, remote) = if self.place.is_ingress() {
+            (destination, source)
+        } else {
+            (source, destination)
+        };
+        for word in (0..key::BYTES).step_by(8) {
+            asm.store_imm(Size::Dw, Reg::R10, slot::CONNECTION + word, 0);
+        }
+        let namespace = self.namespace.cast_signed();
+        asm.store_imm(
+            Size::W,
+            Reg::R10,
+            slot::CONNECTION + key::NAMESPACE,
+            namespace,
+        );
+        let ends = [
+            (local, key::LOCAL, key::LOCAL_PORT),
+            (remote, key::REMOTE, key::REMOTE_PORT),
+        ];
+        for ((address, port), to_address, to_port) in ends {
+            for word in (0..bytes).step_by(4) {
+                asm.load(Size::W, Reg::R1, Reg::R10, slot::TUPLE + address + word);
+                asm.store(
+                    Size::W,
+                    Reg::R10,
+                    slot::CONNECTION + to_address + word,
+                    Reg::R1,
+                );
+            }
+            asm.load(Size::H, Reg::R1, Reg::R10, slot::TUPLE + port);
+            asm.store(Size::H, Reg::R10, slot::CONNECTION + to_port, Reg::R1);
+        }
+        asm.push(Insn::LoadMap {
+            dst: Reg::R1,
+            fd: closed,
+        });
+        asm.mov64(Reg::R2, Reg::R10);
+        asm.add64(Reg::R2, i32::from(slot::CONNECTION));
+        asm.call(Helper::MapLookupElem);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, unknown);
+        for at in (0..TAG).step_by(8) {
+            asm.load(Size::Dw, Reg::R1, Reg::R0, at);
+            asm.store(Size::Dw, Reg::R10, slot::PROCESS + at, Reg::R1);
+        }
+        asm.store_imm(Size::Dw, Reg::R10, slot::OPTIONS, PROCESS.cast_signed());
     }
 
     /// Writes the process's options into the record whose options begin 8 bytes before those at
@@ -162,29 +293,6 @@ fn find_sender(owners: i32, none: Label, found: Label, flag: u8, asm: &mut Assem
     asm.jump(found);
 }
 
-/// Finds the owner of the socket that receives the packet; goes to `unknown` if there is none, else to `found`.
-fn find_receiver(owners: i32, unknown: Label, found: Label, asm: &mut Assembler) {
-    // Packets to other hosts; and those that several sockets may receive.
-    asm.load(Size::W, Reg::R1, Reg::R6, skb::PACKET_TYPE);
-    asm.jump_if(Cond::Ne, Width::W32, Reg::R1, 0, unknown);
-    asm.load(Size::W, Reg::R1, Reg::R6, skb::PROTOCOL);
-    let v6 = asm.label();
-    let kind = |number: u16| i32::from(number.to_be());
-    asm.jump_if(Cond::Eq, Width::W32, Reg::R1, kind(ether_type::IPV6), v6);
-    asm.jump_if(
-        Cond::Ne,
-        Width::W32,
-        Reg::R1,
-        kind(ether_type::IPV4),
-        unknown,
-    );
-    read_v4(unknown, asm);
-    by_transport(Version::V4, owners, unknown, found, asm);
-    asm.place(v6);
-    read_v6(unknown, asm);
-    by_transport(Version::V6, owners, unknown, found, asm);
-}
-
 /// Copies bytes of the packet, from the network header on, to the stack. The offset is in R2 already if `from` is
 /// `None`.
 fn load(from: Option<i32>, to: i16, bytes: i32, unknown: Label, asm: &mut Assembler) {
@@ -238,23 +346,7 @@ fn read_v6(unknown: Label, asm: &mut Assembler) {
     load(Some(40), slot::TUPLE + 32, 4, unknown, asm);
 }
 
-/// Looks up the socket of the protocol in R8.
-fn by_transport(version: Version, owners: i32, unknown: Label, found: Label, asm: &mut Assembler) {
-    let udp = asm.label();
-    let number = |number: u8| i32::from(number);
-    asm.jump_if(Cond::Eq, Width::W64, Reg::R8, number(protocol::UDP), udp);
-    asm.jump_if(
-        Cond::Ne,
-        Width::W64,
-        Reg::R8,
-        number(protocol::TCP),
-        unknown,
-    );
-    by_tuple(version, Helper::SkLookupTcp, owners, unknown, found, asm);
-    asm.place(udp);
-    by_tuple(version, Helper::SkLookupUdp, owners, unknown, found, asm);
-}
-
+/// Looks up the socket of slot TUPLE; goes to `unknown` if there is none that receives the packet, else to `found`.
 fn by_tuple(
     version: Version,
     helper: Helper,
