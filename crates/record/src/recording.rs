@@ -21,6 +21,8 @@ use crate::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 
 /// The number of processes that are described again in the next file.
 const PROCESSES_MAX: usize = 4096;
+/// The part of a file that such descriptions may take: one of this many.
+const PROCESSES_SHARE: u64 = 4;
 
 /// A capture file that grows, or several in sequence.
 pub struct Recording {
@@ -301,6 +303,19 @@ impl Recording {
         self.checked(result)
     }
 
+    /// Returns the blocks that describe processes in the next file: the latest that take at most a quarter of it.
+    fn repeated_processes(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let size = self.rotation.as_ref().map_or(u64::MAX, Rotation::size);
+        let mut room = size / PROCESSES_SHARE;
+        let fits = |block: &&Vec<u8>| {
+            let left = room.checked_sub(block.len() as u64);
+            room = left.unwrap_or(0);
+            left.is_some()
+        };
+        let count = self.processes.iter().rev().take_while(fits).count();
+        self.processes.iter().skip(self.processes.len() - count)
+    }
+
     /// Keeps a block that describes a process: the next file needs it too.
     fn remember(&mut self, block: &RawBlock<'_>) {
         if self.rotation.is_none() || ProcessBlock::parse(block).is_none() {
@@ -525,9 +540,10 @@ impl Recording {
         for interface in &self.known {
             writer.add_interface(interface)?;
         }
-        let processes = self.processes.iter();
-        for block in processes.filter_map(|bytes| RawBlock::built(bytes)) {
-            writer.write_block(&block)?;
+        for bytes in self.repeated_processes() {
+            if let Some(block) = RawBlock::built(bytes) {
+                writer.write_block(&block)?;
+            }
         }
         Ok(State::Pcapng(writer))
     }

@@ -9,6 +9,7 @@ mod live;
 mod placement;
 mod plan;
 mod printed;
+mod processes;
 mod program;
 mod progress;
 mod range;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use ringtap_capture::{Interface, Packet};
 use ringtap_print::{BytesDump, PrintOptions, Printer, TimestampFormat};
-use ringtap_savefile::{Options, ProcessBlock, RawBlock};
+use ringtap_savefile::{Options, ProcessBlock};
 
 use super::error::DumpError;
 use crate::cli::PrintArgs;
@@ -44,11 +44,10 @@ impl Printed {
         self.printer.name_interface(index, name);
     }
 
-    /// Takes over a block that describes a process; other blocks are not printed.
-    pub(crate) fn other(&mut self, block: &RawBlock<'_>) {
-        if let Some(ProcessBlock { tag, description }) = ProcessBlock::parse(block) {
-            self.printer.describe_process(&tag, description);
-        }
+    /// Takes over the description of a process.
+    pub(crate) fn process(&mut self, process: ProcessBlock<'_>) {
+        self.printer
+            .describe_process(&process.tag, process.description);
     }
 
     /// Prints a packet of one of these interfaces, with what its options tell of it.

@@ -2,10 +2,11 @@
 
 use ringtap_capture::{Block, Interface, Item, Packet, Stats, Timestamp};
 use ringtap_record::{Counters, Recording};
-use ringtap_savefile::{Format, Options, PacketRun, Totals};
+use ringtap_savefile::{ByteOrder, Format, Options, PacketRun, ProcessBlock, Totals};
 
 use super::error::DumpError;
 use super::printed::Printed;
+use super::processes::Waiting;
 use super::select::{Selector, Verdict};
 
 /// The outputs of a run, shared by its sources.
@@ -15,6 +16,8 @@ pub(crate) struct Sink {
     pub(crate) printed: Option<Printed>,
     /// The interfaces of the current source.
     interfaces: Vec<Interface>,
+    /// The processes that are not described in the file yet.
+    processes: Waiting,
 }
 
 impl Sink {
@@ -28,6 +31,7 @@ impl Sink {
             file,
             printed,
             interfaces: Vec::new(),
+            processes: Waiting::default(),
         }
     }
 
@@ -53,8 +57,23 @@ impl Sink {
 
     /// Passes a block that is not a packet or interface.
     pub(crate) fn meta(&mut self, item: &Item<'_>) -> Result<(), DumpError> {
-        if let (Item::Other(block), Some(printed)) = (item, &mut self.printed) {
-            printed.other(block);
+        if let Item::Other(block) = item
+            && let Some(process) = ProcessBlock::parse(block)
+        {
+            // Blocks in the other byte order belong to their section of a file, and stay where they are.
+            let waits = block.byte_order() == ByteOrder::NATIVE;
+            if waits && self.file.is_some() {
+                self.processes.add(&process.tag, block.bytes());
+            }
+            if let Some(printed) = &mut self.printed {
+                printed.process(process);
+            }
+            if waits {
+                return Ok(());
+            }
+        }
+        if let Item::Section(_) = item {
+            self.processes = Waiting::default();
         }
         match &mut self.file {
             Some(file) => Ok(file.meta(item)?),
@@ -64,6 +83,9 @@ impl Sink {
 
     /// Writes and prints the packets of a block that are selected.
     pub(crate) fn block(&mut self, block: &Block<'_>) -> Result<(), DumpError> {
+        if let Some(file) = &mut self.file {
+            self.processes.write(block, file)?;
+        }
         let Self {
             selector,
             file,

@@ -1,0 +1,180 @@
+"""Processes that use sockets in the ways that the tests name. Each writes its number into what it sends."""
+
+import os
+import socket
+import struct
+import sys
+import tempfile
+import threading
+
+
+def own():
+    return b"pid=%d;" % os.getpid()
+
+
+def connect(address, port):
+    return socket.create_connection((address, int(port)))
+
+
+def short_lived(address, port, count):
+    """Processes that connect, write and exit at once."""
+    for _ in range(int(count)):
+        if os.fork() == 0:
+            connect(address, port).sendall(own())
+            os._exit(0)
+        os.wait()
+
+
+def datagrams(address, port):
+    """UDP without and with a connection, and back."""
+    for is_connected in False, True:
+        if os.fork() == 0:
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            if is_connected:
+                sender.connect((address, int(port)))
+                sender.send(own())
+            else:
+                sender.sendto(own(), (address, int(port)))
+            sender.recv(100)
+            os._exit(0)
+        os.wait()
+
+
+def passed(address, port):
+    """A connection that is passed to another process, which did not inherit it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    if os.fork() == 0:
+        _, fds, _, _ = socket.recv_fds(theirs, 10, 1)
+        socket.socket(fileno=fds[0]).sendall(own())
+        os._exit(0)
+    connection = connect(address, port)
+    connection.sendall(own())
+    connection.recv(100)
+    socket.send_fds(ours, [b"x"], [connection.fileno()])
+    os.wait()
+
+
+def listener(address, port):
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((address, int(port)))
+    server.listen(8)
+    return server
+
+
+def ready():
+    print("ready %d" % os.getpid(), flush=True)
+
+
+def accepting_worker(address, port):
+    """A listening process whose forked worker accepts and answers."""
+    server = listener(address, port)
+    if os.fork() == 0:
+        connection, _ = server.accept()
+        connection.sendall(own())
+        os._exit(0)
+    ready()
+    os.wait()
+
+
+def forking_worker(address, port):
+    """A process that accepts, and a worker forked afterwards that answers."""
+    server = listener(address, port)
+    ready()
+    connection, _ = server.accept()
+    if os.fork() == 0:
+        connection.sendall(own())
+        os._exit(0)
+    os.wait()
+
+
+def reuse_port(address, port):
+    """Answers datagrams on a port that other processes have too, until the input ends."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind((address, int(port)))
+    ready()
+
+    def answer():
+        while True:
+            _, sender = server.recvfrom(100)
+            server.sendto(own(), sender)
+
+    threading.Thread(target=answer, daemon=True).start()
+    sys.stdin.read()
+
+
+def send_file(address, port):
+    connection = connect(address, port)
+    with tempfile.TemporaryFile() as file:
+        file.write(own())
+        file.flush()
+        os.sendfile(connection.fileno(), file.fileno(), 0, len(own()))
+    connection.close()
+
+
+def echo_request():
+    data = struct.pack("!BBHHH", 8, 0, 0, 7, 1) + own() + b"." * 20
+    data += b"\0" * (len(data) % 2)
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return data[:2] + struct.pack("!H", total ^ 0xFFFF) + data[4:]
+
+
+def raw(address):
+    sender = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    sender.sendto(echo_request(), (address, 0))
+
+
+def ping(address):
+    """A socket for echo requests (icmp(7))."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP)
+    sender.sendto(echo_request(), (address, 0))
+    sender.settimeout(20)
+    sender.recv(100)
+
+
+def frames(device):
+    """Frames from a packet socket."""
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sender.bind((device, 0))
+    for _ in range(3):
+        sender.send(b"\xff" * 6 + b"\x02" * 6 + b"\x88\xb5" + own() + b"." * 40)
+
+
+def holder(address, port):
+    """Connects, and sends only when a line comes."""
+    connection = connect(address, port)
+    ready()
+    sys.stdin.readline()
+    connection.sendall(own())
+    sys.stdin.read()
+
+
+def wildcard(port):
+    """Listens for datagrams to any address, until the input ends."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("0.0.0.0", int(port)))
+    ready()
+    sys.stdin.read()
+
+
+def answers(address, port):
+    """Accepts one connection, and answers with its number."""
+    server = listener(address, port)
+    ready()
+    connection, _ = server.accept()
+    connection.recv(100)
+    connection.sendall(own())
+    connection.recv(100)
+
+
+def asks(address, port):
+    connection = connect(address, port)
+    connection.sendall(own())
+    connection.recv(100)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
