@@ -96,6 +96,7 @@ impl Arena {
             interface: line.interface,
             flags: line.flags,
             data: self.data(at),
+            process: None,
         }
     }
 }

@@ -57,6 +57,7 @@ impl Filter {
             interface: 0,
             flags: PacketFlags::default(),
             data,
+            process: None,
         }))
     }
 

@@ -187,6 +187,7 @@ fn write(options: RecordOptions, host: Arc<dyn Host>, bytes: u64) -> Result<(), 
             interface: 0,
             flags: PacketFlags(0),
             data: &frame,
+            process: None,
         };
         let one = std::iter::once(Ok::<_, RecordError>((packet, Options::none())));
         recording.write_packets(one)?;
