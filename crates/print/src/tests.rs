@@ -375,6 +375,7 @@ fn dropped(note: &DropNote<'_>, options: PrintOptions) -> String {
         interface: 0,
         flags: PacketFlags::INBOUND,
         data: &data,
+        process: None,
     };
     let mut out = Vec::new();
     let mut printer = Printer::new(options);

@@ -55,15 +55,13 @@ pub enum Helper {
     SkStorageGet,
     /// Copies memory of the current process: destination, size, address → 0 or a negative error.
     ProbeReadUser,
-    /// Copies memory of the kernel: destination, size, address → 0 or a negative error.
+    /// Copies the kernel's memory: destination, size, address → 0 or a negative error; the destination is then
+    /// filled with zeros (Linux 5.5). It requires a licence compatible with the GPL.
     ProbeReadKernel,
     /// Copies a string of the kernel: destination, size, address → length or a negative error.
     ProbeReadKernelStr,
     /// Redirects through a map: map, key, flags → verdict.
     RedirectMap,
-    /// Copies the kernel's memory: destination, size, address → 0 or a negative error; the destination is then
-    /// filled with zeros (Linux 5.5). It requires a licence compatible with the GPL.
-    ProbeReadKernel,
     /// Writes a record to a ring buffer: map, data, size, flags (Linux 5.8).
     RingbufOutput,
     /// Reserves a record in a ring buffer: map, size, flags → address or null (Linux 5.8).
@@ -112,7 +110,6 @@ const ALL: [Helper; 36] = [
     Helper::ProbeReadKernel,
     Helper::ProbeReadKernelStr,
     Helper::RedirectMap,
-    Helper::ProbeReadKernel,
     Helper::RingbufOutput,
     Helper::RingbufReserve,
     Helper::RingbufSubmit,
@@ -156,7 +153,6 @@ impl Helper {
             Self::ProbeReadKernel => 113,
             Self::ProbeReadKernelStr => 115,
             Self::RedirectMap => 51,
-            Self::ProbeReadKernel => 113,
             Self::RingbufOutput => 130,
             Self::RingbufReserve => 131,
             Self::RingbufSubmit => 132,
@@ -200,7 +196,6 @@ impl Helper {
             Self::ProbeReadKernel => "bpf_probe_read_kernel",
             Self::ProbeReadKernelStr => "bpf_probe_read_kernel_str",
             Self::RedirectMap => "bpf_redirect_map",
-            Self::ProbeReadKernel => "bpf_probe_read_kernel",
             Self::RingbufOutput => "bpf_ringbuf_output",
             Self::RingbufReserve => "bpf_ringbuf_reserve",
             Self::RingbufSubmit => "bpf_ringbuf_submit",

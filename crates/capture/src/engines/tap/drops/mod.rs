@@ -284,6 +284,7 @@ fn prepare(
         _scratch: scratch,
     };
     Ok(TapSource {
+        owners: None,
         engine: ENGINE,
         choice: device.choice(),
         bound: Bound::ANY,
