@@ -1,6 +1,6 @@
 //! The process of a packet: `[nginx:1234 container web]`.
 
-use ringtap_packet::process::{PacketProcess, ProcessTable};
+use ringtap_packet::process::{PacketProcess, ProcessDescription, ProcessTable};
 
 use super::line::{Line, put};
 
@@ -17,7 +17,7 @@ pub(crate) fn print(line: &mut Line, process: &PacketProcess<'_>, table: &Proces
     }
     line.number(process.pid);
     let described = process.tag.as_ref().and_then(|tag| table.get(tag));
-    if let Some(container) = described.and_then(|process| process.container()) {
+    if let Some(container) = described.and_then(ProcessDescription::container) {
         line.str(" container ");
         line.escaped(container.short().as_bytes());
         if let Some(pod) = container.pod {

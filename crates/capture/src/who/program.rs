@@ -35,6 +35,7 @@ pub(super) const CGROUP_AT: usize = COMMAND_AT + COMMAND;
 pub(super) const COMPONENT: usize = 96;
 /// The number of control groups, from the process's own outwards.
 pub(super) const COMPONENTS: usize = 12;
+#[expect(clippy::cast_possible_truncation, reason = "a few hundred bytes")]
 pub(super) const EVENT: u32 = (CGROUP_AT + COMPONENT * COMPONENTS) as u32;
 
 /// Offsets of the counters.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ringtap_packet::Packet;
-use ringtap_packet::process::{Container, Evidence, ProcessTable, ProcessTag};
+use ringtap_packet::process::{Container, Evidence, ProcessDescription, ProcessTable, ProcessTag};
 use serde::Serialize;
 
 /// The user that is not recorded.
@@ -67,12 +67,12 @@ impl<'a> Process<'a> {
                 .filter(|comm| !comm.is_empty()),
             executable: described.and_then(|process| text(&process.executable)),
             command: described
-                .map(|process| process.command())
+                .map(ProcessDescription::command)
                 .filter(|command| !command.is_empty()),
             cgroup: described.and_then(|process| text(&process.cgroup)),
             cgroup_id: number(ProcessTag::cgroup),
             container: described
-                .and_then(|process| process.container())
+                .and_then(ProcessDescription::container)
                 .map(JsonContainer::of),
             netns: tag.map(|tag| tag.namespace()).filter(|number| *number > 0),
             role: tag.and_then(|tag| match (tag.is_sender(), tag.listens()) {

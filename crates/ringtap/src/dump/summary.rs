@@ -131,21 +131,7 @@ impl Summary {
         if let Some(n) = self.stats.clamped.filter(|&n| n > 0) {
             writeln!(out, "{n} {} truncated more than requested", plural(n))?;
         }
-        if let Some(who) = self.stats.who {
-            let losses = [
-                (
-                    who.refused,
-                    "uses of sockets could not be recorded: no memory for the process",
-                ),
-                (
-                    who.undescribed,
-                    "processes are named without their command line",
-                ),
-            ];
-            for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
-                writeln!(out, "{n} {what}")?;
-            }
-        }
+        self.write_who(out)?;
         if let Some(n) = self.stats.stamped_by_host {
             let have = if n == 1 { "has" } else { "have" };
             writeln!(
@@ -160,6 +146,25 @@ impl Summary {
                 "the ring was full {n} {}",
                 if n == 1 { "time" } else { "times" }
             )?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is missing of the processes.
+    fn write_who(&self, out: &mut impl Write) -> io::Result<()> {
+        let who = self.stats.who.unwrap_or_default();
+        let losses = [
+            (
+                who.refused,
+                "uses of sockets could not be recorded: no memory for the process",
+            ),
+            (
+                who.undescribed,
+                "processes are named without their command line",
+            ),
+        ];
+        for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
+            writeln!(out, "{n} {what}")?;
         }
         Ok(())
     }
