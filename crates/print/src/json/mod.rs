@@ -94,6 +94,7 @@ struct Object<'a> {
     direction: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     drop: Option<Dropped<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     process: Option<process::Process<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cooked: Option<Cooked<'a>>,
