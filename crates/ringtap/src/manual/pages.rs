@@ -485,8 +485,8 @@ const BENCH: Page = Page {
 const CONFIG: Page = Page {
     name: "config",
     description: &[
-        "A configuration file in TOML has a table for each command that takes `--config FILE`, such as `[flow]` and \
-         `[web]`. Its keys are the long options of the command without their dashes; `filter` is the filter. An option \
+        "A configuration file in TOML has a table for each command that takes `--config FILE`, such as `[flow]`, \
+         `[record]` and `[web]`. Its keys are the long options of the command without their dashes; `filter` is the filter. An option \
          without a value is `true` or `false`, one that may be given several times takes an array, and every other one \
          a text or a number.",
         "Options of the command line take the place of those in the file; options that may be given several times add \

@@ -12,6 +12,11 @@ pub(super) const RECORD: Page = Page {
         "The files are pcapng files, compressed with zstd in chunks that can be read alone, each with an index. A \
          catalogue has the place, the times and the checksum of every chunk. After a crash at most the last second \
          is missing, and the next start mends the last file.",
+        "Triggers copy the packets around an event to the folder `incidents`, where the rotation leaves them: a packet, a \
+         rate, a loss, `ringtap record trigger`, the signal SIGUSR1. Cut-offs (`--cutoff`, `--headers`) leave out the ends \
+         of flows, and count them.",
+        "Under a service manager it reports with `sd_notify`(3) when it records, that it is alive, and when it ends: see \
+         `ringtap-record@.service`.",
         "If the disk takes no data, the recorder says so at once, counts packets as lost by the writer, and goes on \
          when the disk takes data again. A second recorder in the same folder is refused.",
     ],
@@ -51,10 +56,16 @@ pub(super) const RECORD_STATUS: Page = Page {
         "Prints what a recorder keeps, how far it reaches, and what it has lost by layer. The exit status is 0 if a \
          recorder runs in the folder, else 1.",
     ],
-    examples: &[example(
-        "Ask a recorder:",
-        &["ringtap record status --dir /var/lib/ringtap/rec"],
-    )],
+    examples: &[
+        example(
+            "Ask a recorder:",
+            &["ringtap record status --dir /var/lib/ringtap/rec"],
+        ),
+        example(
+            "Metrics for Prometheus:",
+            &["ringtap record status --openmetrics --dir /var/lib/ringtap/rec"],
+        ),
+    ],
     files: &[],
     failures: &[],
     see_also: &["ringtap-record(1)"],
@@ -97,6 +108,7 @@ pub(super) const EXTRACT: Page = Page {
          interfaces and folders. Without `-w` it prints lines as `ringtap dump` does.",
         "Only chunks of that time are read, and if the filter needs an address or a port, only those that may have \
          it. A damaged chunk costs its own packets; the exit status is then 1.",
+        "With `https://HOST` as a folder, `ringtap web --record` on that host is asked.",
     ],
     examples: &[
         example(
@@ -109,6 +121,12 @@ pub(super) const EXTRACT: Page = Page {
             "Write a connection to a file:",
             &[
                 "ringtap extract --dir /var/lib/ringtap/rec --flow '10.0.0.1:5 > 10.0.0.2:443 tcp' -w flow.pcapng",
+            ],
+        ),
+        example(
+            "Merge the packets of two hosts:",
+            &[
+                "ringtap extract --dir https://a.example --dir https://b.example --from 03:10:00 -w both.pcapng",
             ],
         ),
     ],
