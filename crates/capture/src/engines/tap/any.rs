@@ -20,7 +20,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell};
 use super::TapSource;
 use super::chain::ChainWatch;
 use super::open::{clock_of, note_of, open_owners, set_clock};
-use super::plan::{Bound, Form, Programs};
+use super::plan::{Bound, Form};
 use super::program::{Cooked, Maps, largest_record};
 use super::reader::Reader;
 use super::rings::RingSet;
@@ -392,19 +392,7 @@ impl TapSource {
     }
 
     fn load(&self, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
-        let set = self.reader.current();
-        let programs = Programs {
-            kernel: &self.kernel,
-            device: self.bound,
-            home: None,
-            plan: &self.plan,
-            options: &self.options,
-            room: self.room,
-            geometry: set.geometry(),
-            maps: self.maps(set),
-            drops: None,
-        };
-        programs.load(form, place, self.kernel_clock)
+        self.programs().load(form, place, self.kernel_clock)
     }
 
     /// Loads the missing programs for the usual kinds of interfaces.

@@ -265,14 +265,19 @@ impl TapSource {
         }
     }
 
-    /// Replaces the running programs with programs for the present rings.
-    fn replace_programs(
-        &mut self,
-        plan: &FilterPlan,
+    /// Returns the input of programs for the present filter and rings.
+    fn programs(&self) -> Programs<'_> {
+        let set = self.reader.current();
+        self.programs_for(&self.plan, set.geometry(), self.maps(set))
+    }
+
+    fn programs_for<'a>(
+        &'a self,
+        plan: &'a FilterPlan,
         geometry: Geometry,
         maps: Maps,
-    ) -> Result<()> {
-        let programs = Programs {
+    ) -> Programs<'a> {
+        Programs {
             kernel: &self.kernel,
             device: self.bound,
             home: self.home.as_ref(),
@@ -282,12 +287,16 @@ impl TapSource {
             geometry,
             maps,
             drops: self.drops.as_ref().map(|drops| &drops.settings),
-        };
-        if self.drops.is_some() {
-            let program = programs.load(drops::FORM, drops::PLACE, self.kernel_clock);
-            let program = program.map_err(|source| HookError::of_bpf(&self.device, source))?;
-            return self.replace_at_drops(program);
         }
+    }
+
+    /// Replaces the running programs with programs for the present rings.
+    fn replace_programs(
+        &mut self,
+        plan: &FilterPlan,
+        geometry: Geometry,
+        maps: Maps,
+    ) -> Result<()> {
         // It exists before the programs that need it, and until they are gone.
         let polls = match (&self.polls, self.attached.hooks.first()) {
             (Some(_), Some(hook)) => Polls::watch(&self.kernel, hook.device(), &maps),
@@ -295,6 +304,12 @@ impl TapSource {
         };
         if polls.is_none() && self.kernel_clock == KernelClock::TaiByPoll {
             self.kernel_clock = KernelClock::Tai;
+        }
+        let programs = self.programs_for(plan, geometry, maps);
+        if self.drops.is_some() {
+            let program = programs.load(drops::FORM, drops::PLACE, self.kernel_clock);
+            let program = program.map_err(|source| HookError::of_bpf(&self.device, source))?;
+            return self.replace_at_drops(program);
         }
         let mut loaded: Vec<Loaded> = Vec::new();
         for (form, place) in self.forms_and_places() {

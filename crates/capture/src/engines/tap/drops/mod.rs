@@ -330,12 +330,14 @@ impl TapSource {
     /// Loads the program and attaches it, with the best clock that it can read.
     fn attach_to_drops(&mut self) -> Result<()> {
         set_clock(&self.control, &self.clock, self.kernel_clock);
-        let program = match self.load_for_drops(self.kernel_clock) {
+        let program = match self.programs().load(FORM, PLACE, self.kernel_clock) {
             // Before Linux 6.1 programs cannot read TAI.
             Err(error) if self.kernel_clock == KernelClock::Tai => {
                 self.kernel_clock = KernelClock::Monotonic;
                 set_clock(&self.control, &self.clock, self.kernel_clock);
-                self.load_for_drops(self.kernel_clock).map_err(|_| error)
+                self.programs()
+                    .load(FORM, PLACE, self.kernel_clock)
+                    .map_err(|_| error)
             }
             outcome => outcome,
         };
@@ -344,22 +346,6 @@ impl TapSource {
             None => Ok(()),
         });
         attached.map_err(|source| HookError::of_bpf(&self.device, source).into())
-    }
-
-    fn load_for_drops(&self, clock: KernelClock) -> bpf::Result<bpf::Program> {
-        let set = self.reader.current();
-        let programs = Programs {
-            kernel: &self.kernel,
-            device: self.bound,
-            home: None,
-            plan: &self.plan,
-            options: &self.options,
-            room: self.room,
-            geometry: set.geometry(),
-            maps: self.maps(set),
-            drops: self.drops.as_ref().map(|drops| &drops.settings),
-        };
-        programs.load(FORM, PLACE, clock)
     }
 
     /// Learns the names of new interfaces. Without them, their index is shown.
