@@ -3,7 +3,7 @@
 use arrow_buffer::Buffer;
 use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 
-/// What is known of a packet besides its bytes.
+/// A packet's line: everything but its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) timestamp: Timestamp,

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use crate::process;
 
-/// What the tests need from PyPI; maturin builds the wheel.
+/// The tests' packages from PyPI; maturin builds the wheel.
 const FOR_TESTS: [&str; 6] = [
     "maturin>=1.7,<2",
     "pytest",

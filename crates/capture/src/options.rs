@@ -142,7 +142,7 @@ ringtap_packet::options! {
         /// network namespace and with `CAP_NET_ADMIN`, which [`crate::Description::required_capabilities`] then
         /// contains.
         pub watch_chain: bool,
-        /// What to record of the process of each packet of this host's sockets; nothing if `None`. For the tap at
+        /// The facts to record of the process of each packet of this host's sockets; none if `None`. For the tap at
         /// tcx with one reader. Processes are described by [`crate::Next::Meta`] before their first packet.
         pub who: Option<Who>,
         /// The last step of the capture, for measurements: its programs in the kernel go no further, at the taps

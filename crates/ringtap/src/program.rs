@@ -13,7 +13,7 @@ pub(crate) struct Program {
     name: &'static str,
     /// How it is made in ringtap's repository.
     made_by: &'static str,
-    /// Whether it is told the path of this program.
+    /// Whether it gets the path of this program.
     takes_path: bool,
 }
 

@@ -31,7 +31,7 @@ use held::Held;
 use program::{COMPONENT, COMPONENTS, Hook, Maps, Place, Structures};
 pub(crate) use program::{OWNER_TAG, STABLE};
 
-/// What is recorded of the process of each packet, beside its number, its thread and its start.
+/// The facts that are recorded of a packet's process, beside its number, its thread and its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -160,7 +160,7 @@ impl Owners {
         let closed = attaching.attach_to_closed()?;
         let (closed, point) = closed.map_or((None, None), |(map, point)| (Some(map), Some(point)));
         points.extend(point);
-        // What comes into being from now on is recorded by programs, which precede what is found.
+        // Programs record later sockets, and their records win over those found here.
         let Held { found, unreadable } = held::record(&owners, who);
         Ok(Self {
             _points: points,
@@ -244,7 +244,7 @@ enum Point {
     Grouped(#[expect(dead_code, reason = "held for its effect")] Link),
 }
 
-/// What programs are attached with.
+/// The maps and the kernel's types with which programs are attached.
 struct Attaching<'a> {
     kernel: &'a Kernel,
     types: &'a KernelTypes,

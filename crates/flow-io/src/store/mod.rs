@@ -118,7 +118,7 @@ pub enum StoreError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A limit below which a store is of no use.
+    /// A limit is too small for a store.
     #[error("a store needs at least {} MiB (--retain)", LEAST_STORE >> 20)]
     TooSmall,
 }

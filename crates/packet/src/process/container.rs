@@ -26,7 +26,7 @@ impl<'a> Container<'a> {
     }
 }
 
-/// What runtimes write in front of an id in the name of a scope of systemd.
+/// The words that runtimes write in front of an id in the name of a scope of systemd.
 const PREFIXES: [(&str, &str); 6] = [
     ("docker-", "docker"),
     ("libpod-conmon-", "podman"),

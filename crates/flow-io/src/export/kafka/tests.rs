@@ -1,4 +1,4 @@
-//! Records in a topic of the library's own brokers, which exist in this process, and fail as they are told.
+//! Records in a topic of the library's own brokers, which run in this process and fail on request.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
