@@ -165,6 +165,7 @@ fn probe(kernel: &Kernel, feature: Feature) -> Result<()> {
     let xdp = ProgramKind::Xdp { frags: false };
     let load = |kind, body: &[u64]| Program::load(kernel, "ringtap_probe", kind, body).map(drop);
     let call = |kind, helper| load(kind, &calling(helper));
+    let tracepoint = ProgramKind::RawTracepoint;
     match feature {
         Feature::Bpf => load(ProgramKind::SchedCls, &[set(0, 0), EXIT]),
         Feature::Xdp => load(xdp, &[set(0, 2), EXIT]),
@@ -200,8 +201,10 @@ fn probe(kernel: &Kernel, feature: Feature) -> Result<()> {
         }
         Feature::BatchLookup => make(kernel, MapKind::PerCpuArray, 8, 1, None)?.probe_batch(),
         Feature::Tcx => probe_tcx(kernel),
-        Feature::KernelTypes => types().map(drop),
+        // Everybody may read the types; using them takes a program.
+        Feature::KernelTypes => types().and_then(|_| load(tracepoint, &[set(0, 0), EXIT])),
         Feature::DropReasons => {
+            load(tracepoint, &[set(0, 0), EXIT])?;
             let arguments = types()?
                 .tracepoint_arguments("kfree_skb")
                 .unwrap_or_default();
