@@ -21,6 +21,8 @@ use crate::writer::{Alarm, Failure, Gauge, Queue, QueueSettings, Target, Whole};
 
 /// The number of processes that are described again in the next file.
 const PROCESSES_MAX: usize = 4096;
+/// The bytes of such blocks that are kept. An input can bring blocks of any length.
+const PROCESSES_BYTES_MAX: usize = 8 << 20;
 /// The part of a file that such descriptions may take: one of this many.
 const PROCESSES_SHARE: u64 = 4;
 
@@ -40,6 +42,8 @@ pub struct Recording {
     section: Section,
     /// The blocks that describe processes, for files that follow.
     processes: VecDeque<Vec<u8>>,
+    /// The bytes of these blocks.
+    processes_bytes: usize,
     /// A section came, with which the waiting file will start.
     has_section: bool,
     /// The first index of the current source's interfaces.
@@ -88,6 +92,7 @@ impl Recording {
             known: Vec::new(),
             section: own_section(),
             processes: VecDeque::new(),
+            processes_bytes: 0,
             has_section: false,
             first_interface: 0,
             described: 0,
@@ -321,10 +326,14 @@ impl Recording {
         if self.rotation.is_none() || ProcessBlock::parse(block).is_none() {
             return;
         }
-        if self.processes.len() == PROCESSES_MAX {
-            self.processes.pop_front();
-        }
         self.processes.push_back(block.bytes().to_vec());
+        self.processes_bytes += block.bytes().len();
+        while self.processes.len() > PROCESSES_MAX || self.processes_bytes > PROCESSES_BYTES_MAX {
+            let Some(oldest) = self.processes.pop_front() else {
+                break;
+            };
+            self.processes_bytes -= oldest.len();
+        }
     }
 
     /// Writes whole runs of packets, as they lie in ring or file. If a file or a chunk ends within a run, the

@@ -7,6 +7,9 @@ use super::container::{Container, container_of};
 
 /// The largest number of processes in a table. Beyond it, those that were added first are removed.
 const PROCESSES_MAX: usize = 16_384;
+/// The largest number of bytes that the descriptions of a table take. Beyond it, those that were added first are
+/// removed. A file can claim 190 KiB for each process.
+const BYTES_MAX: usize = 32 << 20;
 
 /// The description of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,28 +36,38 @@ impl ProcessDescription {
         let words: Vec<_> = arguments.map(String::from_utf8_lossy).collect();
         words.join(" ").trim_end().to_owned()
     }
+
+    /// Returns the number of bytes of the texts.
+    fn bytes(&self) -> usize {
+        self.command_line.len() + self.cgroup.len() + self.executable.len()
+    }
 }
 
-/// The processes of a capture, limited in number.
+/// The processes of a capture, limited in number and in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessTable {
     known: HashMap<(u32, u64), ProcessDescription>,
     /// The processes in the order in which they were added.
     order: VecDeque<(u32, u64)>,
+    /// The bytes of all descriptions.
+    bytes: usize,
 }
 
 impl ProcessTable {
     /// Adds a process, or replaces its description.
     pub fn insert(&mut self, tag: &ProcessTag<'_>, description: ProcessDescription) {
         let key = (tag.pid(), tag.start());
-        if self.known.insert(key, description).is_some() {
-            return;
+        self.bytes += description.bytes();
+        match self.known.insert(key, description) {
+            Some(replaced) => self.bytes -= replaced.bytes(),
+            None => self.order.push_back(key),
         }
-        self.order.push_back(key);
-        if self.order.len() > PROCESSES_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
+        while self.order.len() > PROCESSES_MAX || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
+            let removed = self.known.remove(&oldest).unwrap_or_default();
+            self.bytes -= removed.bytes();
         }
     }
 
@@ -105,6 +118,30 @@ mod tests {
         assert_eq!(
             get(&last).map(ProcessDescription::command).as_deref(),
             Some("a b")
+        );
+    }
+    #[test]
+    fn long_descriptions_take_the_place_of_older_ones() {
+        let mut table = ProcessTable::default();
+        let long = || ProcessDescription {
+            cgroup: "/a".repeat(32 << 10),
+            ..ProcessDescription::default()
+        };
+        for pid in 0..2000_u32 {
+            let bytes = tag_of(pid);
+            let tag = ProcessTag::parse(&bytes).expect("a tag");
+            table.insert(&tag, long());
+            table.insert(&tag, long());
+        }
+        let held: usize = table.known.values().map(ProcessDescription::bytes).sum();
+        assert_eq!(held, BYTES_MAX);
+        assert_eq!(table.bytes, held);
+        assert_eq!(table.order.len(), table.known.len());
+        let newest = tag_of(1999);
+        assert!(
+            table
+                .get(&ProcessTag::parse(&newest).expect("a tag"))
+                .is_some()
         );
     }
 }
