@@ -102,14 +102,18 @@ fn listed(list: &Path) -> Result<Vec<PathBuf>, InputError> {
     Ok(files)
 }
 
-/// Returns whether the file is an index of a capture.
+/// Returns whether the file is an index of a capture. An empty one is what a crash leaves beside its capture.
 fn is_index(path: &Path) -> bool {
-    let mut start = [0; 8];
-    let read = match path.extension().is_some_and(|extension| extension == "idx") {
-        true => File::open(path).and_then(|mut file| file.read_exact(&mut start)),
-        false => return false,
-    };
-    read.is_ok() && ringtap_savefile::index::is_index(&start)
+    if path.extension().is_none_or(|extension| extension != "idx") {
+        return false;
+    }
+    let mut start = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut start));
+    match read {
+        Ok(0) => path.with_extension("").is_file(),
+        Ok(_) => ringtap_savefile::index::is_index(&start),
+        Err(_) => false,
+    }
 }
 
 /// Opens a capture file, or standard input for `-`. A reader of standard input or of a FIFO can be
