@@ -443,7 +443,7 @@ pub(crate) struct FlowArgs {
     /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers
     #[arg(long)]
     pub(crate) extended: bool,
-    /// Collect the records (NetFlow v5, v9 or IPFIX) that other exporters send to this address
+    /// Collect the records (NetFlow v5, v9, IPFIX or sFlow v5) that other exporters send to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]

@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 44] = [
+const PEERS: [(&str, Sign); 45] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -42,6 +42,7 @@ const PEERS: [(&str, Sign); 44] = [
     ("masscan", Sign::Program("masscan")),
     ("netsniff-ng", Sign::Program("trafgen")),
     ("nfdump", Sign::Program("nfpcapd")),
+    ("nfdump-sflow", Sign::Program("sfcapd")),
     ("ngrep", Sign::Program("ngrep")),
     ("nmap", Sign::Program("nmap")),
     ("openssl", Sign::Program("openssl")),

@@ -1,10 +1,10 @@
-//! Decodes datagrams into records, with the library `netflow_parser`.
+//! Decodes datagrams into records: NetFlow and IPFIX with the library `netflow_parser`, sFlow with [`super::sflow`].
 //!
 //! Templates are kept by exporter and domain. All memory is bounded, by exporter and altogether
 //! ([`super::exporters`]); so are the fields and values of a message.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use netflow_parser::static_versions::v5::V5;
 use netflow_parser::variable_versions::ipfix::{self, IPFix};
@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::exporters::{ExporterReport, Exporters, Stream, TemplateName};
 use super::fields::{Field, Number, bytes, unsigned};
 use super::record::{Context, Draft, from_uptime};
+use super::sflow::{self, Sample};
 use crate::Origin;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -35,12 +36,16 @@ pub struct CollectCounters {
     pub v9: u64,
     /// Messages of IPFIX.
     pub ipfix: u64,
+    /// Datagrams of sFlow v5.
+    pub sflow: u64,
     /// Records of flows.
     pub records: u64,
     /// Other records, without addresses.
     pub not_flows: u64,
     /// Options records.
     pub options: u64,
+    /// Samples of sFlow that are not packets: counters of interfaces, and others.
+    pub other_samples: u64,
     /// Sets whose template has not come yet.
     pub without_template: u64,
     /// Datagrams that are not a message, or end inside one.
@@ -57,12 +62,14 @@ pub struct CollectCounters {
     pub missed_v9_messages: u64,
     /// The same for records (IPFIX).
     pub missed_ipfix_records: u64,
+    /// The same for datagrams (sFlow).
+    pub missed_sflow_datagrams: u64,
 }
 
 /// Takes records, with the exporter that sent them.
 pub(super) type Take<'a> = dyn FnMut(&FlowRecord, &Origin) + 'a;
 
-/// Decodes datagrams of NetFlow v5, v9 and IPFIX. It keeps the exporters' templates, sampling and sequence
+/// Decodes datagrams of NetFlow v5, v9, IPFIX and sFlow v5. It keeps the exporters' templates, sampling and sequence
 /// numbers. Its memory is bounded, by exporter and altogether.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -105,6 +112,9 @@ impl Decoder {
     ) {
         self.counters.datagrams += 1;
         self.counters.bytes += datagram.len() as u64;
+        if let Some(message) = sflow::Message::parse(datagram) {
+            return self.sflow(from, now, &message, take);
+        }
         let Some(stream) = Stream::of(from, datagram) else {
             self.counters.malformed += 1;
             return;
@@ -121,6 +131,45 @@ impl Decoder {
                 _ => {}
             }
         }
+    }
+
+    fn sflow(
+        &mut self,
+        from: SocketAddr,
+        now: Instant,
+        message: &sflow::Message<'_>,
+        take: &mut Take<'_>,
+    ) {
+        self.counters.sflow += 1;
+        let stream = Stream::of_agent(from, message.agent, message.sub_agent);
+        self.exporters.datagram(stream, now);
+        self.counters.missed_sflow_datagrams +=
+            self.exporters
+                .message(stream, now, message.sequence, Some(1));
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let time_ns = u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+        let mut is_malformed = false;
+        for sample in message.samples() {
+            match sample {
+                Ok(Sample::Packet(packet)) => {
+                    let Some(record) = packet.record(time_ns) else {
+                        self.counters.not_flows += 1;
+                        continue;
+                    };
+                    self.counters.records += 1;
+                    self.exporters.record(stream);
+                    let origin = Origin {
+                        exporter: SocketAddr::new(message.agent, from.port()),
+                        domain: message.sub_agent,
+                        sampling: packet.one_in,
+                    };
+                    take(&record, &origin);
+                }
+                Ok(Sample::Other) => self.counters.other_samples += 1,
+                Err(sflow::Malformed) => is_malformed = true,
+            }
+        }
+        self.counters.malformed += u64::from(is_malformed);
     }
 
     fn v5(&mut self, outer: Stream, now: Instant, message: &V5, take: &mut Take<'_>) {

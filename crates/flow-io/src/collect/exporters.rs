@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 use netflow_parser::NetflowParser;
 use serde::Serialize;
 
+use super::sflow;
+
 /// The maximum number of exporters.
 pub(super) const PEERS: usize = 4_096;
 /// The maximum number of established exporters among them.
@@ -78,8 +80,11 @@ impl fmt::Display for Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stream {
     pub(super) exporter: SocketAddr,
+    /// The version of NetFlow or IPFIX, or [`sflow::STREAM`].
     pub(super) version: u16,
     pub(super) domain: u32,
+    /// The agent that sFlow names. Quotas are by the address of the datagram, since anybody can name an agent.
+    pub(super) agent: Option<IpAddr>,
 }
 
 impl Stream {
@@ -102,7 +107,18 @@ impl Stream {
             exporter: SocketAddr::new(from.ip().to_canonical(), from.port()),
             version,
             domain,
+            agent: None,
         })
+    }
+
+    /// Returns the stream of an agent of sFlow.
+    pub(super) fn of_agent(from: SocketAddr, agent: IpAddr, sub_agent: u32) -> Self {
+        Self {
+            exporter: SocketAddr::new(from.ip().to_canonical(), from.port()),
+            version: sflow::STREAM,
+            domain: sub_agent,
+            agent: Some(agent),
+        }
     }
 
     fn peer(&self) -> Peer {

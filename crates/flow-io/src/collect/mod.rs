@@ -6,6 +6,7 @@ mod exporters;
 mod fields;
 mod network;
 mod record;
+mod sflow;
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, UdpSocket};
@@ -28,7 +29,7 @@ const DATAGRAM: usize = 65_535;
 /// The socket buffer that is requested from the system, which may grant less.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// Receives messages of NetFlow v5, v9 and IPFIX over UDP, from anybody or from some networks.
+/// Receives messages of NetFlow v5, v9, IPFIX and sFlow v5 over UDP, from anybody or from some networks.
 pub struct Collector {
     /// The address on which it listens, as it was specified.
     name: ListenAddress,

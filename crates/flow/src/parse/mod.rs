@@ -13,8 +13,10 @@ use ringtap_packet::headers::link::{self, Link};
 use ringtap_packet::headers::tunnel::Tunnels;
 use ringtap_packet::protocol::{TCP, UDP};
 
+use crate::cache::{NO_TRAFFIC, count};
 use crate::key::{Key, Rest, Seed};
 use crate::packet::Packet;
+use crate::record::{FlowRecord, MacAddresses};
 use transport::Transport;
 
 /// Marks a VLAN tag in the key, since its identifier may be 0.
@@ -305,6 +307,30 @@ pub(crate) fn observe_any(
     observation.kept = 0;
     observation.is_hint = false;
     Ok(())
+}
+
+impl FlowRecord {
+    /// Returns the record of a single packet, without entering tunnels. Returns `None` if the packet has no IP,
+    /// or its IP header is cut off or contradicts itself.
+    #[must_use]
+    pub fn of_packet(packet: &Packet<'_>) -> Option<Self> {
+        let mut observation = Observation::default();
+        observe_any(packet, Tunnels::default(), &mut observation).ok()?;
+        let mut forward = NO_TRAFFIC;
+        count(&mut forward, &observation);
+        let [destination, source] = [0, 6].map(|at| chunk(&observation.macs, at));
+        let macs = source.zip(destination).filter(|_| observation.has_macs);
+        Some(Self {
+            key: observation.key.export(observation.tos),
+            forward,
+            macs: macs.map(|(source, destination)| MacAddresses {
+                source,
+                destination,
+            }),
+            mpls_label: (observation.mpls != NO_LABEL).then_some(observation.mpls),
+            ..Self::default()
+        })
+    }
 }
 
 #[inline]

@@ -87,7 +87,7 @@ pub(crate) struct WebArgs {
     pub(crate) look: LookArgs,
     #[command(flatten)]
     pub(crate) config: ConfigArg,
-    /// Show the records of other exporters, NetFlow v5, v9 or IPFIX, that are sent to this address
+    /// Show the records of other exporters, NetFlow v5, v9, IPFIX or sFlow v5, that are sent to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "inactive", "flows", "tunnels", "replay",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]

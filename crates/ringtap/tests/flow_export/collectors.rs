@@ -147,14 +147,14 @@ pub(crate) fn expected(records: &[Value], case: &Case, more: impl Fn(&Value) -> 
 }
 
 /// A running collector, and its address.
-struct Collector {
+pub(crate) struct Collector {
     running: Running,
     port: u16,
 }
 
 impl Collector {
     /// Starts it, and waits until it listens.
-    fn start(command: impl FnOnce(u16) -> Command) -> Self {
+    pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
         let port = free_port();
         let running = Running::start_piped(&mut command(port));
         let mut running = running.expect("it is installed");
@@ -167,12 +167,16 @@ impl Collector {
         Self { running, port }
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     fn address(&self) -> String {
         format!("udp:127.0.0.1:{}", self.port)
     }
 
     /// Waits until it has taken all datagrams that came.
-    fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let deadline = Instant::now() + LIMIT;
         while waiting(self.port).is_some_and(|bytes| bytes > 0) {
             assert!(Instant::now() < deadline, "it does not read");
@@ -180,7 +184,7 @@ impl Collector {
         }
     }
 
-    fn end(self, signal: &str) -> Output {
+    pub(crate) fn end(self, signal: &str) -> Output {
         self.running.signal(signal).expect("it runs");
         self.running.wait(LIMIT).expect("it ends")
     }
@@ -199,7 +203,7 @@ pub(crate) fn waiting(port: u16) -> Option<u64> {
     u64::from_str_radix(waiting, 16).ok()
 }
 
-fn tool(name: &str) -> Command {
+pub(crate) fn tool(name: &str) -> Command {
     Command::new(find_tool(name).expect("a need of the test"))
 }
 
@@ -276,8 +280,8 @@ fn nfdump_more(record: &Value, vlan: u64, source: &str, destination: &str) -> St
     format!("{first} {last} {vlan} {source} {destination}")
 }
 
-/// Returns nfdump's output for the files of nfcapd.
-fn nfdump_flows(folder: &Path) -> Flows {
+/// Returns nfdump's output for the files of a folder.
+pub(crate) fn nfdump_records(folder: &Path) -> Vec<Value> {
     let mut nfdump = tool("nfdump");
     nfdump
         .env("TZ", "UTC")
@@ -287,9 +291,13 @@ fn nfdump_flows(folder: &Path) -> Flows {
     let output = Running::start_piped(&mut nfdump).expect("nfdump starts");
     let output = output.wait(LIMIT).expect("it ends");
     assert!(output.status.success(), "{output:?}");
-    let records: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a list");
+    serde_json::from_slice(&output.stdout).expect("a list")
+}
+
+/// Returns the flows in the files of nfcapd.
+fn nfdump_flows(folder: &Path) -> Flows {
     let mut flows = Flows::new();
-    for record in &records {
+    for record in &nfdump_records(folder) {
         let address = |four: &'static str, six: &'static str| {
             let four = text(record, four);
             if four.is_empty() {

@@ -29,21 +29,21 @@ fn settle(port: u16) {
 }
 
 /// A collector that runs.
-struct Collector {
+pub(crate) struct Collector {
     running: Running,
     address: String,
     folder: tempfile::TempDir,
 }
 
 /// The result.
-struct Collected {
-    stats: Value,
-    text: String,
-    records: Vec<Value>,
+pub(crate) struct Collected {
+    pub(crate) stats: Value,
+    pub(crate) text: String,
+    pub(crate) records: Vec<Value>,
 }
 
 impl Collector {
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let notices = folder.path().join("notices");
         let mut command = Command::new(RINGTAP);
@@ -64,13 +64,13 @@ impl Collector {
     }
 
     /// Returns a socket of an exporter with that address.
-    fn exporter(&self, address: Ipv4Addr) -> UdpSocket {
+    pub(crate) fn exporter(&self, address: Ipv4Addr) -> UdpSocket {
         let socket = UdpSocket::bind((address, 0)).expect("an address of loopback");
         socket.connect(&self.address).expect("loopback");
         socket
     }
 
-    fn end(self) -> Collected {
+    pub(crate) fn end(self) -> Collected {
         let address: SocketAddr = self.address.parse().expect("an address");
         settle(address.port());
         self.running.signal("INT").expect("it runs");
@@ -113,7 +113,7 @@ fn flow(source: u32, packets: u8) -> Vec<u8> {
     message(source, 256, &[10, 0, 0, 1, 10, 0, 0, 2, 0, 0, 0, packets])
 }
 
-fn send(socket: &UdpSocket, number: usize, datagram: &[u8]) {
+pub(crate) fn send(socket: &UdpSocket, number: usize, datagram: &[u8]) {
     socket.send(datagram).expect("loopback");
     if number % BURST == BURST - 1 {
         settle(socket.peer_addr().expect("it is connected").port());

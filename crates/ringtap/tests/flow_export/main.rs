@@ -5,6 +5,7 @@ mod clickhouse;
 mod collectors;
 mod files;
 mod floods;
+mod sflow;
 #[cfg(feature = "parquet")]
 mod store;
 mod transport;
@@ -49,6 +50,10 @@ fn main() -> ExitCode {
         ),
         test("all_files_are_made_or_none", &[], files::all_or_none),
     ];
+    let name = "samples_of_sflow_are_the_packets_that_the_meter_sees";
+    tests.push(test(name, &[], sflow::collected));
+    let name = "sfcapd_reports_the_same_packets";
+    tests.push(test(name, &[Need::Tool("sfcapd")], sflow::sfcapd));
     tests.extend(databases());
     #[cfg(feature = "parquet")]
     tests.extend(parquet());

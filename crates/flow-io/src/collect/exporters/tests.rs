@@ -9,6 +9,7 @@ fn from(exporter: SocketAddr, domain: u32) -> Stream {
         exporter,
         version: 9,
         domain,
+        agent: None,
     }
 }
 

@@ -57,14 +57,19 @@ impl Summary {
     }
 
     /// Returns the counters that are reported only if they are not zero.
-    fn counters(&self) -> [(u64, &'static str); 15] {
+    fn counters(&self) -> [(u64, &'static str); 18] {
         let collected = &self.collected;
         let counters = &collected.counters;
         [
             (counters.v5, "messages of NetFlow v5"),
             (counters.v9, "messages of NetFlow v9"),
             (counters.ipfix, "messages of IPFIX"),
+            (counters.sflow, "datagrams of sFlow"),
             (counters.options, "records of options"),
+            (
+                counters.other_samples,
+                "samples of counters, and others that are not packets",
+            ),
             (counters.not_flows, "records without addresses"),
             (
                 counters.without_template,
@@ -98,6 +103,10 @@ impl Summary {
             (
                 counters.missed_ipfix_records,
                 "records of IPFIX missing by their sequence numbers",
+            ),
+            (
+                counters.missed_sflow_datagrams,
+                "datagrams of sFlow missing by their sequence numbers",
             ),
             (
                 collected.dropped.unwrap_or(0),
