@@ -38,8 +38,8 @@ ringtap_packet::options! {
         pub both_ways: bool,
         /// Whether to measure TCP retransmissions and round-trip times: [`crate::FlowRecord::tcp`].
         pub measure_tcp: bool,
-        /// How to inspect payloads, for [`crate::FlowRecord::application`]: 12 bytes a flow more, and 192 for each
-        /// flow that has anything to say. With `None` payloads are not looked at.
+        /// How to inspect payloads, for [`crate::FlowRecord::application`]: 12 bytes a flow more, and 64 to 256 for
+        /// each flow that has anything to say. With `None` payloads are not looked at.
         pub inspect: Option<InspectOptions>,
         /// The tunnels whose inner flows are metered.
         pub tunnels: Tunnels,

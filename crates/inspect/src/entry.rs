@@ -60,14 +60,41 @@ pub(crate) enum Tag {
 /// A flow whose entry [`is_empty`](Self::is_empty) needs none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
+    head: EntryHead,
+    packed: [u8; ROOM],
+}
+
+/// An entry without its packed fields: 4 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryHead {
     protocol: Option<Protocol>,
     name_source: Option<NameSource>,
     cut: bool,
     used: u8,
-    packed: [u8; ROOM],
 }
 
 const _: () = assert!(size_of::<Entry>() == 192);
+const _: () = assert!(size_of::<EntryHead>() == 4);
+
+impl EntryHead {
+    /// Returns whether nothing was found so far.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.protocol.is_none() && self.used == 0
+    }
+
+    /// Returns whether the flow has a name.
+    #[must_use]
+    pub fn has_name(&self) -> bool {
+        self.name_source.is_some()
+    }
+
+    /// Returns the number of bytes that the packed fields take, at most 188.
+    #[must_use]
+    pub fn packed_len(&self) -> usize {
+        self.used.into()
+    }
+}
 
 impl Default for Entry {
     fn default() -> Self {
@@ -86,37 +113,69 @@ impl Entry {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            protocol: None,
-            name_source: None,
-            cut: false,
-            used: 0,
+            head: EntryHead {
+                protocol: None,
+                name_source: None,
+                cut: false,
+                used: 0,
+            },
             packed: [0; ROOM],
         }
+    }
+
+    /// Returns the entry that has this head and these packed fields, in pieces: what [`head`](Self::head) and
+    /// [`packed`](Self::packed) returned. Bytes beyond the head's length are ignored.
+    #[must_use]
+    pub fn from_parts<'a>(head: EntryHead, pieces: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut entry = Self {
+            head,
+            packed: [0; ROOM],
+        };
+        let mut room = &mut entry.packed[..head.packed_len().min(ROOM)];
+        for piece in pieces {
+            let len = piece.len().min(room.len());
+            let (place, rest) = room.split_at_mut(len);
+            place.copy_from_slice(&piece[..len]);
+            room = rest;
+        }
+        entry
+    }
+
+    /// Returns the entry without its packed fields.
+    #[must_use]
+    pub fn head(&self) -> EntryHead {
+        self.head
+    }
+
+    /// Returns the packed fields.
+    #[must_use]
+    pub fn packed(&self) -> &[u8] {
+        &self.packed[..self.head.packed_len()]
     }
 
     /// Returns whether nothing was found so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.protocol.is_none() && self.used == 0
+        self.head.is_empty()
     }
 
     /// Returns the protocol that the payloads have.
     #[must_use]
     pub fn protocol(&self) -> Option<Protocol> {
-        self.protocol
+        self.head.protocol
     }
 
     /// Returns whether a field was cut or left out because the entry was full.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        self.cut
+        self.head.cut
     }
 
     /// Returns the fields.
     #[must_use]
     pub fn fields(&self) -> Fields<'_> {
         let mut fields = Fields {
-            protocol: self.protocol,
+            protocol: self.head.protocol,
             ..Fields::default()
         };
         for (tag, bytes) in self.packed_fields() {
@@ -126,8 +185,8 @@ impl Entry {
             });
             fill(&mut fields, tag & !CUT, bytes, text);
         }
-        fields.name_source = self.name_source;
-        fields.name = match self.name_source {
+        fields.name_source = self.head.name_source;
+        fields.name = match self.head.name_source {
             Some(NameSource::Sni | NameSource::Quic) => fields.tls_sni,
             Some(NameSource::Http) => fields.http_host.map(without_port),
             Some(NameSource::Dhcp) => fields.dhcp_host,
@@ -138,16 +197,16 @@ impl Entry {
     }
 
     pub(crate) fn set_protocol(&mut self, protocol: Protocol) {
-        self.protocol = Some(protocol);
+        self.head.protocol = Some(protocol);
     }
 
     /// Makes a field the flow's name, unless it has one.
     pub(crate) fn name_by(&mut self, source: NameSource) {
-        self.name_source.get_or_insert(source);
+        self.head.name_source.get_or_insert(source);
     }
 
     pub(crate) fn has_name(&self) -> bool {
-        self.name_source.is_some()
+        self.head.name_source.is_some()
     }
 
     pub(crate) fn has(&self, tag: Tag) -> bool {
@@ -162,7 +221,7 @@ impl Entry {
 
     /// Returns the bytes that text of a further field can have.
     pub(crate) fn room(&self) -> usize {
-        (ROOM - usize::from(self.used)).saturating_sub(HEAD)
+        (ROOM - self.head.packed_len()).saturating_sub(HEAD)
     }
 
     /// Adds bytes of a fixed length. A field that is there stays as it is.
@@ -171,10 +230,10 @@ impl Entry {
             return;
         }
         if bytes.len() > self.room() {
-            self.cut = true;
+            self.head.cut = true;
             return;
         }
-        let start = usize::from(self.used) + HEAD;
+        let start = self.head.packed_len() + HEAD;
         self.packed[start..start + bytes.len()].copy_from_slice(bytes);
         self.close(tag as u8, bytes.len());
     }
@@ -187,17 +246,17 @@ impl Entry {
         }
         let room = self.room().min(most);
         if room == 0 {
-            self.cut |= !text.is_empty();
+            self.head.cut |= !text.is_empty();
             return;
         }
-        let start = usize::from(self.used) + HEAD;
+        let start = self.head.packed_len() + HEAD;
         let mut space = Space {
             bytes: &mut self.packed[start..start + room],
             used: 0,
         };
         let fits = escape(text, &mut space).is_ok();
         let used = space.used;
-        self.cut |= !fits;
+        self.head.cut |= !fits;
         let mark = if fits && whole { 0 } else { CUT };
         self.close(tag as u8 | mark, used);
     }
@@ -208,21 +267,21 @@ impl Entry {
             return;
         }
         let room = self.room().min(most).min(text.len());
-        let start = usize::from(self.used) + HEAD;
+        let start = self.head.packed_len() + HEAD;
         let mut space = Space {
             bytes: &mut self.packed[start..start + room],
             used: 0,
         };
         let fits = space.write_str(text).is_ok();
         let used = space.used;
-        self.cut |= !fits;
+        self.head.cut |= !fits;
         self.close(tag as u8 | if fits { 0 } else { CUT }, used);
     }
 
     /// Puts a value of the same length or less in the place of another field.
     pub(crate) fn replace(&mut self, old: Tag, new: Tag, bytes: &[u8]) {
         let mut at = 0;
-        while let Some(&[tag, len]) = self.packed[..usize::from(self.used)][at..].first_chunk() {
+        while let Some(&[tag, len]) = self.packed()[at..].first_chunk() {
             let end = at + HEAD + usize::from(len);
             if tag & !CUT != old as u8 {
                 at = end;
@@ -241,13 +300,13 @@ impl Entry {
     fn close(&mut self, tag: u8, len: usize) {
         // Both are below ROOM.
         let Ok(len) = u8::try_from(len) else { return };
-        self.packed[usize::from(self.used)] = tag;
-        self.packed[usize::from(self.used) + 1] = len;
-        self.used += len + 2;
+        self.packed[self.head.packed_len()] = tag;
+        self.packed[self.head.packed_len() + 1] = len;
+        self.head.used += len + 2;
     }
 
     fn packed_fields(&self) -> impl Iterator<Item = (u8, &[u8])> {
-        let mut rest = &self.packed[..usize::from(self.used)];
+        let mut rest = self.packed();
         std::iter::from_fn(move || {
             let (&[tag, len], behind) = rest.split_first_chunk()?;
             let (bytes, behind) = behind.split_at_checked(len.into())?;

@@ -24,7 +24,7 @@ mod rebuild;
 mod small;
 mod tls;
 
-pub use entry::Entry;
+pub use entry::{Entry, EntryHead};
 pub use escape::escape;
 pub use fields::{Fields, Ja4, Text};
 pub use inspector::{Counters, Inspector, Verdict};

@@ -1,16 +1,17 @@
 //! The application layer of the flows in the cache.
 //!
 //! Data in: payloads of flows that are not done. Data out: an entry for the record of a flow that has
-//! anything to say. Each slot has 8 bytes here; entries are in a pool, and are taken by those flows only.
+//! anything to say. Each slot has 12 bytes here; what those flows have to say is in a pool.
 
 use std::net::IpAddr;
 
 use ringtap_inspect::{
-    Counters, Entry, FlowState, InspectOptions, Inspector, Payload, Transport, Verdict,
+    Counters, Entry, EntryHead, FlowState, InspectOptions, Inspector, Payload, Transport, Verdict,
 };
 use ringtap_packet::protocol::TCP;
 
 use super::cut::{Cut, Cuts};
+use super::pool::Pool;
 use super::slot::{NONE, Slot, State};
 use super::tcp::SYN;
 use crate::options::Limits;
@@ -23,24 +24,23 @@ pub(crate) struct Applications {
     inspector: Inspector,
     /// One per slot.
     flows: Vec<Flow>,
-    entries: Vec<Entry>,
-    /// Entries that are free again.
-    free: Vec<u32>,
+    pool: Pool,
     cuts: Cuts,
     pub(crate) wanted: Wanted,
     both_ways: bool,
     inactive_ns: u64,
-    /// The entry of a payload of a flow that has none, until it is known whether there is anything to keep.
-    fresh: Entry,
 }
 
 /// The state of a slot's flow.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     state: FlowState,
-    /// Its entry, or [`NONE`].
-    entry: u32,
+    head: EntryHead,
+    /// The first block of its fields, or [`NONE`].
+    block: u32,
 }
+
+const _: () = assert!(size_of::<Flow>() == 12);
 
 /// The ends of a flow, as payloads are looked at.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +59,10 @@ impl Applications {
             inspector: Inspector::new(options)?,
             wanted: Wanted::new(options.payloads, limits.inactive_ns, limits.both_ways),
             flows: Vec::with_capacity(flows),
-            entries: Vec::with_capacity(flows),
-            free: Vec::with_capacity(flows),
+            pool: Pool::new(flows),
             cuts: Cuts::new(),
             both_ways: limits.both_ways,
             inactive_ns: limits.inactive_ns,
-            fresh: Entry::new(),
         })
     }
 
@@ -80,18 +78,14 @@ impl Applications {
     /// Bytes that all flows together may take.
     pub(crate) fn bytes(&self) -> usize {
         self.flows.capacity() * size_of::<Flow>()
-            + self.entries.capacity() * size_of::<Entry>()
-            + self.free.capacity() * size_of::<u32>()
+            + self.pool.bytes()
             + Cuts::bytes()
             + self.wanted.bytes()
     }
 
     /// A slot is added.
     pub(crate) fn grow(&mut self) {
-        self.flows.push(Flow {
-            state: FlowState::default(),
-            entry: NONE,
-        });
+        self.flows.push(Flow::new());
     }
 
     /// A flow ends, or begins anew in its slot.
@@ -100,11 +94,8 @@ impl Applications {
             return;
         };
         self.inspector.forget(id, &mut flow.state);
-        flow.state = FlowState::default();
-        let entry = std::mem::replace(&mut flow.entry, NONE);
-        if entry != NONE {
-            self.free.push(entry);
-        }
+        self.pool.release(flow.block);
+        *flow = Flow::new();
     }
 
     /// Keeps what a slot's flow has said: the active timeout has cut its record, at `now_ns`.
@@ -112,11 +103,11 @@ impl Applications {
         let Some(flow) = self.flows.get_mut(id as usize) else {
             return;
         };
-        if let Some(entry) = self.entries.get(flow.entry as usize) {
+        if !flow.head.is_empty() {
             self.inspector.forget(id, &mut flow.state);
             let cut = Cut {
                 key: slot.key,
-                entry: *entry,
+                entry: flow.entry(&self.pool),
                 state: flow.state,
                 last_ns: slot.traffic.last_ns,
             };
@@ -137,7 +128,7 @@ impl Applications {
             return false;
         };
         flow.state = cut.state;
-        flow.entry = store(&mut self.entries, &mut self.free, cut.entry);
+        flow.keep(&mut self.pool, &cut.entry);
         if flow.state.is_done() {
             self.wanted.done(packet.hash);
         }
@@ -178,44 +169,31 @@ impl Applications {
             data,
             complete: data.len() == packet.payload() as usize,
         };
-        let Self {
-            inspector,
-            flows,
-            entries,
-            free,
-            fresh,
-            ..
-        } = self;
-        let Some(flow) = flows.get_mut(id as usize) else {
+        let Some(flow) = self.flows.get_mut(id as usize) else {
             return Verdict::Done;
         };
-        if let Some(entry) = entries.get_mut(flow.entry as usize) {
-            return inspector.look(id, entry, &mut flow.state, &payload);
-        }
-        let verdict = inspector.look(id, fresh, &mut flow.state, &payload);
-        if fresh.is_empty() {
-            return verdict;
-        }
-        let entry = std::mem::take(fresh);
-        flow.entry = store(entries, free, entry);
+        let mut entry = flow.entry(&self.pool);
+        let verdict = self
+            .inspector
+            .look(id, &mut entry, &mut flow.state, &payload);
+        flow.keep(&mut self.pool, &entry);
         verdict
     }
 
     /// Looks at an answer of DNS of which another meter has the flow: it may name hosts of this one's.
     pub(crate) fn learn(&mut self, payload: &Payload<'_>) {
-        let mut state = FlowState::default();
-        self.inspector
-            .look(NONE, &mut self.fresh, &mut state, payload);
+        let (mut entry, mut state) = (Entry::new(), FlowState::default());
+        self.inspector.look(NONE, &mut entry, &mut state, payload);
         self.inspector.forget(NONE, &mut state);
-        self.fresh = Entry::new();
     }
 
     /// Returns what the record of a slot's flow has to say.
     pub(crate) fn entry(&self, id: u32, slot: &Slot) -> Option<Entry> {
         let flow = self.flows.get(id as usize)?;
-        let known = self.entries.get(flow.entry as usize);
-        if known.is_some_and(|entry| entry.fields().name.is_some()) {
-            return known.copied();
+        let mut entry = flow.entry(&self.pool);
+        let known = (!entry.is_empty()).then_some(entry);
+        if entry.fields().name.is_some() {
+            return known;
         }
         let key = slot.key.export(slot.tos);
         let turned = if self.both_ways {
@@ -225,23 +203,33 @@ impl Applications {
         };
         let responder = Ends::of(&key, turned).responder.0;
         let Some(name) = self.inspector.name_of(responder, slot.traffic.first_ns) else {
-            return known.copied();
+            return known;
         };
-        let mut entry = known.copied().unwrap_or_default();
         entry.set_dns_name(name);
         Some(entry)
     }
 }
 
-/// Puts an entry into the pool, and returns its number.
-fn store(entries: &mut Vec<Entry>, free: &mut Vec<u32>, entry: Entry) -> u32 {
-    if let Some(at) = free.pop() {
-        entries[at as usize] = entry;
-        return at;
+impl Flow {
+    /// A flow that has said nothing.
+    fn new() -> Self {
+        Self {
+            state: FlowState::default(),
+            head: EntryHead::default(),
+            block: NONE,
+        }
     }
-    // There is room for as many as there are slots.
-    entries.push(entry);
-    u32::try_from(entries.len() - 1).unwrap_or(NONE)
+
+    /// Returns what the flow has said.
+    fn entry(&self, pool: &Pool) -> Entry {
+        Entry::from_parts(self.head, pool.pieces(self.block))
+    }
+
+    /// Keeps what the flow has said.
+    fn keep(&mut self, pool: &mut Pool, entry: &Entry) {
+        self.head = entry.head();
+        self.block = pool.put(self.block, entry.packed());
+    }
 }
 
 impl Ends {

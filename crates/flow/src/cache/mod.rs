@@ -8,6 +8,7 @@ mod applications;
 mod cut;
 mod index;
 mod interim;
+mod pool;
 mod short;
 mod slot;
 mod tcp;
