@@ -9,6 +9,8 @@ pub(crate) const READ: f64 = 1.0 / 3.0;
 pub(crate) const SEARCH: f64 = 1.0 / 20.0;
 /// `flow`: a fifth of the peer's time.
 pub(crate) const FLOW: f64 = 0.2;
+/// `flow`: all fields add a seventh to the time.
+pub(crate) const FIELDS: f64 = 1.15;
 /// `libpcap`: tcpdump reads in two thirds of its time on Debian's library.
 pub(crate) const LIBPCAP_READS: f64 = 1.0 / 1.5;
 /// `libpcap`: starting and capturing take no more than on Debian's library.

@@ -212,7 +212,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         caption: "Deri's slides (2004) give 376,453 packets a second of 64 bytes metered by nProbe on \
                   PF_RING with real-time interrupts, against 550,789 that were only captured. Here: a file \
                   in the page cache metered on one processor.",
-        seconds: (130, 35),
+        seconds: (190, 35),
         rounds: 5,
         body: flow::run,
     },

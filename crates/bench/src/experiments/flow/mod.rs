@@ -10,6 +10,7 @@
 
 mod collector;
 mod files;
+mod memory;
 mod vary;
 
 use std::net::UdpSocket;
@@ -20,7 +21,7 @@ use ringtap_lab::Need;
 
 use crate::goals;
 use crate::helpers::{children_seconds, fill_cache, float, timed};
-use crate::results::{Axis, Metric};
+use crate::results::{Axis, Case, Metric};
 use crate::session::{Done, Session, Side, judge};
 use collector::Collector;
 
@@ -42,7 +43,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.figure("A capture file metered", Axis::names("file"), metrics());
     mixed(session, &peers, folder)?;
     repeated(session, &peers, folder)?;
-    options(session, folder)
+    options(session, folder)?;
+    memory::run(session)
 }
 
 fn metrics() -> Vec<Metric> {
@@ -132,10 +134,12 @@ fn against(
     Ok(())
 }
 
+const OPTIONS: &str = "mixed traffic, what options add";
+const FIELDS: &str = "mixed traffic, what fields add";
+
 /// Measures options of ringtap with mixed traffic: what each adds to the time without it.
 fn options(session: &mut Session, folder: &Path) -> Done {
-    const TITLE: &str = "mixed traffic, what options add";
-    if !session.wants(TITLE) {
+    if !session.wants(OPTIONS) && !session.wants(FIELDS) {
         return Ok(());
     }
     session.figure(
@@ -147,27 +151,12 @@ fn options(session: &mut Session, folder: &Path) -> Done {
     if file.packets == 0 {
         return Ok(());
     }
-    let ringtap = session.ringtap.clone();
-    let case = format!("{TITLE}, {} packets, one processor", file.packets);
-    let contenders: [(&str, &[&str]); 2] = [
+    let top: [(&str, &[&str]); 2] = [
         ("ringtap --top 10", &["--top", "10"]),
         ("ringtap --top 0", &["--top", "0"]),
     ];
-    let names = contenders.map(|(name, _)| name);
-    session.case(&case, None, &names, names.len() - 1, |who| {
-        Program::Ringtap(&ringtap, contenders[who].1, Records::None).measure(&file, folder)
-    })?;
-    fields(session, &file, folder)
-}
-
-/// Measures what fields add, with records in a file as far as there are such fields.
-fn fields(session: &mut Session, file: &Capture, folder: &Path) -> Done {
-    let ringtap = session.ringtap.clone();
-    let case = format!(
-        "mixed traffic, what fields add, {} packets, one processor",
-        file.packets
-    );
-    let contenders: [(&str, &[&str]); 4] = [
+    compare(session, OPTIONS, &top, (&file, folder), Records::None)?;
+    let fields: [(&str, &[&str]); 4] = [
         ("--fields all", &["--top", "0", "--fields", "all"]),
         (
             "--fields basic,names",
@@ -179,11 +168,30 @@ fn fields(session: &mut Session, file: &Capture, folder: &Path) -> Done {
         ),
         ("--fields basic", &["--top", "0"]),
     ];
-    let names = contenders.map(|(name, _)| name);
-    session.case(&case, None, &names, names.len() - 1, |who| {
-        Program::Ringtap(&ringtap, contenders[who].1, Records::File).measure(file, folder)
-    })?;
+    let case = compare(session, FIELDS, &fields, (&file, folder), Records::File)?;
+    judge(
+        "of the time without fields",
+        goals::FIELDS,
+        case.as_ref(),
+        0,
+    );
     Ok(())
+}
+
+/// Measures ringtap with several options, of which the last are the reference.
+fn compare(
+    session: &mut Session,
+    title: &str,
+    contenders: &[(&str, &[&str])],
+    (file, folder): (&Capture, &Path),
+    records: Records<'_>,
+) -> Result<Option<Case>, String> {
+    let ringtap = session.ringtap.clone();
+    let case = format!("{title}, {} packets, one processor", file.packets);
+    let names: Vec<&str> = contenders.iter().map(|(name, _)| *name).collect();
+    session.case(&case, None, &names, names.len() - 1, |who| {
+        Program::Ringtap(&ringtap, contenders[who].1, records).measure(file, folder)
+    })
 }
 
 /// A file to be metered.
