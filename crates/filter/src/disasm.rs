@@ -153,6 +153,12 @@ fn ancillary(offset: u32) -> Option<&'static str> {
         op::SKF_AD_PAY_OFFSET => "poff",
         op::SKF_AD_RANDOM => "random",
         op::SKF_AD_VLAN_TPID => "vlan_tpid",
-        _ => return None,
+        op::PROCESS_PID => "pid",
+        op::PROCESS_UID => "uid",
+        _ if !op::is_process(offset) => return None,
+        _ if offset < op::PROCESS_ANSWERS => {
+            ["comm0", "comm1", "comm2", "comm3"][((offset - op::PROCESS_NAME) / 4) as usize & 3]
+        }
+        _ => "group",
     })
 }

@@ -45,7 +45,7 @@ pub(crate) fn emit(
     let insns = asm.finish().map_err(|_| ErrorKind::TooLarge)?;
     // The program is valid by construction; if it were not, the validator's error would not help
     // the user.
-    Program::with_loops(insns).map_err(|_| ErrorKind::TooLarge)
+    Program::compiled(insns).map_err(|_| ErrorKind::TooLarge)
 }
 
 /// Selects the blocks of a graph. Scratch memory is used if that makes the program shorter.

@@ -158,6 +158,28 @@ pub enum ErrorKind {
         "the addresses of 802.11 frames are hardware addresses, as in \"wlan addr1 0:1:2:3:4:5\""
     )]
     NotHardware,
+    /// A question about the packet's process where packets have none.
+    #[error("the processes of these packets are not known; a live capture finds them with --who")]
+    NoProcess,
+    /// A number that no process or user has.
+    #[error("there is no {field} {value}")]
+    NoSuchNumber {
+        /// The thing that is numbered.
+        field: &'static str,
+        /// The number.
+        value: u32,
+    },
+    /// A control group that is not named by its path.
+    #[error(
+        "the path of a control group begins with \"/\", as in \"cgroup /system.slice/ssh.service\""
+    )]
+    NotAPath,
+    /// More containers and control groups than one program can ask for.
+    #[error(
+        "an expression names at most {} containers and control groups",
+        crate::program::opcode::PROCESS_QUESTIONS
+    )]
+    TooManyGroups,
     /// A link type whose header does not contain the payload's protocol.
     #[error(
         "packets of link type {0} have no protocol to test; use link[...], len, less, greater, inbound, outbound or ifindex"

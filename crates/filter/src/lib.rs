@@ -18,6 +18,7 @@ mod ir;
 mod language;
 mod link;
 mod lower;
+pub mod process;
 pub mod program;
 pub mod resolve;
 pub mod search;
@@ -53,9 +54,12 @@ ringtap_packet::options! {
         /// the address families of all systems, otherwise those of this one. Default: no.
         pub from_file: bool,
         /// Whether the extensions of the language are enabled: sets (`port in { 80, 443 }`), packets in tunnels
-        /// (`vxlan 5 inner (tcp)`), and transports after the extension headers of IPv6 (`deep (tcp port 80)`).
+        /// (`vxlan 5 inner (tcp)`), transports after the extension headers of IPv6 (`deep (tcp port 80)`), and
+        /// the packet's process (`process nginx`).
         /// Each of them is an error in libpcap, so no valid expression changes its meaning. Default: no.
         pub extensions: bool,
+        /// What the program may ask about the process of a packet. Default: nothing.
+        pub processes: process::ProcessTests,
     }
 }
 
@@ -72,6 +76,7 @@ impl CompileOptions {
             swapped: false,
             from_file: false,
             extensions: false,
+            processes: process::ProcessTests::default(),
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Cost {
     pub ancillary: Vec<&'static str>,
     /// Whether the program has a loop, which the kernel rejects.
     pub has_loop: bool,
+    /// Whether the program asks for the packet's process, which only ringtap's own programs know.
+    pub asks_for_process: bool,
 }
 
 impl Cost {
@@ -39,13 +41,15 @@ impl Cost {
             computed_offsets: insns.iter().any(|insn| is_load(insn, op::IND)),
             ancillary: ancillary(insns),
             has_loop,
+            asks_for_process: program.asks_for_process(),
         }
     }
 
-    /// Returns whether the kernel accepts the program: at most 4,096 instructions and no loop.
+    /// Returns whether the kernel accepts the program: at most 4,096 instructions, no loop, and no
+    /// question about the packet's process.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
-        self.instructions <= op::KERNEL_MAX_INSNS && !self.has_loop
+        self.instructions <= op::KERNEL_MAX_INSNS && !self.has_loop && !self.asks_for_process
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) enum Style {
     ArpOperation,
     PppProtocol,
     PacketType,
+    /// Four bytes of text.
+    Text,
     /// Four bytes, the least significant first.
     LittleEndian,
     /// Only the bits above this many low bits.
@@ -51,6 +53,10 @@ impl Style {
             },
             Self::Ipv4 => Ipv4Addr::from_bits(number).to_string(),
             Self::TcpFlags => tcp_flags(number),
+            Self::Text => format!(
+                "{:?}",
+                String::from_utf8_lossy(&number.to_be_bytes()).trim_end_matches('\0')
+            ),
             Self::LittleEndian => number.swap_bytes().to_string(),
             Self::Shifted(bits) if number.trailing_zeros() >= bits => (number >> bits).to_string(),
             Self::Shifted(_) => format!("{number:#x}"),
@@ -105,7 +111,16 @@ pub(super) fn ancillary(number: u32) -> &'static str {
         op::SKF_AD_VLAN_TPID => "type of the VLAN tag beside the packet",
         op::SKF_AD_PAY_OFFSET => "offset of the payload",
         op::SKF_AD_RANDOM => "random number",
-        _ => "metadata",
+        op::PROCESS_PID => "number of the process",
+        op::PROCESS_UID => "user of the process",
+        _ if !op::is_process(number) => "metadata",
+        _ if number >= op::PROCESS_ANSWERS => "answer about the control group",
+        _ => match number - op::PROCESS_NAME {
+            0 => "name of the process up to byte 4",
+            4 => "name of the process from byte 5 on",
+            8 => "name of the process from byte 9 on",
+            _ => "name of the process from byte 13 on",
+        },
     }
 }
 

@@ -265,10 +265,10 @@ impl Writer<'_> {
             Kind::Constant(number) => plain(number.to_string()),
             Kind::Length => plain("the packet's length".to_owned()),
             Kind::Ancillary(number) => Said {
-                style: if *number == op::SKF_AD_PKTTYPE {
-                    Style::PacketType
-                } else {
-                    Style::Decimal
+                style: match *number {
+                    op::SKF_AD_PKTTYPE => Style::PacketType,
+                    op::PROCESS_NAME..op::PROCESS_ANSWERS => Style::Text,
+                    _ => Style::Decimal,
                 },
                 ..plain(format!("the {}", number::ancillary(*number)))
             },
@@ -563,6 +563,8 @@ fn cost(cost: &Cost) -> Vec<(&'static str, String)> {
     }
     let kernel = if cost.has_loop {
         "accepts no program with a loop".to_owned()
+    } else if cost.asks_for_process {
+        "has no program for sockets that asks for the process; a tap with --who does".to_owned()
     } else if cost.fits_kernel() {
         format!(
             "accepts the program: at most {} instructions, no loop",

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::Proto;
 use super::frame::{FrameAddress, FramePrimitive};
+use crate::process::Question;
 
 /// A byte range in the expression.
 pub(crate) type Span = Range<usize>;
@@ -98,6 +99,17 @@ pub(crate) enum Primitive {
     Llc(Option<String>),
     /// A primitive of certain link types.
     Frame(FramePrimitive),
+    /// A test of the packet's process.
+    Process(ProcessTest),
+}
+
+/// A test of the packet's process.
+#[derive(Debug)]
+pub(crate) enum ProcessTest {
+    Pid(Vec<Numbers>),
+    Uid(Vec<Numbers>),
+    Name(String),
+    Asked(Question),
 }
 
 /// The part of a packet that an [`Id`] is compared with.

@@ -8,6 +8,7 @@ use std::net::Ipv6Addr;
 
 use super::ast::{Dotted, Ipv4, Span};
 use super::keyword::{self, Keyword};
+use super::parser::NAMED;
 use crate::error::{CompileError, ErrorKind, Hint};
 
 /// A token and its place.
@@ -124,13 +125,44 @@ pub(super) fn tokens(text: &str, extensions: bool) -> Result<Vec<Token>, Compile
             TokenKind::Symbol(Symbol::RightBrace) => in_set = false,
             _ => {}
         }
+        let names_process = extensions && !in_set && is_process_word(&text[at..at + len]);
         tokens.push(Token {
             kind,
             span: at..at + len,
         });
         at += len;
+        if names_process && let Some(token) = process_name(text, at)? {
+            at = token.span.end;
+            tokens.push(token);
+        }
     }
     Ok(tokens)
+}
+
+fn is_process_word(word: &str) -> bool {
+    NAMED.contains(&word)
+}
+
+/// Returns the name of a process, a container or a control group that follows the word that ends at `at`: text in
+/// quotes, or up to a blank or a parenthesis. `None` if something follows that can follow a name in libpcap.
+fn process_name(text: &str, at: usize) -> Result<Option<Token>, CompileError> {
+    let rest = text[at..].trim_start_matches([' ', '\t', '\n', '\r']);
+    let start = text.len() - rest.len();
+    if let Some(quoted) = rest.strip_prefix('"') {
+        let unclosed = CompileError::new(start..start + 1, ErrorKind::Unclosed('"'));
+        let len = quoted.find('"').ok_or(unclosed)?;
+        return Ok(Some(Token {
+            kind: TokenKind::Name(quoted[..len].to_owned()),
+            span: start..start + len + 2,
+        }));
+    }
+    let end = rest.find([' ', '\t', '\n', '\r', '(', ')']);
+    let word = &rest[..end.unwrap_or(rest.len())];
+    let goes_on = matches!(word, "" | "and" | "or") || word.starts_with(['&', '|']);
+    Ok((start > at && !goes_on).then(|| Token {
+        kind: TokenKind::Name(word.to_owned()),
+        span: start..start + word.len(),
+    }))
 }
 
 /// Returns the token at `at` and its length.

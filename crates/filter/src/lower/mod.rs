@@ -27,6 +27,7 @@ use crate::ir::{Condition, Offset, Values};
 use crate::language::Proto;
 use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
 use crate::link::{HeaderOffsets, LinkLayer, ethertype};
+use crate::process::Asked;
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
 pub(crate) use looked_at::{Compared, LookedAt, Mark, Shift, compared, looked_at};
@@ -60,6 +61,7 @@ pub(crate) fn lower(
     values: &mut Values,
 ) -> Result<Whole, CompileError> {
     let mut lowering = Lowering::new(options, link, resolver, values);
+    lowering.asked = Asked::of_tree(expr);
     let place = lowering.place;
     let condition = lowering.expr(expr)?;
     let offsets = [place.header, place.type_field, place.payload, place.network];
@@ -115,6 +117,10 @@ struct Lowering<'a> {
     transport: Option<extension::Transport>,
     /// The last walk of a `deep ( … )` that every packet has made that comes here, and its start.
     walked: Option<(HeaderOffsets, extension::Transport)>,
+    /// Whether the current part of the expression is under an odd number of negations.
+    negated: bool,
+    /// What the expression asks about processes.
+    asked: Asked,
     /// The number of protocols that ranges have named so far.
     listed: u32,
     /// The part of the current primitive that an error refers to, if not all of it.
@@ -142,6 +148,8 @@ impl<'a> Lowering<'a> {
             inner_packet: None,
             transport: None,
             walked: None,
+            negated: false,
+            asked: Asked::default(),
             listed: 0,
             inner: None,
             compared: None,
@@ -158,7 +166,12 @@ impl<'a> Lowering<'a> {
 impl Lowering<'_> {
     fn expr(&mut self, expr: &Expr) -> Result<Condition, CompileError> {
         match expr {
-            Expr::Not(inner) => self.expr(inner).map(Condition::negated),
+            Expr::Not(inner) => {
+                self.negated = !self.negated;
+                let condition = self.expr(inner).map(Condition::negated);
+                self.negated = !self.negated;
+                condition
+            }
             Expr::Chain(first, rest) => self.chain_of(first, rest),
             Expr::Deep(inner, span) => self.deep(inner, span),
             Expr::Inner(tunnel, inner, span) => self.inner(*tunnel, inner, span),
@@ -216,6 +229,7 @@ impl Lowering<'_> {
             Primitive::Geneve(network) => self.geneve(*network),
             Primitive::Vxlan(network) => self.vxlan(*network),
             Primitive::Llc(kind) => self.llc(kind.as_deref()),
+            Primitive::Process(test) => self.process(test),
         }
     }
 

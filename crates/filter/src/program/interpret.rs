@@ -6,6 +6,7 @@
 
 use super::opcode as op;
 use super::step::{Decoded, FEW, Far, Machine, WINDOW};
+use crate::process::PacketOwner;
 
 /// The metadata that the kernel has about a packet: the values of the Linux ancillary loads
 /// (`SKF_AD_*` of `linux/filter.h`). The VLAN loads need Linux 3.8, the tag protocol 4.0.
@@ -35,6 +36,8 @@ pub struct Ancillary {
     pub pay_offset: u32,
     /// The value returned for a load of a random number.
     pub random: u32,
+    /// The packet's process, for programs of expressions that ask for it.
+    pub process: PacketOwner,
 }
 
 impl Ancillary {
@@ -56,7 +59,7 @@ impl Ancillary {
             op::SKF_AD_PAY_OFFSET => self.pay_offset,
             op::SKF_AD_RANDOM => self.random,
             op::SKF_AD_VLAN_TPID => u32::from(self.vlan_tpid),
-            _ => 0,
+            offset => self.process.load(offset),
         }
     }
 }

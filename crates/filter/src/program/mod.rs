@@ -18,7 +18,7 @@ pub use interpret::Ancillary;
 pub use validate::{InvalidProgram, Reason};
 
 use step::Decoded;
-use validate::Loops;
+use validate::Except;
 
 /// One instruction, laid out as the kernel's `struct sock_filter`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ impl Program {
     /// # Errors
     /// Reports the first instruction that breaks a rule, and the rule.
     pub fn new(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
-        validate::validate(&insns, Loops::Refused)?;
+        validate::validate(&insns, Except::default())?;
         let decoded = Decoded::new(&insns);
         Ok(Self { insns, decoded })
     }
@@ -91,9 +91,38 @@ impl Program {
     /// # Errors
     /// Reports the first instruction that breaks a rule, and the rule.
     pub fn with_loops(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
-        validate::validate(&insns, Loops::Allowed)?;
+        let loops = Except {
+            loops: true,
+            ..Except::default()
+        };
+        validate::validate(&insns, loops)?;
         let decoded = Decoded::new(&insns);
         Ok(Self { insns, decoded })
+    }
+
+    /// Like [`with_loops`](Self::with_loops), but loads may also ask for the packet's process, as only compiled
+    /// expressions do.
+    pub(crate) fn compiled(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
+        let except = Except {
+            loops: true,
+            processes: true,
+        };
+        validate::validate(&insns, except)?;
+        let decoded = Decoded::new(&insns);
+        Ok(Self { insns, decoded })
+    }
+
+    /// Returns whether an instruction asks for the packet's process.
+    #[must_use]
+    pub fn asks_for_process(&self) -> bool {
+        let is_asked = |insn: &Insn| {
+            insn.code & 0xe7 == opcode::LD | opcode::ABS
+                && insn
+                    .k
+                    .checked_sub(opcode::SKF_AD_OFF)
+                    .is_some_and(opcode::is_process)
+        };
+        self.insns.iter().any(is_asked)
     }
 
     /// Returns whether a jump leads backwards.
@@ -109,11 +138,11 @@ impl Program {
         &self.insns
     }
 
-    /// Returns whether the kernel accepts the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions, and
-    /// no loop.
+    /// Returns whether the kernel accepts the program: at most [`opcode::KERNEL_MAX_INSNS`] instructions, no
+    /// loop, and no question about the packet's process.
     #[must_use]
     pub fn fits_kernel(&self) -> bool {
-        self.insns.len() <= opcode::KERNEL_MAX_INSNS && !self.has_loop()
+        self.insns.len() <= opcode::KERNEL_MAX_INSNS && !self.has_loop() && !self.asks_for_process()
     }
 
     /// Returns whether an instruction is the ancillary load of the value at `offset` from

@@ -125,5 +125,26 @@ pub const SKF_AD_RANDOM: u32 = 56;
 /// Ancillary: VLAN tag protocol identifier (`SKF_AD_VLAN_TPID`).
 pub const SKF_AD_VLAN_TPID: u32 = 60;
 
+/// The number of the packet's process; 0 if it is unknown. This load and the following ones are ringtap's own: the
+/// kernel has none of them.
+pub const PROCESS_PID: u32 = 0x100;
+/// The user of the packet's process; `u32::MAX` if it is unknown.
+pub const PROCESS_UID: u32 = 0x104;
+/// The first of four words with the name of the packet's process, in network order, with zeros at its end.
+pub const PROCESS_NAME: u32 = 0x108;
+/// The first of [`PROCESS_QUESTIONS`] answers: 1 if the question applies to the packet's process, otherwise 0
+/// ([`crate::process::Question`]).
+pub const PROCESS_ANSWERS: u32 = 0x200;
+/// The largest number of questions of one program.
+pub const PROCESS_QUESTIONS: u32 = 64;
+
+/// Returns whether an offset from [`SKF_AD_OFF`] is that of a load about the packet's process.
+#[must_use]
+pub const fn is_process(offset: u32) -> bool {
+    let of_tag = offset >= PROCESS_PID && offset < PROCESS_NAME + 16;
+    let answers = offset >= PROCESS_ANSWERS && offset < PROCESS_ANSWERS + 4 * PROCESS_QUESTIONS;
+    (of_tag || answers) && offset.is_multiple_of(4)
+}
+
 /// `PACKET_OUTGOING` of `linux/if_packet.h`: the packet was sent by this host.
 pub const PACKET_OUTGOING: u32 = 4;

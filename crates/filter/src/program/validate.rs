@@ -48,15 +48,17 @@ pub enum Reason {
     NoReturn,
 }
 
-/// Whether a `ja` may lead backwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loops {
-    Refused,
-    Allowed,
+/// The rules of the kernel that a program need not keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Except {
+    /// A `ja` may lead backwards.
+    pub(super) loops: bool,
+    /// Loads may ask for the packet's process.
+    pub(super) processes: bool,
 }
 
 /// Checks all rules.
-pub(super) fn validate(insns: &[Insn], loops: Loops) -> Result<(), InvalidProgram> {
+pub(super) fn validate(insns: &[Insn], except: Except) -> Result<(), InvalidProgram> {
     let last = match insns {
         [] => {
             return Err(InvalidProgram {
@@ -73,7 +75,8 @@ pub(super) fn validate(insns: &[Insn], loops: Loops) -> Result<(), InvalidProgra
         });
     }
     for (at, insn) in insns.iter().enumerate() {
-        check_insn(insn, at, insns.len(), loops).map_err(|reason| InvalidProgram { at, reason })?;
+        check_insn(insn, at, insns.len(), except)
+            .map_err(|reason| InvalidProgram { at, reason })?;
     }
     if last.code & 7 != op::RET {
         return Err(InvalidProgram {
@@ -85,14 +88,14 @@ pub(super) fn validate(insns: &[Insn], loops: Loops) -> Result<(), InvalidProgra
 }
 
 /// Checks the rules that concern one instruction alone.
-fn check_insn(insn: &Insn, at: usize, len: usize, loops: Loops) -> Result<(), Reason> {
+fn check_insn(insn: &Insn, at: usize, len: usize, except: Except) -> Result<(), Reason> {
     let Insn { code, k, .. } = *insn;
     let unknown = Err(Reason::UnknownOpcode(code));
     match code & 7 {
         op::LD => match (code & 0xe0, code & 0x18) {
             (op::IMM | op::LEN, op::W) => Ok(()),
             (op::MEM, op::W) => check_slot(k),
-            (op::ABS, op::W | op::H | op::B) => check_ancillary(k),
+            (op::ABS, op::W | op::H | op::B) => check_ancillary(k, except),
             (op::IND, op::W | op::H | op::B) => Ok(()),
             _ => unknown,
         },
@@ -103,7 +106,7 @@ fn check_insn(insn: &Insn, at: usize, len: usize, loops: Loops) -> Result<(), Re
         },
         op::ST | op::STX if code & !7 == 0 => check_slot(k),
         op::ALU => check_alu(code, k),
-        op::JMP if loops == Loops::Allowed && loop_target(insn, at).is_some() => Ok(()),
+        op::JMP if except.loops && loop_target(insn, at).is_some() => Ok(()),
         op::JMP => check_jump(insn, at, len),
         op::RET if matches!(code & !7, op::K | op::A) => Ok(()),
         op::MISC if matches!(code & !7, op::TAX | op::TXA) => Ok(()),
@@ -124,8 +127,9 @@ fn check_slot(k: u32) -> Result<(), Reason> {
     }
 }
 
-fn check_ancillary(k: u32) -> Result<(), Reason> {
+fn check_ancillary(k: u32, except: Except) -> Result<(), Reason> {
     match k.checked_sub(op::SKF_AD_OFF) {
+        Some(ad) if except.processes && op::is_process(ad) => Ok(()),
         Some(ad) if ad > op::SKF_AD_VLAN_TPID || ad % 4 != 0 => Err(Reason::UnknownAncillary(k)),
         _ => Ok(()),
     }

@@ -73,6 +73,9 @@ pub enum NotLowerable {
     /// The program has a loop (`protochain`); the kernel's programs can only jump forward.
     #[error("the program has a loop, which the kernel does not take")]
     Loop,
+    /// The program asks for the packet's process, which no socket knows.
+    #[error("a socket does not know the process of a packet")]
+    Process,
     /// The lowered program is longer than the kernel accepts.
     #[error("the program has {0} instructions; the kernel takes {max}", max = op::KERNEL_MAX_INSNS)]
     TooLong(usize),
@@ -93,6 +96,9 @@ pub enum NotLowerable {
 pub fn lower(program: &Program, view: &SocketView) -> Result<Program, NotLowerable> {
     if program.has_loop() {
         return Err(NotLowerable::Loop);
+    }
+    if program.asks_for_process() {
+        return Err(NotLowerable::Process);
     }
     let plain = Layout::plain(view.header);
     let tagged = view.vlan.then(|| Layout::tagged(view.header));

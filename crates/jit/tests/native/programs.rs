@@ -270,5 +270,6 @@ pub(crate) fn ancillary() -> Ancillary {
         vlan_tpid: 0x8100,
         pay_offset: 14,
         random: u32::MAX,
+        ..Ancillary::default()
     }
 }

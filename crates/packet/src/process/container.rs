@@ -24,6 +24,14 @@ impl<'a> Container<'a> {
             self.id
         }
     }
+
+    /// Returns whether `name` is its id or name, the first digits of an id (at least 4), or the UID of its pod.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        let begins = is_id(self.id) && name.len() >= 4 && self.id.starts_with(name);
+        let parts = |uid: &str| uid.replace('_', "-");
+        begins || self.id == name || self.pod.is_some_and(|pod| parts(pod) == parts(name))
+    }
 }
 
 /// The words that runtimes write in front of an id in the name of a scope of systemd.

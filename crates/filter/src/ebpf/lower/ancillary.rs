@@ -1,5 +1,7 @@
 //! Linux ancillary loads, from the context of the hook.
 
+use ringtap_packet::process::layout;
+
 use super::step::{A, X};
 use super::{Hook, LowerError, scratch};
 use crate::ebpf::{AluOp, Assembler, Helper, Reg, Size};
@@ -37,9 +39,22 @@ pub(super) fn write(
     offset: u32,
     at: usize,
     hook: Hook,
+    process: Option<i16>,
     asm: &mut Assembler,
 ) -> Result<bool, LowerError> {
+    let unknown = LowerError::Unknown {
+        at,
+        what: name(offset),
+        hook: hook.name(),
+    };
     match offset {
+        _ if op::is_process(offset) => {
+            let field = process_field(offset).ok_or(unknown)?;
+            asm.load(Size::W, A, Reg::R10, process.ok_or(unknown)? + field);
+            if offset >= op::PROCESS_NAME {
+                asm.from_network(A, Size::W);
+            }
+        }
         op::SKF_AD_ALU_XOR_X => asm.alu32(AluOp::Xor, A, X),
         op::SKF_AD_CPU => return Ok(call(Helper::GetSmpProcessorId, asm)),
         op::SKF_AD_RANDOM => return Ok(call(Helper::GetPrandomU32, asm)),
@@ -48,11 +63,6 @@ pub(super) fn write(
                 Hook::Xdp { .. } => xdp_field(offset),
                 Hook::Scratch => scratch_field(offset),
                 _ => skb_field(offset),
-            };
-            let unknown = LowerError::Unknown {
-                at,
-                what: name(offset),
-                hook: hook.name(),
             };
             asm.load(Size::W, A, Reg::R6, field.ok_or(unknown)?);
             if matches!(offset, op::SKF_AD_PROTOCOL | op::SKF_AD_VLAN_TPID) {
@@ -100,6 +110,19 @@ fn scratch_field(offset: u32) -> Option<i16> {
     }
 }
 
+/// Returns the offset of a fact in the tag of a process. The answers about control groups are not in it.
+fn process_field(offset: u32) -> Option<i16> {
+    let at = match offset {
+        op::PROCESS_PID => layout::PID,
+        op::PROCESS_UID => layout::UID,
+        _ if offset < op::PROCESS_ANSWERS => {
+            layout::COMM + usize::try_from(offset - op::PROCESS_NAME).ok()?
+        }
+        _ => return None,
+    };
+    i16::try_from(at).ok()
+}
+
 fn name(offset: u32) -> &'static str {
     match offset {
         op::SKF_AD_PROTOCOL => "the protocol",
@@ -110,6 +133,7 @@ fn name(offset: u32) -> &'static str {
         op::SKF_AD_RXHASH => "the flow hash",
         op::SKF_AD_VLAN_TAG | op::SKF_AD_VLAN_TAG_PRESENT | op::SKF_AD_VLAN_TPID => "the VLAN tag",
         op::SKF_AD_PAY_OFFSET => "the payload's offset",
+        _ if op::is_process(offset) => "the packet's process",
         _ => "metadata",
     }
 }

@@ -50,6 +50,10 @@ impl Copy<'_> {
         self.lowering.hook
     }
 
+    pub(super) fn process(&self) -> Option<i16> {
+        self.lowering.process
+    }
+
     pub(super) fn reject(&self) -> Label {
         self.lowering.exits.reject
     }

@@ -89,7 +89,13 @@ impl Fast<'_> {
                 self.after_call(called);
             }
             Step::Ancillary { offset } => {
-                let called = ancillary::write(offset, self.at, self.copy.hook(), self.asm)?;
+                let called = ancillary::write(
+                    offset,
+                    self.at,
+                    self.copy.hook(),
+                    self.copy.process(),
+                    self.asm,
+                )?;
                 self.after_call(called);
             }
             _ => self.copy.write_plain(step, self.at, self.asm),

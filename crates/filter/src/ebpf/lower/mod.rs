@@ -137,11 +137,38 @@ pub fn lower(
     asm: &mut Assembler,
     exits: Exits,
 ) -> Result<(), LowerError> {
+    write(program, hook, None, asm, exits)
+}
+
+/// Writes the program as [`lower`], with the tag of the packet's process
+/// ([`ringtap_packet::process::layout`]) on the stack, `tag` bytes from R10. Loads of the process's number, user and
+/// name read it. The tag of an unknown process has the facts of
+/// [`PacketOwner::UNKNOWN`](crate::process::PacketOwner::UNKNOWN).
+///
+/// # Errors
+/// The same as for [`lower`].
+pub fn with_process(
+    program: &Program,
+    hook: Hook,
+    tag: i16,
+    asm: &mut Assembler,
+    exits: Exits,
+) -> Result<(), LowerError> {
+    write(program, hook, Some(tag), asm, exits)
+}
+
+fn write(
+    program: &Program,
+    hook: Hook,
+    process: Option<i16>,
+    asm: &mut Assembler,
+    exits: Exits,
+) -> Result<(), LowerError> {
     let insns = program.insns();
     if program.has_loop() {
         return Err(LowerError::Loop);
     }
-    if !program.fits_kernel() {
+    if insns.len() > opcode::KERNEL_MAX_INSNS {
         return Err(LowerError::TooLong(insns.len()));
     }
     let steps: Vec<Step> = insns
@@ -154,6 +181,7 @@ pub fn lower(
         steps: &steps,
         forget: &forget,
         hook,
+        process,
         exits,
     };
     lowering.initialise(asm);
@@ -221,6 +249,8 @@ struct Lowering<'a> {
     /// For each instruction, the registers to hide from the verifier.
     forget: &'a [Forget],
     hook: Hook,
+    /// Where the tag of the packet's process is on the stack.
+    process: Option<i16>,
     exits: Exits,
 }
 

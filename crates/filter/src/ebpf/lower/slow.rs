@@ -71,7 +71,7 @@ impl Slow<'_> {
                 self.copy.write_length(target, self.asm);
             }
             Step::Ancillary { offset } => {
-                ancillary::write(offset, at, self.copy.hook(), self.asm)?;
+                ancillary::write(offset, at, self.copy.hook(), self.copy.process(), self.asm)?;
             }
             _ => self.copy.write_plain(step, at, self.asm),
         }

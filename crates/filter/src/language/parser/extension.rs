@@ -4,7 +4,7 @@
 use super::super::ast::{Arith, Element, Expr, Numbers, Primitive, Qualifiers, Tunnel};
 use super::super::keyword::Keyword;
 use super::super::lexer::{self, Symbol, TokenKind};
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, process};
 use crate::error::{CompileError, ErrorKind};
 
 /// Words that begin a tunnel only in the extensions.
@@ -12,11 +12,11 @@ const TUNNELS: [&str; 2] = ["gtpu", "gre"];
 
 /// Returns whether a word has a meaning only in the extensions.
 pub(super) fn is_word(word: &str) -> bool {
-    TUNNELS.contains(&word) || matches!(word, "inner" | "deep" | "in")
+    process::is_word(word) || TUNNELS.contains(&word) || matches!(word, "inner" | "deep" | "in")
 }
 
 impl Parser<'_> {
-    fn name_at(&self, n: usize) -> Option<&str> {
+    pub(super) fn name_at(&self, n: usize) -> Option<&str> {
         match self.peek_nth(n) {
             Some(TokenKind::Name(name)) if self.extensions => Some(name),
             _ => None,
@@ -45,6 +45,9 @@ impl Parser<'_> {
         if self.at_keyword(Keyword::Vxlan) {
             return inner_follows;
         }
+        if self.at_process() {
+            return true;
+        }
         match self.name_at(0) {
             Some("deep") => self.symbol_is_at(1, Symbol::LeftParen),
             Some(word) => inner_follows && TUNNELS.contains(&word),
@@ -54,6 +57,9 @@ impl Parser<'_> {
 
     /// Parses the condition for which [`at_extension`](Self::at_extension) is true.
     pub(super) fn extension(&mut self) -> Parsed<Expr> {
+        if self.at_process() {
+            return self.process();
+        }
         let start = self.start();
         let word = self.name_at(0).unwrap_or("vxlan").to_owned();
         self.at += 1;
@@ -129,7 +135,10 @@ impl Parser<'_> {
     }
 
     /// Parses `in { element, element … }`.
-    fn set<T>(&mut self, mut element: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    pub(super) fn set<T>(
+        &mut self,
+        mut element: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
         self.at += 1;
         let open = self.start();
         self.at += 1;
@@ -157,7 +166,7 @@ impl Parser<'_> {
     }
 
     /// Parses a number or a range of numbers.
-    fn range(&mut self) -> Parsed<Numbers> {
+    pub(super) fn range(&mut self) -> Parsed<Numbers> {
         match self.dashed_range()? {
             Some(range) => Ok(range),
             None => match self.peek() {

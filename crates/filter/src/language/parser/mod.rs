@@ -11,6 +11,9 @@ mod extension;
 mod frame;
 mod id;
 mod primitive;
+mod process;
+
+pub(super) use process::NAMED;
 
 use super::ast::{Expr, Junction, Qualifiers, Span};
 use super::keyword::{self, Keyword, Proto};
@@ -138,7 +141,7 @@ impl Parser<'_> {
         {
             return Some(hint);
         }
-        if self.belongs_to_extensions(word) {
+        if self.belongs_to_extensions(word) || self.is_behind_process_word() {
             return Some(Hint::Extensions);
         }
         let wants_value = expected.first() == Some(&VALUE[0]);
