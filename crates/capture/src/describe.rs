@@ -111,6 +111,9 @@ pub enum FilterPlace {
         /// The program's length.
         instructions: usize,
     },
+    /// In the kernel as far as it knows the process of a packet; then in user space, which knows its container and
+    /// its control group.
+    Both,
     /// In user space, after the packet was copied.
     UserSpace {
         /// The reason.
@@ -293,6 +296,10 @@ impl fmt::Display for FilterPlace {
             Self::Kernel { instructions } => {
                 write!(f, "in the kernel, {instructions} instructions")
             }
+            Self::Both => f.write_str(
+                "in the kernel, which knows numbers, users and names of processes, then in user space, which knows \
+                 containers and control groups",
+            ),
             Self::UserSpace { reason } => write!(f, "in user space: {reason}"),
         }
     }

@@ -1,14 +1,19 @@
 //! Filters of sources: an expression that is compiled for each link type.
 
+mod processes;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringtap_filter::process::{Asked, PacketOwner, ProcessTests};
 use ringtap_filter::program::opcode as op;
 use ringtap_filter::search::{self, KeyReader, Need};
 use ringtap_filter::socket::{self, Header, SocketView};
-use ringtap_filter::{CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile};
+use ringtap_filter::{
+    Ancillary, CompileOptions, Insn, Program, ResolveError, Resolver, Transport, compile,
+};
 use ringtap_packet::{LinkType, Packet, PacketFlags};
 use ringtap_savefile::{ByteOrder, CaptureFilter, Interface, PacketFilter, Records};
 use ringtap_sys::packet::{Instruction, LinkLayer};
@@ -17,6 +22,8 @@ use ringtap_sys::resolve::SystemNames;
 use crate::hook::HookPoint;
 use crate::native::{Native, PacketRef};
 use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
+
+pub(crate) use processes::{Answers, Described, Groups};
 
 /// `PACKET_HOST` of packet(7). It stands for any received packet if only [`op::PACKET_OUTGOING`] matters.
 const PACKET_HOST: u32 = 0;
@@ -34,6 +41,7 @@ pub struct Filter {
     netmask: Option<u32>,
     optimize: bool,
     extensions: bool,
+    processes: bool,
     resolver: Arc<dyn Resolver + Send + Sync>,
 }
 
@@ -48,6 +56,7 @@ impl Filter {
             netmask: None,
             optimize: true,
             extensions: false,
+            processes: false,
             resolver: Arc::new(SystemResolver::default()),
         }
     }
@@ -95,10 +104,18 @@ impl Filter {
     }
 
     /// Turns the extensions of the language on or off (the default): sets, packets in tunnels, transports
-    /// after IPv6 extension headers.
+    /// after IPv6 extension headers, processes.
     #[must_use]
     pub fn with_extensions(mut self, on: bool) -> Self {
         self.extensions = on;
+        self
+    }
+
+    /// Sets whether compiled programs may ask for the packet's process, which only sources know: they set it
+    /// themselves. Default: no.
+    #[must_use]
+    pub fn with_processes(mut self, on: bool) -> Self {
+        self.processes = on;
         self
     }
 
@@ -133,10 +150,36 @@ impl Filter {
     ///
     /// The expression is not a valid filter, or not for this link type.
     pub fn compile(&self, link_type: LinkType, snaplen: u32) -> Result<Program> {
+        self.compile_knowing(self.process_tests(), link_type, snaplen)
+    }
+
+    fn process_tests(&self) -> ProcessTests {
+        match self.processes {
+            true => ProcessTests::Complete,
+            false => ProcessTests::Refused,
+        }
+    }
+
+    /// Returns the program as [`compile`](Self::compile), which may ask this of a packet's process.
+    pub(crate) fn compile_knowing(
+        &self,
+        processes: ProcessTests,
+        link_type: LinkType,
+        snaplen: u32,
+    ) -> Result<Program> {
         self.compile_for(link_type, |options| {
             options.snaplen = snaplen;
             options.ancillary = true;
+            options.processes = processes;
         })
+    }
+
+    /// Returns what the expression asks about processes. If it is invalid, compiling it reports the error.
+    pub(crate) fn asked(&self) -> Asked {
+        match self.program {
+            Some(_) => Asked::default(),
+            None => Asked::of(&self.expression, self.extensions).unwrap_or_default(),
+        }
     }
 
     /// Returns the program for packets of a file with this byte order.
@@ -152,6 +195,7 @@ impl Filter {
     ) -> Result<Program> {
         self.compile_for(link_type, |options| {
             options.snaplen = snaplen;
+            options.processes = self.process_tests();
             as_in_file(options, byte_order);
         })
     }
@@ -163,9 +207,10 @@ impl Filter {
         if self.program.is_some() {
             return false;
         }
-        let asked = Asked::default();
+        let asked = HostsAsked::default();
         let mut options = CompileOptions::new(LinkType::ETHERNET);
         options.extensions = self.extensions;
+        options.processes = ProcessTests::Complete;
         let compiled = compile(&self.expression, &options, &asked);
         compiled.is_err() || asked.0.load(Ordering::Relaxed)
     }
@@ -208,6 +253,7 @@ impl fmt::Debug for Filter {
             .field("netmask", &self.netmask)
             .field("optimize", &self.optimize)
             .field("extensions", &self.extensions)
+            .field("processes", &self.processes)
             .finish_non_exhaustive()
     }
 }
@@ -288,7 +334,7 @@ impl Matcher {
     #[inline]
     #[must_use]
     pub fn accepts(&self, packet: &Packet<'_>) -> bool {
-        self.0.accepts(packet)
+        self.0.accepts(packet, None)
     }
 }
 
@@ -297,6 +343,8 @@ impl Matcher {
 enum Runner {
     Native(Arc<Native>),
     Interpreter(Program),
+    /// A program that asks for the packet's process.
+    WithProcess(Program),
     /// A program that depends on the direction, prepared for received and for sent packets.
     ByDirection(Box<[Self; 2]>),
 }
@@ -311,7 +359,10 @@ impl Runner {
         if program.asks_for(op::SKF_AD_PKTTYPE) {
             let known = [PACKET_HOST, op::PACKET_OUTGOING];
             let each = known.map(|kind| program.with_known(op::SKF_AD_PKTTYPE, kind));
-            return Self::ByDirection(Box::new(each.map(Self::Interpreter)));
+            return Self::ByDirection(Box::new(each.map(Self::interpreted)));
+        }
+        if program.asks_for_process() {
+            return Self::WithProcess(program);
         }
         Self::Interpreter(program)
     }
@@ -319,6 +370,7 @@ impl Runner {
     fn made_native(self) -> Self {
         match self {
             Self::Native(native) => Self::Native(native),
+            Self::WithProcess(program) => Self::WithProcess(program),
             Self::Interpreter(program) => match Native::compile(&program) {
                 Ok(native) => Self::Native(Arc::new(native)),
                 // The interpreter runs every program; native code is only faster.
@@ -329,14 +381,22 @@ impl Runner {
     }
 
     #[inline]
-    fn accepts(&self, packet: &Packet<'_>) -> bool {
+    fn accepts(&self, packet: &Packet<'_>, answers: Option<&Answers>) -> bool {
         let verdict = match self {
             Self::Native(native) => native.run(packet.data, packet.len),
             Self::Interpreter(program) => program.run(packet.data, packet.len),
+            Self::WithProcess(program) => {
+                let owner = answers.map(|answers| answers.owner(packet));
+                let beside = Ancillary {
+                    process: owner.unwrap_or(PacketOwner::UNKNOWN),
+                    ..Ancillary::default()
+                };
+                program.run_with(packet.data, packet.len, &beside)
+            }
             Self::ByDirection(each) => {
                 let [received, sent] = &**each;
                 let is_sent = packet.flags.0 & DIRECTION == PacketFlags::OUTBOUND.0;
-                return if is_sent { sent } else { received }.accepts(packet);
+                return if is_sent { sent } else { received }.accepts(packet, answers);
             }
         };
         verdict != 0
@@ -352,6 +412,8 @@ pub(crate) struct FilterTable {
     by_interface: Vec<usize>,
     /// The snapshot length, in bytes.
     snaplen: u32,
+    /// What is known about processes for its questions.
+    answers: Answers,
 }
 
 impl FilterTable {
@@ -362,7 +424,7 @@ impl FilterTable {
         Self {
             programs: vec![(key, Runner::interpreted(program))],
             by_interface: vec![0],
-            snaplen,
+            ..Self::of_live(snaplen, Answers::default())
         }
     }
 
@@ -380,11 +442,12 @@ impl FilterTable {
     }
 
     /// Returns an empty table for a live capture.
-    pub(crate) const fn of_live(snaplen: u32) -> Self {
+    pub(crate) fn of_live(snaplen: u32, answers: Answers) -> Self {
         Self {
             programs: Vec::new(),
             by_interface: Vec::new(),
             snaplen,
+            answers,
         }
     }
 
@@ -397,12 +460,18 @@ impl FilterTable {
     }
 
     /// Returns an empty table for a file whose packets are not cut.
-    pub(crate) const fn of_file() -> Self {
-        Self {
-            programs: Vec::new(),
-            by_interface: Vec::new(),
-            snaplen: u32::MAX,
-        }
+    pub(crate) fn of_file(answers: Answers) -> Self {
+        Self::of_live(u32::MAX, answers)
+    }
+
+    /// Replaces what is known about processes.
+    pub(crate) fn set_answers(&mut self, answers: Answers) {
+        self.answers = answers;
+    }
+
+    /// Answers the filter's questions for another control group.
+    pub(crate) fn learn(&mut self, described: &Described) {
+        self.answers.learn(described);
     }
 
     /// Returns the number of programs.
@@ -430,6 +499,7 @@ impl FilterTable {
             let index = match known {
                 Some(index) => index,
                 None => {
+                    let filter = filter.clone().with_processes(true);
                     let program =
                         filter.compile_for_file(interface.link_type, byte_order, MAX_SNAPLEN)?;
                     self.programs.push((key, Runner::interpreted(program)));
@@ -446,7 +516,7 @@ impl FilterTable {
     pub(crate) fn apply<'a>(&self, mut packet: Packet<'a>) -> Option<Packet<'a>> {
         let index = *self.by_interface.get(packet.interface as usize)?;
         let (_, runner) = self.programs.get(index)?;
-        if !runner.accepts(&packet) {
+        if !runner.accepts(&packet, Some(&self.answers)) {
             return None;
         }
         if let Some((kept, _)) = packet.data.split_at_checked(self.snaplen as usize) {
@@ -485,9 +555,9 @@ impl PacketFilter for FilterTable {
 
 /// Records whether a host name was resolved; it knows every name.
 #[derive(Debug, Default)]
-struct Asked(AtomicBool);
+struct HostsAsked(AtomicBool);
 
-impl Resolver for Asked {
+impl Resolver for HostsAsked {
     fn host(&self, _name: &str) -> std::result::Result<Vec<IpAddr>, ResolveError> {
         self.0.store(true, Ordering::Relaxed);
         Ok(vec![Ipv4Addr::LOCALHOST.into()])

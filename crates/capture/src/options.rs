@@ -286,6 +286,17 @@ pub enum OptionError {
         /// The engine.
         engine: &'static str,
     },
+    /// [`CaptureOptions::mode`] with a filter that user space applies to what the kernel lets through.
+    #[error(
+        "option mode: packets cannot be stolen by container or control group, which the kernel does not test"
+    )]
+    StealsByGroup,
+    /// A filter that asks for a fact about processes which [`CaptureOptions::who`] leaves out.
+    #[error("option who: the filter asks for a fact that is not recorded (--who={field})")]
+    NotRecorded {
+        /// The fact, as `--who` names it.
+        field: &'static str,
+    },
     /// [`CaptureOptions::who`] with several readers.
     #[error("option who: processes are recorded by one reading thread only")]
     WhoByThreads,

@@ -10,7 +10,7 @@ use ringtap_savefile::{Format, Interface, Item, ReadError, ReadOptions, Reader, 
 use ringtap_sys::eventfd::Waker;
 
 use crate::describe::{Clock, FilterPlace, UserSpaceReason};
-use crate::filter::FilterTable;
+use crate::filter::{Answers, Described, FilterTable, Groups};
 use crate::options::Direction;
 use crate::{Block, Description, Dropped, Error, Filter, Next, Result, Source, Stats};
 
@@ -20,6 +20,8 @@ pub struct FileSource {
     name: String,
     waker: Waker,
     filter: Option<FileFilter>,
+    /// The control groups of the processes that were described so far.
+    groups: Groups,
     packets: u64,
     /// Whether anything was read.
     started: bool,
@@ -35,8 +37,18 @@ struct FileFilter {
     table: Arc<FilterTable>,
     /// Whether all of the table is native code, if possible.
     is_native: bool,
-    /// Whether the reader may have packets to which it has not applied this filter.
-    replaced: bool,
+    /// Whether the filter is applied after reading: to packets that the reader may have read already, or because
+    /// the reader knows nothing of processes.
+    after_reading: bool,
+    /// Whether it asks for processes, so that the reader does not apply it.
+    asks_for_process: bool,
+}
+
+impl FileFilter {
+    /// Returns the filter that the reader applies.
+    fn of_reader(&self) -> Option<Arc<FilterTable>> {
+        (!self.asks_for_process).then(|| Arc::clone(&self.table))
+    }
 }
 
 /// Opens a capture file: pcap or pcapng, compressed or not.
@@ -97,7 +109,7 @@ fn check_interfaces(reader: &mut Reader, filter: &Filter) -> Result<()> {
     if reader.format() != Format::Pcapng {
         return Ok(());
     }
-    let mut table = FilterTable::of_file();
+    let mut table = FilterTable::of_file(Answers::default());
     // Damage in the file is reported when it is read.
     while let Ok(Some(item)) = reader.next() {
         let is_far = matches!(&item, Item::Run(run) if run.offset() > FIRST);
@@ -137,6 +149,7 @@ impl FileSource {
             name,
             waker: Waker::new()?,
             filter: None,
+            groups: Groups::default(),
             packets: 0,
             started: false,
         };
@@ -150,45 +163,40 @@ impl FileSource {
     /// # Errors
     /// The filter cannot be compiled for their link type.
     pub fn extend_filter(&mut self) -> Result<()> {
-        let Some(FileFilter {
-            filter,
-            table,
-            is_native,
-            ..
-        }) = &mut self.filter
-        else {
+        let Some(filter) = &mut self.filter else {
             return Ok(());
         };
-        if table.knows(self.reader.interfaces().len()) {
+        if filter.table.knows(self.reader.interfaces().len()) {
             return Ok(());
         }
         // Taken from the reader first, so that it can be extended without a copy.
         self.reader.set_filter(None);
         let (interfaces, byte_order) = (self.reader.interfaces(), self.reader.byte_order());
-        let programs = table.programs();
-        let extended = Arc::make_mut(table).extend(filter, interfaces, byte_order);
+        let programs = filter.table.programs();
+        let table = Arc::make_mut(&mut filter.table);
+        let extended = table.extend(&filter.filter, interfaces, byte_order);
         // A file may have an interface for each packet. The table, which is copied for that, is compiled
         // again only for a new program.
-        *is_native &= table.programs() == programs;
-        self.reader.set_filter(Some(Arc::clone(table) as _));
+        filter.is_native &= filter.table.programs() == programs;
+        let of_reader = filter.of_reader();
+        self.reader.set_filter(of_reader.map(|table| table as _));
         extended
     }
 
     /// Compiles the filter to native code once a file turns out to be large.
     fn hasten_filter(&mut self) {
-        let Some(FileFilter {
-            table, is_native, ..
-        }) = &mut self.filter
-        else {
+        let packets = self.packets;
+        let Some(filter) = self.filter.as_mut().filter(|filter| !filter.is_native) else {
             return;
         };
-        if *is_native || self.packets < MANY {
+        if packets < MANY {
             return;
         }
         // The reader keeps the old filter until it has the new one; both select the same packets.
-        Arc::make_mut(table).make_native();
-        self.reader.set_filter(Some(Arc::clone(table) as _));
-        *is_native = true;
+        Arc::make_mut(&mut filter.table).make_native();
+        let of_reader = filter.of_reader();
+        self.reader.set_filter(of_reader.map(|table| table as _));
+        filter.is_native = true;
     }
 
     /// Passes the next packets to a visitor, as [`Block::drain`], one by one while a mapped, unfiltered file
@@ -224,9 +232,20 @@ impl Source for FileSource {
         self.extend_filter()?;
         self.hasten_filter();
         self.started = true;
-        let filter = self.filter.as_ref().filter(|filter| filter.replaced);
+        let item = self.reader.next()?;
+        if let Some(described) = item.as_ref().and_then(Described::of) {
+            if let Some(filter) = self
+                .filter
+                .as_mut()
+                .filter(|filter| filter.asks_for_process)
+            {
+                Arc::make_mut(&mut filter.table).learn(&described);
+            }
+            self.groups.learn(described);
+        }
+        let filter = self.filter.as_ref().filter(|filter| filter.after_reading);
         let table = filter.map(|filter| &*filter.table);
-        Ok(match self.reader.next()? {
+        Ok(match item {
             Some(Item::Run(run)) => {
                 self.packets += run.len() as u64;
                 Next::Block(Block::from_run(run, table))
@@ -265,18 +284,22 @@ impl Source for FileSource {
     }
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
-        let mut table = FilterTable::of_file();
+        let asked = filter.map(Filter::asked).unwrap_or_default();
+        let asks_for_process = asked.anything;
+        let mut table = FilterTable::of_file(Answers::new(asked, &self.groups));
         if let Some(filter) = filter {
             table.extend(filter, self.reader.interfaces(), self.reader.byte_order())?;
         }
         let table = Arc::new(table);
         self.filter = filter.map(|filter| FileFilter {
             filter: filter.clone(),
-            table: Arc::clone(&table),
+            table,
             is_native: false,
-            replaced: self.started,
+            after_reading: self.started || asks_for_process,
+            asks_for_process,
         });
-        self.reader.set_filter(filter.map(|_| table as _));
+        let of_reader = self.filter.as_ref().and_then(FileFilter::of_reader);
+        self.reader.set_filter(of_reader.map(|table| table as _));
         Ok(())
     }
 

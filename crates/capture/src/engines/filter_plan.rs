@@ -1,20 +1,43 @@
 //! Decides where the filter of a capture at hooks runs: in their programs, or in user space if one of them
 //! cannot run it.
+//!
+//! A filter that asks for processes runs in steps. A program that knows nothing of them rejects packets by their
+//! bytes, so that the process of few is looked up. A second one tests number, user and name. Containers and control
+//! groups are known in user space only, which then applies the whole filter to what is left.
 
 use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::{self, Hook as LoweringHook, Vlan};
+use ringtap_filter::ebpf::Assembler;
+use ringtap_filter::ebpf::lower::{self, Exits, Hook as LoweringHook, LowerError, Vlan};
+use ringtap_filter::process::{Asked, ProcessTests};
 use ringtap_savefile::CaptureFilter;
 use ringtap_sys::bpf::XdpMode;
 
 use super::protocol::of_protocol;
 use crate::describe::{FilterPlace, UserSpaceReason};
-use crate::filter::{FilterTable, at_hook};
+use crate::filter::{Answers, Described, FilterTable, Groups, at_hook};
 use crate::hook::{Hook, HookDevice, HookPoint, Side};
-use crate::options::CaptureOptions;
-use crate::{Filter, LinkType, Result};
+use crate::options::{CaptureOptions, Mode, OptionError};
+use crate::{Filter, LinkType, MAX_SNAPLEN, Result};
 
 /// `ETH_P_ALL`.
 const ALL_PROTOCOLS: u16 = 3;
+
+/// A filter's programs for a link type.
+#[derive(Clone, Debug)]
+struct Programs {
+    link_type: LinkType,
+    whole: Program,
+    in_kernel: InKernel,
+}
+
+/// A filter's programs in the kernel.
+#[derive(Clone, Debug)]
+pub(super) struct InKernel {
+    /// Tests the packet.
+    pub(super) packet: Program,
+    /// Then tests the packet and what its tag says of its process.
+    pub(super) process: Option<Program>,
+}
 
 /// A filter for the interfaces of a capture, and whether hooks can run it.
 #[derive(Clone, Debug)]
@@ -23,11 +46,38 @@ pub(super) struct FilterPlan {
     snaplen: u32,
     /// Packets of this protocol only.
     protocol: Option<u16>,
+    /// What the filter asks about processes.
+    asked: Asked,
     /// For each link type among the interfaces.
-    programs: Vec<(LinkType, Program)>,
+    programs: Vec<Programs>,
     table: Option<FilterTable>,
     /// The reason why a hook cannot run it.
     obstacle: Option<UserSpaceReason>,
+}
+
+/// Checks that the facts which a filter asks for are recorded, and that it takes no packets away that it rejects
+/// in user space.
+///
+/// # Errors
+/// One of them is not so.
+pub(super) fn check_processes(filter: Option<&Filter>, options: &CaptureOptions) -> Result<()> {
+    let (Some(filter), Some(who)) = (filter, options.who) else {
+        return Ok(());
+    };
+    let asked = filter.asked();
+    if options.mode == Mode::Steal && !asked.questions.is_empty() {
+        return Err(OptionError::StealsByGroup.into());
+    }
+    let field = if asked.name && !who.comm {
+        "comm"
+    } else if asked.uid && !who.uid {
+        "uid"
+    } else if !asked.questions.is_empty() && !who.cgroup {
+        "cgroup"
+    } else {
+        return Ok(());
+    };
+    Err(OptionError::NotRecorded { field }.into())
 }
 
 impl FilterPlan {
@@ -38,11 +88,16 @@ impl FilterPlan {
         // Capturing only one protocol is also a filter.
         let everything = || protocol.map(|_| Filter::new(""));
         let filter = filter.cloned().or_else(everything);
+        let asked = filter.as_ref().map(Filter::asked).unwrap_or_default();
+        let answers = Answers::new(asked.clone(), &Groups::default());
         Self {
-            table: filter.as_ref().map(|_| FilterTable::of_live(snaplen)),
-            filter,
+            table: filter
+                .as_ref()
+                .map(|_| FilterTable::of_live(snaplen, answers)),
+            filter: filter.map(|filter| filter.with_processes(options.who.is_some())),
             snaplen,
             protocol,
+            asked,
             programs: Vec::new(),
             obstacle: None,
         }
@@ -79,6 +134,7 @@ impl FilterPlan {
     /// The filter does not support that form.
     pub(super) fn of_dropped(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
         let mut plan = Self::new(filter, options);
+        plan.filter = plan.filter.map(|filter| filter.with_processes(false));
         plan.add(LinkType::LINUX_SLL2, 0)?;
         let place = HookPoint::Tcx(Side::Ingress);
         Ok(plan.tried_at(place, LoweringHook::Scratch))
@@ -90,9 +146,10 @@ impl FilterPlan {
     /// The filter does not support its link type.
     pub(super) fn add(&mut self, link_type: LinkType, index: u32) -> Result<()> {
         self.prepare(link_type)?;
-        let program = self.programs.iter().find(|(of, _)| *of == link_type);
-        if let (Some(table), Some((_, program))) = (&mut self.table, program) {
-            table.add(program, link_type, index);
+        let mut programs = self.programs.iter();
+        let found = programs.find(|programs| programs.link_type == link_type);
+        if let (Some(table), Some(found)) = (&mut self.table, found) {
+            table.add(&found.whole, link_type, index);
         }
         Ok(())
     }
@@ -102,21 +159,48 @@ impl FilterPlan {
     /// # Errors
     /// The filter does not support it.
     pub(super) fn prepare(&mut self, link_type: LinkType) -> Result<()> {
-        if let Some(filter) = &self.filter
-            && self.program(link_type).is_none()
-        {
-            let mut program = filter.compile(link_type, self.snaplen)?;
-            if let Some(protocol) = self.protocol {
-                program = of_protocol(protocol, &program, link_type)?;
-            }
-            self.programs.push((link_type, program));
-        }
+        let Some(filter) = self.filter.as_ref().filter(|_| !self.knows(link_type)) else {
+            return Ok(());
+        };
+        let of_protocol = |program: Program| match self.protocol {
+            Some(protocol) => of_protocol(protocol, &program, link_type),
+            None => Ok(program),
+        };
+        let whole = of_protocol(filter.compile(link_type, self.snaplen)?)?;
+        // User space may read bytes beyond the snaplen of packets that it filters again.
+        let snaplen = match self.asked.questions.is_empty() {
+            true => self.snaplen,
+            false => MAX_SNAPLEN,
+        };
+        let knowing = |processes| {
+            let compiled = filter.compile_knowing(processes, link_type, snaplen);
+            compiled.and_then(of_protocol)
+        };
+        let in_kernel = match self.asked.anything {
+            false => InKernel {
+                packet: whole.clone(),
+                process: None,
+            },
+            true => InKernel {
+                packet: knowing(ProcessTests::Ignored)?,
+                process: Some(knowing(ProcessTests::WithoutAnswers)?),
+            },
+        };
+        self.programs.push(Programs {
+            link_type,
+            whole,
+            in_kernel,
+        });
         Ok(())
     }
 
     /// Returns whether the filter supports packets of a link type.
     pub(super) fn is_for(&self, link_type: LinkType) -> bool {
-        self.filter.is_none() || self.program(link_type).is_some()
+        self.filter.is_none() || self.knows(link_type)
+    }
+
+    fn knows(&self, link_type: LinkType) -> bool {
+        self.programs.iter().any(|one| one.link_type == link_type)
     }
 
     /// Returns the filter in the form of capture files.
@@ -124,10 +208,19 @@ impl FilterPlan {
         self.filter.as_ref().map(Filter::for_file)
     }
 
-    fn program(&self, link_type: LinkType) -> Option<&Program> {
-        let mut programs = self.programs.iter();
-        let found = programs.find(|(of, _)| *of == link_type);
-        found.map(|(_, program)| program)
+    /// Answers the filter's questions for all control groups that are known.
+    pub(super) fn learn_all(&mut self, groups: &Groups) {
+        let answers = Answers::new(self.asked.clone(), groups);
+        if let Some(table) = &mut self.table {
+            table.set_answers(answers);
+        }
+    }
+
+    /// Answers the filter's questions for another control group.
+    pub(super) fn learn(&mut self, described: &Described) {
+        if let Some(table) = &mut self.table {
+            table.learn(described);
+        }
     }
 
     /// Returns the plan if one of the hooks cannot run the filter: no hook runs it.
@@ -155,10 +248,10 @@ impl FilterPlan {
 
     fn tried_at(mut self, place: HookPoint, hook: LoweringHook) -> Self {
         if self.obstacle.is_none() {
-            let refused = self
-                .programs
-                .iter()
-                .find_map(|(_, program)| lower::standalone(&at_hook(program, place), hook).err());
+            let programs = self.programs.iter().map(|one| &one.in_kernel);
+            let refused = programs
+                .into_iter()
+                .find_map(|programs| programs.tried(place, hook).err());
             self.obstacle = refused.map(UserSpaceReason::NotForHook);
         }
         self
@@ -169,34 +262,64 @@ impl FilterPlan {
         self.filter.is_some()
     }
 
-    /// Returns the filter that hooks run for all packets of a capture whose interfaces have one link type.
+    /// Returns the filter that hooks run for all packets of a capture whose interfaces have one link type, and that
+    /// does not ask for processes.
     pub(super) fn in_kernel_for_all(&self) -> Option<&Program> {
-        let program = self.programs.first().map(|(_, program)| program);
+        let program = self.programs.first().map(|one| &one.in_kernel.packet);
         program.filter(|_| self.obstacle.is_none())
     }
 
-    /// Returns the filter that hooks run for packets of a link type.
-    pub(super) fn in_kernel(&self, link_type: LinkType) -> Option<&Program> {
-        let program = self.program(link_type);
-        program.filter(|_| self.obstacle.is_none())
+    /// Returns the programs that hooks run for packets of a link type.
+    pub(super) fn in_kernel(&self, link_type: LinkType) -> Option<&InKernel> {
+        let mut programs = self.programs.iter();
+        let found = programs.find(|one| one.link_type == link_type);
+        let found = found.filter(|_| self.obstacle.is_none());
+        found.map(|one| &one.in_kernel)
     }
 
     /// Returns the filter for packets that an older one let through, and whether it is for all.
     #[inline]
     pub(super) fn in_user_space(&self) -> (Option<&FilterTable>, bool) {
-        (self.table.as_ref(), self.obstacle.is_some())
+        let always = self.obstacle.is_some() || !self.asked.questions.is_empty();
+        (self.table.as_ref(), always)
     }
 
     /// Returns where the filter runs.
     pub(super) fn place(&self) -> FilterPlace {
         match (self.programs.first(), &self.obstacle) {
             (None, _) => FilterPlace::None,
-            (Some((_, program)), None) => FilterPlace::Kernel {
-                instructions: program.insns().len(),
+            (Some(_), None) if !self.asked.questions.is_empty() => FilterPlace::Both,
+            (Some(one), None) => FilterPlace::Kernel {
+                instructions: one.whole.insns().len(),
             },
             (Some(_), Some(reason)) => FilterPlace::UserSpace {
                 reason: reason.clone(),
             },
         }
+    }
+}
+
+impl InKernel {
+    /// Returns the programs for a hook ([`at_hook`]).
+    pub(super) fn at_hook(&self, place: HookPoint) -> Self {
+        Self {
+            packet: at_hook(&self.packet, place),
+            process: self.process.as_ref().map(|one| at_hook(one, place)),
+        }
+    }
+
+    /// Checks that a hook can run them.
+    fn tried(&self, place: HookPoint, hook: LoweringHook) -> std::result::Result<(), LowerError> {
+        let programs = self.at_hook(place);
+        lower::standalone(&programs.packet, hook)?;
+        let Some(process) = &programs.process else {
+            return Ok(());
+        };
+        let mut asm = Assembler::new();
+        let exits = Exits {
+            accept: asm.label(),
+            reject: asm.label(),
+        };
+        lower::with_process(process, hook, -256, &mut asm, exits)
     }
 }

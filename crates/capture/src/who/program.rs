@@ -23,8 +23,9 @@ pub(crate) const OWNER_TAG: i16 = 8;
 pub(crate) const STABLE: u64 = 2;
 const _: () = assert!(PROCESS_TAG_BYTES == TAG_BYTES.cast_unsigned() as usize);
 
-/// The key of a process whose description was passed on: number, user, start and name, as they lie in the tag.
-pub(super) const SEEN_KEY: u32 = 32;
+/// The key of a process whose description was passed on: number, user, start, name and control group, as they lie in
+/// the tag.
+pub(super) const SEEN_KEY: u32 = 40;
 const KEY_IN_TAG: i16 = 8;
 
 /// An event: the tag, the length of the command line, the command line, the names of control groups.

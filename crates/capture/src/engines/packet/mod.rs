@@ -133,7 +133,7 @@ impl ActiveFilter {
         }
         match self.place {
             FilterPlace::UserSpace { .. } => self.table.as_ref(),
-            FilterPlace::None | FilterPlace::Kernel { .. } => None,
+            FilterPlace::None | FilterPlace::Kernel { .. } | FilterPlace::Both => None,
         }
     }
 }

@@ -27,9 +27,10 @@ use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
-use crate::engines::filter_plan::FilterPlan;
+use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
+use crate::filter::Groups;
 use crate::hook::{
     self, Announced, Attached, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves, Wanted,
 };
@@ -104,10 +105,12 @@ fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan>
     if options.timestamp == TimestampSource::Adapter {
         return Err(OptionError::AdapterClockOfAny.into());
     }
+    check_processes(filter, options)?;
     if options.cooked {
         return FilterPlan::cooked(filter, options);
     }
     if let Some(filter) = filter {
+        let filter = filter.clone().with_processes(options.who.is_some());
         filter.compile(LinkType::ETHERNET, options.snaplen)?;
     }
     Ok(FilterPlan::new(filter, options))
@@ -209,6 +212,7 @@ pub(super) fn open(
         receive_stamps: None,
         notes: notes.into_iter().chain(note_of(owners.as_ref())).collect(),
         owners,
+        groups: Groups::default(),
     };
     for (device, error) in source.cover(&links)? {
         let reason = error.to_string();

@@ -50,8 +50,9 @@ use ringtap_sys::sched::wait_for_all_cpus;
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
 use crate::describe::{KernelClock, Note};
-use crate::engines::filter_plan::FilterPlan;
+use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::InterfaceLosses;
+use crate::filter::{Described, Groups};
 use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieves};
 use crate::options::CaptureOptions;
 use crate::source::{Change, Delivery, Polling};
@@ -148,6 +149,8 @@ struct TapSource {
     _announced: Announced,
     /// The owners of sockets, if the processes of packets are recorded.
     owners: Option<Owners>,
+    /// The control groups of the processes that were described so far.
+    groups: Groups,
     /// Held for its effect.
     _promiscuous: Option<Promiscuous>,
     /// The network namespace of the interface, if there is only one.
@@ -189,7 +192,14 @@ impl TapSource {
     fn deliver(&mut self) -> Next<'_> {
         if self.owners.as_mut().is_some_and(Owners::advance) {
             let block = self.owners.as_ref().and_then(Owners::block);
-            return block.map_or(Next::TimedOut, |block| Next::Meta(Item::Other(block)));
+            let Some(item) = block.map(Item::Other) else {
+                return Next::TimedOut;
+            };
+            if let Some(described) = Described::of(&item) {
+                self.plan.learn(&described);
+                self.groups.learn(described);
+            }
+            return Next::Meta(item);
         }
         let (filter, always) = self.plan.in_user_space();
         let Some(block) = self.reader.next_block(&self.table, filter, always) else {
@@ -228,12 +238,17 @@ impl TapSource {
 
     /// Returns the plan for another filter.
     fn plan_for(&self, filter: Option<&Filter>) -> Result<FilterPlan> {
+        check_processes(filter, &self.options)?;
         let (hooks, options) = (&self.attached.hooks, &self.options);
         if self.drops.is_some() {
             return FilterPlan::of_dropped(filter, options);
         }
+        if self.any.is_some() && options.cooked {
+            let mut plan = FilterPlan::cooked(filter, options)?;
+            plan.learn_all(&self.groups);
+            return Ok(plan);
+        }
         let mut plan = match (&self.any, hooks.first()) {
-            (Some(_), _) if options.cooked => return FilterPlan::cooked(filter, options),
             (None, Some(hook)) => FilterPlan::of_one(filter, hook.device(), options)?,
             _ => FilterPlan::new(filter, options),
         };
@@ -247,6 +262,7 @@ impl TapSource {
                 let _ = plan.prepare(loaded.form.link_type);
             }
         }
+        plan.learn_all(&self.groups);
         Ok(plan.for_hooks(hooks))
     }
 

@@ -20,10 +20,11 @@ use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
-use crate::engines::filter_plan::FilterPlan;
+use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
 use crate::engines::packet;
+use crate::filter::Groups;
 use crate::hook::{
     self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight,
     StampReader, Thieves, Wanted,
@@ -103,6 +104,7 @@ fn open_one(
     filter: Option<&Filter>,
 ) -> Result<TapSource> {
     options.validate()?;
+    check_processes(filter, options)?;
     if options.fanout.is_some() {
         return Err(OptionError::SharedTap { engine }.into());
     }
@@ -223,6 +225,7 @@ impl Opening {
     ) -> Result<Self> {
         if let Some(filter) = filter {
             // An invalid filter is reported before anything is created.
+            let filter = filter.clone().with_processes(options.who.is_some());
             filter.compile(hook_device.link_type, options.snaplen)?;
         }
         let interface_error = |source| Error::Interface {
@@ -357,6 +360,7 @@ impl Opening {
             looked: Instant::now(),
             _promiscuous: self.promiscuous,
             owners: self.owners,
+            groups: Groups::default(),
             notes,
         })
     }

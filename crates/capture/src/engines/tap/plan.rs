@@ -9,7 +9,6 @@ use super::program::{Cooked, Maps, Tap};
 use crate::LinkType;
 use crate::describe::KernelClock;
 use crate::engines::filter_plan::FilterPlan;
-use crate::filter::at_hook;
 use crate::hook::{HookDevice, HookPoint, StampReader, TagRestorer};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, Stage};
 
@@ -87,13 +86,17 @@ impl Programs<'_> {
         clock: KernelClock,
     ) -> bpf::Result<bpf::Program> {
         let filter = self.plan.in_kernel(form.link_type);
-        let filter = filter.map(|program| at_hook(program, place));
-        let everything = self.plan.has_filter() && filter.is_none();
+        let filter = filter.map(|programs| programs.at_hook(place));
+        let (_, always) = self.plan.in_user_space();
+        let in_user_space = always || (self.plan.has_filter() && filter.is_none());
         let mut tap = Tap {
             place,
-            filter: filter.as_ref(),
+            filter: filter.as_ref().map(|programs| &programs.packet),
+            process: filter
+                .as_ref()
+                .and_then(|programs| programs.process.as_ref()),
             // A filter in user space may read bytes beyond the snaplen.
-            snaplen: if everything {
+            snaplen: if in_user_space {
                 MAX_SNAPLEN
             } else {
                 self.options.snaplen

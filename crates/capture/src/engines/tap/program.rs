@@ -86,6 +86,8 @@ pub(super) struct Tap<'a> {
     /// The hook. At XDP, packets in several buffers are captured completely.
     pub(super) place: HookPoint,
     pub(super) filter: Option<&'a Program>,
+    /// The filter that also tests the packet's process; at tcx only.
+    pub(super) process: Option<&'a Program>,
     /// The snapshot length.
     pub(super) snaplen: u32,
     /// The maximum length that the ring's slack holds.
@@ -277,6 +279,7 @@ impl Tap<'_> {
         self.note_received(&mut asm);
         self.filter(&mut asm, ends)?;
         self.find_process(&mut asm);
+        self.filter_process(&mut asm, ends)?;
         self.find_ring(&mut asm, ends);
         self.sample(&mut asm, ends);
         self.stamp(&mut asm, ends);

@@ -37,6 +37,7 @@ use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
 use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::Target;
+use crate::filter::Groups;
 use crate::hook::{Announced, Attached, HookError, HookPoint, Side};
 use crate::options::{CaptureOptions, Mode, OptionError, TimestampSource};
 use crate::readers::Readers;
@@ -285,6 +286,7 @@ fn prepare(
     };
     Ok(TapSource {
         owners: None,
+        groups: Groups::default(),
         engine: ENGINE,
         choice: device.choice(),
         bound: Bound::ANY,

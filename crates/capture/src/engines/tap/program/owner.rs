@@ -5,14 +5,17 @@
 //! is asked whether the packet is for this host. A received packet without a receiving socket here may still
 //! know the socket that sent it: it came through a virtual cable.
 
+use ringtap_filter::ebpf::lower::{self, Exits};
 use ringtap_filter::ebpf::{
     AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
 };
+use ringtap_filter::process::PacketOwner;
 use ringtap_packet::process::{PROCESS_ENTERPRISE, layout};
 use ringtap_packet::{ether_type, protocol};
 
 use super::record::{HEADER, Head};
-use super::{STORES_ARE_ORDERED, Tap, skb, slot};
+use super::{EmitError, Ends, STORES_ARE_ORDERED, Tap, skb, slot};
+use crate::source::ProgramPart;
 use crate::who::{OWNER_TAG, OwnerMaps, key};
 
 /// Bytes of a tag.
@@ -100,6 +103,35 @@ impl Tap<'_> {
             }
         }
         asm.place(done);
+    }
+
+    /// Rejects the packet if the filter rejects it with its process in slot PROCESS.
+    pub(super) fn filter_process(&self, asm: &mut Assembler, ends: Ends) -> Result<(), EmitError> {
+        let Some(filter) = self.process else {
+            return Ok(());
+        };
+        asm.mark(ProgramPart::Filter.name());
+        let known = asm.label();
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::OPTIONS);
+        asm.jump_if(Cond::Ne, Width::W64, Reg::R1, 0, known);
+        let PacketOwner { pid, uid, .. } = PacketOwner::UNKNOWN;
+        for (field, value) in [(layout::PID, pid), (layout::UID, uid)] {
+            let at = slot::PROCESS + in_tag(field);
+            asm.store_imm(Size::W, Reg::R10, at, value.cast_signed());
+        }
+        for at in [0, 8] {
+            let at = slot::PROCESS + in_tag(layout::COMM) + at;
+            asm.store_imm(Size::Dw, Reg::R10, at, 0);
+        }
+        asm.place(known);
+        let accept = asm.label();
+        let exits = Exits {
+            accept,
+            reject: ends.pass,
+        };
+        lower::with_process(filter, self.hook(), slot::PROCESS, asm, exits)?;
+        asm.place(accept);
+        Ok(())
     }
 
     /// Finds the owner by the packet's addresses and ports; goes to `unknown` if there is none, else to `found`. A
