@@ -10,6 +10,7 @@
 
 pub mod adapters;
 pub mod corpus;
+pub mod group;
 pub mod memory;
 pub mod need;
 pub mod netns;

@@ -33,6 +33,8 @@ pub enum Need {
     InitialPids,
     /// Permission to create control groups that limit memory.
     MemoryGroup,
+    /// Permission to create control groups (version 2).
+    ControlGroups,
     /// A kernel with loop devices, to mount files.
     LoopDevices,
     /// A kernel that has this file system already (`/proc/filesystems`).
@@ -96,6 +98,7 @@ impl Need {
                 | Self::Kind(_)
                 | Self::Device(_)
                 | Self::MemoryGroup
+                | Self::ControlGroups
                 | Self::LoopDevices
                 | Self::OwnMachine
                 | Self::Adapters(_)
@@ -136,6 +139,7 @@ impl Need {
             Self::Device(words) => Self::Root.is_met() && crate::netns::kernel_makes(words),
             Self::InitialPids => is_initial_pid_namespace(),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
+            Self::ControlGroups => crate::group::ControlGroup::new("probe").is_ok(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::FileSystem(name) => has_file_system(name),
             Self::SharedMemory => is_tmpfs("/dev/shm"),
@@ -176,6 +180,7 @@ impl fmt::Display for Need {
             Self::Device(words) => write!(f, "root and a kernel with devices of the kind {words}"),
             Self::InitialPids => f.write_str("the initial PID namespace, not a container's"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
+            Self::ControlGroups => f.write_str("control groups of version 2"),
             Self::LoopDevices => f.write_str("loop devices"),
             Self::FileSystem(name) => write!(f, "the file system {name} in the kernel"),
             Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),

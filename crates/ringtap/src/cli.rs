@@ -210,7 +210,7 @@ pub(crate) struct DumpArgs {
     /// Do not optimize the filter's program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     #[command(flatten, next_help_heading = "Capture")]
@@ -402,7 +402,7 @@ pub(crate) struct StatArgs {
     /// packets are counted
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     /// Time between two counts, such as 500ms, 1s, 5m
@@ -440,7 +440,7 @@ pub(crate) struct FlowArgs {
     pub(crate) source: SourceArgs,
     #[command(flatten)]
     pub(crate) config: ConfigArg,
-    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     /// Collect the records (NetFlow v5, v9, IPFIX or sFlow v5) that other exporters send to this address
@@ -659,7 +659,7 @@ pub(crate) struct FilterArgs {
     /// Do not optimize the program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     /// Netmask for "ip broadcast"; a capture uses that of its device

@@ -58,7 +58,13 @@ pub struct Page {
 }
 
 /// Headings of tables that have no examples.
-const OTHERS: [&str; 4] = ["written", "qualifier", "tunnel", "expression"];
+const OTHERS: [&str; 5] = [
+    "written",
+    "qualifier",
+    "tunnel",
+    "test of the process",
+    "expression",
+];
 
 /// A packet of the examples.
 pub struct Sample {

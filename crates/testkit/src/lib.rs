@@ -22,8 +22,8 @@ mod suite;
 pub mod versions;
 
 pub use ringtap_lab::{
-    Need, adapters, corpus, memory, need, netns, page_folder, patience, pcap, process, repetitions,
-    repository, traffic,
+    Need, adapters, corpus, group, memory, need, netns, page_folder, patience, pcap, process,
+    repetitions, repository, traffic,
 };
 pub use ringtap_sys::{alloc_count as alloc, guarded};
 pub use suite::{Outcome, QUICK, Test, suite, test};

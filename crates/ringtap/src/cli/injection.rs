@@ -33,7 +33,7 @@ pub(crate) struct SendArgs {
     /// Whether words after -r were also files.
     #[arg(skip)]
     pub(crate) is_list: bool,
-    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long, conflicts_with = "build")]
     pub(crate) extended: bool,
     #[command(flatten)]

@@ -18,7 +18,7 @@ const SNAPLEN_HELP: &str = "Capture at most this many bytes of each packet; defa
 pub(crate) struct LookArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers
+    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     /// The filter, as in pcap-filter(7)

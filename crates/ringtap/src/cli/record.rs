@@ -35,7 +35,7 @@ pub(crate) struct RecorderArgs {
     /// Read the filter from this file
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
     pub(crate) filter_file: Option<PathBuf>,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     #[command(flatten, next_help_heading = "Capture")]
@@ -226,7 +226,7 @@ pub(crate) struct ExtractArgs {
     /// Read the filter from this file
     #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
     pub(crate) filter_file: Option<PathBuf>,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     /// Search without the files' indices

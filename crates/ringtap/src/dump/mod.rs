@@ -107,10 +107,12 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
 fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    let has_files = !args.source.read.is_empty() || args.source.file_list.is_some();
     Ok(filter.map(|filter| {
         filter
             .with_optimizer(!args.no_optimize)
             .with_extensions(args.extended)
+            .with_processes(args.capture.who.is_some() || has_files)
     }))
 }
 

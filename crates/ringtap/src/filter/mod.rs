@@ -44,7 +44,8 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     let mut filter = Filter::new(expression)
         .with_optimizer(!args.no_optimize)
-        .with_extensions(args.extended);
+        .with_extensions(args.extended)
+        .with_processes(true);
     if let Some(netmask) = args.netmask {
         filter = filter.with_netmask(netmask);
     }

@@ -102,6 +102,12 @@ impl Captured {
         senders
     }
 
+    /// Returns the number of packets whose sender says who it is.
+    pub(crate) fn claimed(&self) -> usize {
+        let sent = self.packets.iter().filter(|seen| seen.is_sent);
+        sent.filter(|seen| seen.claimed.is_some()).count()
+    }
+
     /// Returns whether programs run at the kernel's functions.
     pub(crate) fn is_by_function(&self) -> bool {
         !self.explained.contains("no programs at its functions")

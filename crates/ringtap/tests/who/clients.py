@@ -152,6 +152,17 @@ def holder(address, port):
     sys.stdin.read()
 
 
+def named(address, port, name, uid):
+    """A process of that name and user, which sends a datagram from a new socket for each line."""
+    with open("/proc/self/comm", "w") as file:
+        file.write(name)
+    os.setuid(int(uid))
+    ready()
+    for _ in sys.stdin:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(own(), (address, int(port)))
+
+
 def wildcard(port):
     """Listens for datagrams to any address, until the input ends."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
