@@ -29,6 +29,7 @@ pub(crate) struct Seen {
     pub(crate) is_held: bool,
     pub(crate) listens: bool,
     pub(crate) is_from_sender: bool,
+    pub(crate) is_ipv6: bool,
     ports: Option<(u16, u16)>,
 }
 
@@ -43,6 +44,7 @@ impl Seen {
             is_held: tag.is_some_and(|tag| tag.evidence() == Evidence::Held),
             listens: tag.is_some_and(|tag| tag.listens()),
             is_from_sender: tag.is_some_and(|tag| tag.is_sender()),
+            is_ipv6: is_ipv6(packet.data),
             ports: ports(packet),
         }
     }
@@ -58,15 +60,23 @@ impl Seen {
     }
 }
 
-/// Returns source and destination port of TCP or UDP over IPv4.
+fn is_ipv6(data: &[u8]) -> bool {
+    data.get(12..14) == Some(&[0x86, 0xdd])
+}
+
+/// Returns source and destination port of TCP or UDP, of IPv6 without extension headers.
 fn ports(packet: &Packet<'_>) -> Option<(u16, u16)> {
     let data = packet.data;
-    let is_ipv4 = data.get(12..14)? == [8, 0];
-    let protocol = *data.get(23)?;
-    let start = 14 + usize::from(data.get(14)? & 15) * 4;
+    let (protocol, start) = if is_ipv6(data) {
+        (*data.get(20)?, 54)
+    } else if data.get(12..14)? == [8, 0] {
+        (*data.get(23)?, 14 + usize::from(data.get(14)? & 15) * 4)
+    } else {
+        return None;
+    };
     let ports = data.get(start..start + 4)?;
     let number = |at: usize| u16::from_be_bytes([ports[at], ports[at + 1]]);
-    (is_ipv4 && matches!(protocol, 6 | 17)).then(|| (number(0), number(2)))
+    matches!(protocol, 6 | 17).then(|| (number(0), number(2)))
 }
 
 /// Returns the number behind `pid=` in the packet.

@@ -12,6 +12,10 @@ def own():
     return b"pid=%d;" % os.getpid()
 
 
+def family(address):
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def connect(address, port):
     return socket.create_connection((address, int(port)))
 
@@ -29,7 +33,7 @@ def datagrams(address, port):
     """UDP without and with a connection, and back."""
     for is_connected in False, True:
         if os.fork() == 0:
-            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sender = socket.socket(family(address), socket.SOCK_DGRAM)
             if is_connected:
                 sender.connect((address, int(port)))
                 sender.send(own())
@@ -55,7 +59,7 @@ def passed(address, port):
 
 
 def listener(address, port):
-    server = socket.socket()
+    server = socket.socket(family(address))
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     server.bind((address, int(port)))
     server.listen(8)
@@ -90,7 +94,7 @@ def forking_worker(address, port):
 
 def reuse_port(address, port):
     """Answers datagrams on a port that other processes have too, until the input ends."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server = socket.socket(family(address), socket.SOCK_DGRAM)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     server.bind((address, int(port)))
     ready()
@@ -179,6 +183,23 @@ def answers(address, port):
     connection.recv(100)
     connection.sendall(own())
     connection.recv(100)
+
+
+def answers_all(address, port):
+    """Accepts connections, and answers each with its number and the end, until the input ends."""
+    server = listener(address, port)
+    ready()
+
+    def answer():
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(own())
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(100)
+            connection.close()
+
+    threading.Thread(target=answer, daemon=True).start()
+    sys.stdin.read()
 
 
 def asks(address, port):
