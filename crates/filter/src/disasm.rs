@@ -126,8 +126,12 @@ fn load(insn: &Insn) -> (&'static str, String) {
         op::LEN => "#pktlen".to_owned(),
         op::MEM => format!("M[{k}]"),
         op::IND => format!("[x + {}]", k.cast_signed()),
-        _ => match k.checked_sub(op::SKF_AD_OFF).and_then(ancillary) {
-            Some(name) => format!("[{name}]"),
+        _ => match k.checked_sub(op::SKF_AD_OFF) {
+            Some(offset) => match (op::question(offset), ancillary(offset)) {
+                (Some(question), _) => format!("[group{}]", question + 1),
+                (None, Some(name)) => format!("[{name}]"),
+                (None, None) => format!("[{}]", k.cast_signed()),
+            },
             None => format!("[{}]", k.cast_signed()),
         },
     };
@@ -155,10 +159,9 @@ fn ancillary(offset: u32) -> Option<&'static str> {
         op::SKF_AD_VLAN_TPID => "vlan_tpid",
         op::PROCESS_PID => "pid",
         op::PROCESS_UID => "uid",
-        _ if !op::is_process(offset) => return None,
-        _ if offset < op::PROCESS_ANSWERS => {
+        _ if op::is_process(offset) && offset < op::PROCESS_ANSWERS => {
             ["comm0", "comm1", "comm2", "comm3"][((offset - op::PROCESS_NAME) / 4) as usize & 3]
         }
-        _ => "group",
+        _ => return None,
     })
 }

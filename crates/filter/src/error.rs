@@ -159,7 +159,9 @@ pub enum ErrorKind {
     )]
     NotHardware,
     /// A question about the packet's process where packets have none.
-    #[error("the processes of these packets are not known; a live capture finds them with --who")]
+    #[error(
+        "the processes of these packets are not known; ringtap dump --who finds those of live packets"
+    )]
     NoProcess,
     /// A number that no process or user has.
     #[error("there is no {field} {value}")]

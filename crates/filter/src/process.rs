@@ -188,8 +188,10 @@ impl PacketOwner {
             op::PROCESS_PID => self.pid,
             op::PROCESS_UID => self.uid,
             _ if !op::is_process(offset) => 0,
-            _ if offset < op::PROCESS_ANSWERS => word(&self.name, offset - op::PROCESS_NAME),
-            _ => u32::from(self.answers >> ((offset - op::PROCESS_ANSWERS) / 4) & 1 == 1),
+            _ => match op::question(offset) {
+                Some(question) => u32::from(self.answers >> question & 1 == 1),
+                None => word(&self.name, offset - op::PROCESS_NAME),
+            },
         }
     }
 }

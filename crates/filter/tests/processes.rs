@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ringtap_filter::disasm;
+use ringtap_filter::explain::Explanation;
 use ringtap_filter::process::{Asked, PacketOwner, ProcessTests};
 use ringtap_filter::program::plain;
 use ringtap_filter::{
@@ -232,4 +234,25 @@ fn the_number_of_groups_is_limited() {
     assert!(compiled(&groups(64), ALL).is_ok());
     let error = compiled(&groups(65), ALL).expect_err("too many");
     assert_eq!(error.kind, ErrorKind::TooManyGroups);
+}
+
+#[test]
+fn listings_and_explanations_name_the_loads() {
+    let program = compiled("uid 5 or cgroup /a or process nginx or container b", ALL);
+    let program = program.expect("valid");
+    let listing = disasm::listing(&program);
+    for load in ["[uid]", "[comm0]", "[comm3]", "[group1]", "[group2]"] {
+        assert!(listing.contains(load), "{load}: {listing}");
+    }
+    let text = Explanation::new(&program, LinkType::RAW).to_string();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "the user of the process is 5",
+        "answer 1 about the control group is 1",
+        r#"the name of the process up to byte 4 is "ngin""#,
+        "answer 2 about the control group is 1",
+        "a tap with --who does",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -22,6 +22,12 @@ pub enum NativeError {
         /// Its operation code.
         code: u16,
     },
+    /// A load that asks for the packet's process.
+    #[error("instruction {at} asks for the packet's process, which native code does not know")]
+    Process {
+        /// Index of the instruction.
+        at: usize,
+    },
     /// The last instruction is not a return, or there is none.
     #[error("the program does not end with a return")]
     NoReturn,

@@ -126,6 +126,7 @@ pub(crate) const SCRATCH_WORDS: usize = 16;
 ///
 /// # Errors
 ///
+/// [`NativeError::Process`] at the first load that asks for the packet's process;
 /// [`NativeError::Instruction`] at the first instruction that classic BPF does not define, that
 /// jumps out of the program, or that uses scratch memory out of range; [`NativeError::TooLong`] and
 /// [`NativeError::NoReturn`] for the program as a whole.
@@ -136,12 +137,7 @@ pub(crate) fn decode(program: &[Insn]) -> Result<Vec<Op>, NativeError> {
     let decoded: Result<Vec<Op>, NativeError> = program
         .iter()
         .enumerate()
-        .map(|(at, insn)| {
-            decode_one(at, insn, program.len()).ok_or(NativeError::Instruction {
-                at,
-                code: insn.code,
-            })
-        })
+        .map(|(at, insn)| decode_one(at, insn, program.len()).ok_or_else(|| refused(at, insn)))
         .collect();
     let ops = decoded?;
     match ops.last() {
@@ -164,6 +160,19 @@ fn decode_one(at: usize, insn: &Insn, len: usize) -> Option<Op> {
         bpf::MISC if insn.code == bpf::MISC => Some(Op::ToIndex),
         bpf::MISC if insn.code == bpf::MISC | bpf::TXA => Some(Op::FromIndex),
         _ => None,
+    }
+}
+
+/// Returns the reason why an instruction was not decoded.
+fn refused(at: usize, insn: &Insn) -> NativeError {
+    let load = insn.k.checked_sub(bpf::SKF_AD_OFF);
+    let is_load = insn.code == bpf::LD | bpf::W | bpf::ABS;
+    match load.is_some_and(bpf::is_process) && is_load {
+        true => NativeError::Process { at },
+        false => NativeError::Instruction {
+            at,
+            code: insn.code,
+        },
     }
 }
 

@@ -264,6 +264,10 @@ impl Writer<'_> {
             Kind::Start(start) => plain(start.name().to_owned()),
             Kind::Constant(number) => plain(number.to_string()),
             Kind::Length => plain("the packet's length".to_owned()),
+            Kind::Ancillary(number) if op::question(*number).is_some() => {
+                let question = op::question(*number).unwrap_or_default() + 1;
+                plain(format!("answer {question} about the control group"))
+            }
             Kind::Ancillary(number) => Said {
                 style: match *number {
                     op::SKF_AD_PKTTYPE => Style::PacketType,

@@ -146,5 +146,14 @@ pub const fn is_process(offset: u32) -> bool {
     (of_tag || answers) && offset.is_multiple_of(4)
 }
 
+/// Returns the number of a question, from 0 on, whose answer is loaded at an offset from [`SKF_AD_OFF`].
+pub(crate) const fn question(offset: u32) -> Option<u32> {
+    if is_process(offset) && offset >= PROCESS_ANSWERS {
+        Some((offset - PROCESS_ANSWERS) / 4)
+    } else {
+        None
+    }
+}
+
 /// `PACKET_OUTGOING` of `linux/if_packet.h`: the packet was sent by this host.
 pub const PACKET_OUTGOING: u32 = 4;

@@ -6,6 +6,7 @@ use std::cell::RefCell;
 
 use proptest::prelude::{ProptestConfig, proptest};
 use proptest::test_runner::FileFailurePersistence;
+use ringtap_filter::process::ProcessTests;
 use ringtap_filter::program::{opcode as op, plain};
 use ringtap_filter::{CompileOptions, Insn, LinkType, Program, Tables, compile};
 use ringtap_jit::{MAX_INSNS, Metadata, Native, NativeError, PacketRef};
@@ -328,6 +329,16 @@ fn a_program_beyond_the_limit_is_refused() {
     assert!(Native::compile(&long(MAX_INSNS)).is_ok());
     let refused = Native::compile(&long(MAX_INSNS + 1));
     assert!(matches!(refused, Err(NativeError::TooLong(count)) if count == MAX_INSNS + 1));
+}
+
+#[test]
+fn a_program_that_asks_for_the_process_is_refused() {
+    let options = CompileOptions::new(LinkType::RAW)
+        .extensions(true)
+        .processes(ProcessTests::Complete);
+    let program = compile("process a or cgroup /b", &options, &Tables::new()).expect("valid");
+    let refused = Native::compile(&program);
+    assert!(matches!(refused, Err(NativeError::Process { at: 0 })));
 }
 
 /// Code size is proportional to the program's length for every shape, so compiling is bounded.

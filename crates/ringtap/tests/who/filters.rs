@@ -153,7 +153,11 @@ pub(crate) fn refused() {
     let pair = VethPair::new();
     let device = pair.left.device.as_str();
     let cases: [(&[&str], &str, &str); 6] = [
-        (&[], "process nginx", "a live capture finds them with --who"),
+        (
+            &[],
+            "process nginx",
+            "dump --who finds those of live packets",
+        ),
         (&["--who=pid"], "process nginx", "--who=comm"),
         (&["--who=pid,comm"], "tcp or uid 5", "--who=uid"),
         (&["--who=pid,comm"], "not container web", "--who=cgroup"),
