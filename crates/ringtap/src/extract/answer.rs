@@ -83,18 +83,17 @@ impl Sink for Answer {
 
     fn take<'d>(
         &mut self,
-        packets: impl Iterator<Item = Packet<'d>> + Clone,
+        packets: impl Iterator<Item = (Packet<'d>, Options<'d>)> + Clone,
     ) -> Result<(), ExtractError> {
         self.packets += packets.clone().count() as u64;
         if let Some(printed) = &mut self.printed {
-            for packet in packets.clone() {
-                printed.packet(&packet, &Options::none(), &self.interfaces)?;
+            for (packet, options) in packets.clone() {
+                printed.packet(&packet, &options, &self.interfaces)?;
             }
             printed.flush()?;
         }
         if let Some(file) = &mut self.file {
-            let packets = packets.map(|packet| Ok::<_, RecordError>((packet, Options::none())));
-            file.write_packets(packets)?;
+            file.write_packets(packets.map(Ok::<_, RecordError>))?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ use ringtap_packet::PacketFlags;
 use ringtap_record::archive::{
     Chunk, ChunkCounts, ChunkReader, Cut, Listed, Listing, Skipped, Window, nanos,
 };
+use ringtap_savefile::{ByteOrder, Options};
 use serde::Serialize;
 
 use super::error::ExtractError;
@@ -87,6 +88,9 @@ struct Waiting {
     interface: u32,
     flags: PacketFlags,
     data: Range<usize>,
+    /// The options of its block, which follow its data.
+    options: usize,
+    byte_order: ByteOrder,
 }
 
 /// The numbers of an extraction. Their names are part of the command line's contract.
@@ -312,6 +316,25 @@ fn size(bytes: u64) -> String {
     }
 }
 
+impl Waiting {
+    /// Returns the packet with its options, which are in `bytes`.
+    fn packet<'d>(&self, bytes: &'d [u8]) -> (Packet<'d>, Options<'d>) {
+        let end = self.data.end + self.options;
+        let options = bytes.get(self.data.end..end).unwrap_or_default();
+        let options = Options::from_encoded(self.byte_order, options);
+        let mut packet = Packet {
+            timestamp: self.timestamp,
+            len: self.len,
+            interface: self.interface,
+            flags: self.flags,
+            data: bytes.get(self.data.clone()).unwrap_or_default(),
+            process: None,
+        };
+        options.read_into(&mut packet);
+        (packet, options)
+    }
+}
+
 impl Stream {
     fn is_empty(&self) -> bool {
         self.taken >= self.waiting.len()
@@ -331,14 +354,7 @@ impl Stream {
         let is_turn = |packet: &&Waiting| until.is_none_or(|until| packet.timestamp <= until);
         let count = rest.iter().take_while(is_turn).count();
         let bytes = &self.bytes;
-        let packets = rest.iter().take(count).map(|waiting| Packet {
-            timestamp: waiting.timestamp,
-            len: waiting.len,
-            interface: waiting.interface,
-            flags: waiting.flags,
-            data: bytes.get(waiting.data.clone()).unwrap_or_default(),
-            process: None,
-        });
+        let packets = rest.iter().take(count).map(|waiting| waiting.packet(bytes));
         answer.take(packets)?;
         self.taken += count;
         Ok(())
@@ -380,19 +396,23 @@ impl Stream {
         }
         match source.next() {
             Ok(Next::Block(block)) => {
-                for packet in block.packets() {
+                for (packet, options) in block.packets_with_options() {
                     if !search.window.has(nanos(packet.timestamp)) {
                         continue;
                     }
                     let begin = self.bytes.len();
                     self.bytes.extend_from_slice(packet.data);
+                    let data = begin..self.bytes.len();
+                    self.bytes.extend_from_slice(options.encoded());
                     let interface = interfaces.get(packet.interface as usize);
                     self.waiting.push(Waiting {
                         timestamp: packet.timestamp,
                         len: packet.len,
                         interface: interface.copied().unwrap_or(0),
                         flags: packet.flags,
-                        data: begin..self.bytes.len(),
+                        options: self.bytes.len() - data.end,
+                        data,
+                        byte_order: options.byte_order(),
                     });
                 }
                 Ok(true)
@@ -496,4 +516,76 @@ fn index_in(known: &mut Vec<Interface>, interface: &Interface) -> u32 {
         known.len() - 1
     });
     u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use ringtap_capture::LinkType;
+    use ringtap_savefile::{PcapngWriter, Section};
+
+    use super::*;
+    use crate::extract::Encoded;
+
+    /// A comment, and the mark at the end of options.
+    const COMMENT: &[u8] = b"\x01\0\x05\0hello\0\0\0\0\0\0\0";
+    /// Process 7 and its thread 8, and the same mark.
+    const PROCESS: &[u8] = b"\x08\0\x08\0\x07\0\0\0\x08\0\0\0\0\0\0\0";
+
+    /// Returns a file with a packet at this second, whose block has these options.
+    fn file(second: u32, options: &[u8]) -> Vec<u8> {
+        let mut writer = PcapngWriter::new(Vec::new(), &Section::default()).expect("a file");
+        let interface = Interface::new(LinkType::ETHERNET, 100);
+        writer.add_interface(&interface).expect("an interface");
+        let packet = Packet {
+            timestamp: Timestamp::new(second.into(), 0),
+            len: 4,
+            interface: 0,
+            flags: PacketFlags::default(),
+            data: &[1, 2, 3, 4],
+            process: None,
+        };
+        let options = Options::from_encoded(ByteOrder::Little, options);
+        let written = writer.write_packet_with_options(&packet, &options);
+        written.expect("a packet");
+        writer.finish().expect("a file").0
+    }
+
+    #[test]
+    fn packets_keep_their_options() {
+        let mut merge = Merge::new(None, Window::default(), false);
+        for (second, options) in [(2, COMMENT), (1, PROCESS), (3, &[][..])] {
+            let answer = Box::new(io::Cursor::new(file(second, options)));
+            merge.add_remote("host".to_owned(), answer);
+        }
+        let mut bytes = Vec::new();
+        let mut encoded = Encoded::new(|piece| {
+            bytes.extend_from_slice(&piece);
+            Ok(())
+        })
+        .expect("a file");
+        merge.run(&mut encoded, &|| false).expect("packets");
+        encoded.finish().expect("a file");
+        let mut source = open_stream(
+            Box::new(io::Cursor::new(bytes)),
+            "answer",
+            &ReadOptions::default(),
+            None,
+        )
+        .expect("a file");
+        let mut found = Vec::new();
+        loop {
+            let block = match source.next().expect("packets") {
+                Next::Block(block) => block,
+                Next::End => break,
+                _ => continue,
+            };
+            for (packet, options) in block.packets_with_options() {
+                let process = packet.process.map(|process| (process.pid, process.tid));
+                let comment = options.comments().next().map(std::borrow::Cow::into_owned);
+                found.push((process, comment));
+            }
+        }
+        let comment = Some("hello".to_owned());
+        assert_eq!(found, [(Some((7, 8)), None), (None, comment), (None, None)]);
+    }
 }

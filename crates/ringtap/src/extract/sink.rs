@@ -2,7 +2,7 @@
 
 use ringtap_capture::{Interface, LinkType, Packet};
 use ringtap_packet::MAX_SNAPLEN;
-use ringtap_savefile::{PcapngWriter, Section, WriteError};
+use ringtap_savefile::{Options, PcapngWriter, Section, WriteError};
 
 use super::error::ExtractError;
 
@@ -14,13 +14,13 @@ pub(crate) trait Sink {
     /// The output failed.
     fn interfaces(&mut self, known: &[Interface]) -> Result<(), ExtractError>;
 
-    /// Takes packets in order of time.
+    /// Takes packets in order of time, with the options of their blocks.
     ///
     /// # Errors
     /// The output failed.
     fn take<'d>(
         &mut self,
-        packets: impl Iterator<Item = Packet<'d>> + Clone,
+        packets: impl Iterator<Item = (Packet<'d>, Options<'d>)> + Clone,
     ) -> Result<(), ExtractError>;
 }
 
@@ -89,10 +89,12 @@ impl<T: FnMut(Vec<u8>) -> Result<(), ExtractError>> Sink for Encoded<T> {
 
     fn take<'d>(
         &mut self,
-        packets: impl Iterator<Item = Packet<'d>> + Clone,
+        packets: impl Iterator<Item = (Packet<'d>, Options<'d>)> + Clone,
     ) -> Result<(), ExtractError> {
-        for packet in packets {
-            self.writer.write_packet(&packet).map_err(encode)?;
+        for (packet, options) in packets {
+            self.writer
+                .write_packet_with_options(&packet, &options)
+                .map_err(encode)?;
             if self.writer.sink_mut().len() >= PIECE {
                 self.flush()?;
             }

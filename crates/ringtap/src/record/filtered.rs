@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_capture::Filter;
+use ringtap_capture::{Filter, Packet};
 use ringtap_record::archive::{Archive, Copied, INCIDENTS, Window};
 use ringtap_record::{Host, Output, RecordOptions, Recording};
 use ringtap_savefile::{Codec, Format, Options};
@@ -53,11 +53,10 @@ impl Sink for Written {
 
     fn take<'d>(
         &mut self,
-        packets: impl Iterator<Item = ringtap_capture::Packet<'d>> + Clone,
+        packets: impl Iterator<Item = (Packet<'d>, Options<'d>)> + Clone,
     ) -> Result<(), ExtractError> {
         self.packets += packets.clone().count() as u64;
-        let packets =
-            packets.map(|packet| Ok::<_, ringtap_record::RecordError>((packet, Options::none())));
+        let packets = packets.map(Ok::<_, ringtap_record::RecordError>);
         self.recording.write_packets(packets)?;
         Ok(())
     }

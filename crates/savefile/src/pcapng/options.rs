@@ -1,8 +1,10 @@
 //! Options at the end of pcapng blocks (draft-ietf-opsawg-pcapng, section 3.5).
 
-use ringtap_packet::DropNote;
+use ringtap_packet::process::PacketProcess;
+use ringtap_packet::{DropNote, Packet, PacketFlags};
 
 use crate::ByteOrder;
+use crate::pcapng::process;
 use crate::read_error::ReadErrorKind;
 
 /// Codes of options, by their block.
@@ -78,6 +80,13 @@ impl<'a> Options<'a> {
         Self { byte_order, bytes }
     }
 
+    /// Returns options whose bytes were kept: what [`byte_order`](Self::byte_order) and
+    /// [`encoded`](Self::encoded) returned.
+    #[must_use]
+    pub fn from_encoded(byte_order: ByteOrder, bytes: &'a [u8]) -> Self {
+        Self::new(byte_order, bytes)
+    }
+
     /// Returns an empty list of options.
     #[must_use]
     pub fn none() -> Self {
@@ -90,9 +99,41 @@ impl<'a> Options<'a> {
         self.byte_order
     }
 
-    /// Returns the bytes of the options in their block.
-    pub(crate) fn bytes_len(&self) -> usize {
-        self.bytes.len()
+    /// Returns the options as in their block.
+    #[must_use]
+    pub fn encoded(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Sets a packet's flags and process, which are among its options.
+    #[inline]
+    pub fn read_into(&self, packet: &mut Packet<'a>) {
+        let order = self.byte_order;
+        let (mut has_flags, mut tag) = (false, None);
+        for option in self {
+            match option.code {
+                code::EPB_FLAGS if !has_flags => {
+                    has_flags = true;
+                    packet.flags = PacketFlags(order.u32_at(option.value, 0).unwrap_or(0));
+                }
+                code::EPB_PROCESSID_THREADID => {
+                    if let (Some(pid), Some(tid)) =
+                        (order.u32_at(option.value, 0), order.u32_at(option.value, 4))
+                    {
+                        packet.process = Some(PacketProcess {
+                            pid,
+                            tid,
+                            tag: None,
+                        });
+                    }
+                }
+                code::CUSTOM_BINARY => tag = tag.or(process::tag_of(order, option.value)),
+                _ => {}
+            }
+        }
+        if let (Some(process), Some(tag)) = (&mut packet.process, tag) {
+            process.tag = (tag.pid() == process.pid).then_some(tag);
+        }
     }
 
     /// Returns whether there are no options.

@@ -2,9 +2,7 @@
 
 use crate::encoding::{PcapngEncoding, Visitor, Walk};
 use crate::fetch::Ahead;
-use ringtap_packet::process::PacketProcess;
-
-use crate::pcapng::{InterfaceTable, Options, TRAILER, block_type, code, process};
+use crate::pcapng::{InterfaceTable, Options, TRAILER, block_type};
 use crate::read_error::{CaplenBound, ReadErrorKind, Structure};
 use crate::{ByteOrder, Packet, PacketFlags, Timestamp};
 
@@ -385,7 +383,7 @@ impl<'a> BlockPackets<'a> {
     pub(crate) fn next_with_options(&mut self) -> Option<(Packet<'a>, Options<'a>)> {
         let (mut packet, options) = self.next_raw()?;
         let options = Options::new(self.encoding.byte_order, options);
-        read_options(&mut packet, &options);
+        options.read_into(&mut packet);
         Some((packet, options))
     }
 }
@@ -397,42 +395,8 @@ impl<'a> Iterator for BlockPackets<'a> {
     fn next(&mut self) -> Option<Packet<'a>> {
         let (mut packet, options) = self.next_raw()?;
         if !options.is_empty() {
-            read_options(
-                &mut packet,
-                &Options::new(self.encoding.byte_order, options),
-            );
+            Options::new(self.encoding.byte_order, options).read_into(&mut packet);
         }
         Some(packet)
-    }
-}
-
-/// Sets the packet's flags and process, which are among its options.
-#[inline]
-fn read_options<'a>(packet: &mut Packet<'a>, options: &Options<'a>) {
-    let order = options.byte_order();
-    let (mut has_flags, mut tag) = (false, None);
-    for option in options {
-        match option.code {
-            code::EPB_FLAGS if !has_flags => {
-                has_flags = true;
-                packet.flags = PacketFlags(order.u32_at(option.value, 0).unwrap_or(0));
-            }
-            code::EPB_PROCESSID_THREADID => {
-                if let (Some(pid), Some(tid)) =
-                    (order.u32_at(option.value, 0), order.u32_at(option.value, 4))
-                {
-                    packet.process = Some(PacketProcess {
-                        pid,
-                        tid,
-                        tag: None,
-                    });
-                }
-            }
-            code::CUSTOM_BINARY => tag = tag.or(process::tag_of(order, option.value)),
-            _ => {}
-        }
-    }
-    if let (Some(process), Some(tag)) = (&mut packet.process, tag) {
-        process.tag = (tag.pid() == process.pid).then_some(tag);
     }
 }

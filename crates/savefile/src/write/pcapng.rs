@@ -125,6 +125,20 @@ impl<W: Write> PcapngWriter<W> {
         batch.keep()
     }
 
+    /// Copies one packet with the options of its block in another file, which include its flags.
+    ///
+    /// # Errors
+    /// The same as [`PcapngBatch::push`].
+    pub fn write_packet_with_options(
+        &mut self,
+        packet: &Packet<'_>,
+        options: &Options<'_>,
+    ) -> Result<(), WriteError> {
+        let mut batch = self.batch();
+        batch.push_with_options(packet, options)?;
+        batch.keep()
+    }
+
     /// Writes pending data, and flushes the output.
     ///
     /// # Errors
@@ -330,7 +344,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
         if options.is_empty() {
             return self.push(packet);
         }
-        self.push_block(packet, options.bytes_len(), |order, out| {
+        self.push_block(packet, options.encoded().len(), |order, out| {
             let start = out.len();
             for option in options {
                 encode_packet_option(option, options.byte_order(), order, out);
