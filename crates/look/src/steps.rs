@@ -70,6 +70,13 @@ impl<const SECONDS: u64, const STEPS: usize> Ring<SECONDS, STEPS> {
             // Packets from before the host was listed.
             return;
         };
+        // Old steps make room first, so that the ring never takes more memory than its steps.
+        let excess = (at + 1).saturating_sub(STEPS as u64);
+        for _ in 0..excess.min(self.steps.len() as u64) {
+            self.steps.pop_front();
+        }
+        self.first += excess;
+        let at = at - excess;
         while self.steps.len() as u64 <= at {
             self.steps.push_back(Step::default());
         }
@@ -80,10 +87,6 @@ impl<const SECONDS: u64, const STEPS: usize> Ring<SECONDS, STEPS> {
             for (sum, more) in step.iter_mut().zip(traffic) {
                 *sum = sum.saturating_add(more);
             }
-        }
-        while self.steps.len() > STEPS {
-            self.steps.pop_front();
-            self.first += 1;
         }
     }
 
@@ -148,5 +151,17 @@ mod tests {
         assert_eq!(later.series[0].bytes, [Some(7)]);
         let silent = steps.series(Window::Minutes, now + 87_400 * SECOND);
         assert!(silent.series[0].bytes.iter().all(|bytes| *bytes == Some(0)));
+    }
+
+    #[test]
+    fn a_ring_takes_the_memory_of_its_steps() {
+        let mut ring = Ring::<10, 30>::new();
+        for (step, first) in [(100, 100), (120, 100), (145, 116), (170, 141), (229, 229)] {
+            ring.add(step * Ring::<10, 30>::STEP_NS, [step, 0]);
+            assert_eq!(ring.first, first);
+            assert_eq!(ring.steps.back(), Some(&[step, 0]));
+            assert!(ring.steps.len() <= 30);
+            assert!(ring.steps.capacity() <= 32);
+        }
     }
 }

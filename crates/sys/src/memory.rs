@@ -1,8 +1,8 @@
-//! Advice to the kernel about memory, and the amount of free memory.
+//! Advice to the kernel and to the C library about memory, and the amount of free memory.
 //!
 //! Advice can make memory faster. It maps and unmaps nothing, and changes no contents.
 //!
-//! Source: madvise(2), sysinfo(2).
+//! Source: madvise(2), mallopt(3), sysinfo(2).
 
 use std::ops::Range;
 
@@ -31,6 +31,24 @@ pub fn prefer_large_pages(addresses: Range<usize>) -> Result<()> {
         Ok(())
     } else {
         Err(Error::last("madvise(MADV_HUGEPAGE)", ""))
+    }
+}
+
+/// Returns each freed allocation of this many bytes or more to the kernel at once, for the whole process. A
+/// program that runs for long and replaces large tables needs it: freed tables otherwise leave gaps between
+/// small allocations that stay. Returns whether the C library can do so: only the GNU one can.
+pub fn return_freed(bytes: u32) -> bool {
+    #[cfg(target_env = "gnu")]
+    {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        // SAFETY: the threshold is a number that later allocations read; no allocation that exists changes
+        // (mallopt(3), "M_MMAP_THRESHOLD").
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, bytes) == 1 }
+    }
+    #[cfg(not(target_env = "gnu"))]
+    {
+        let _ = bytes;
+        false
     }
 }
 

@@ -20,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use ringtap_capture::Filter;
 use ringtap_filter::Tables;
 use ringtap_look::{AlertOptions, Atlas, Inlet, Look, LookOptions};
+use ringtap_sys::memory;
 
 use crate::cli::{LookArgs, TopArgs, WebArgs};
 use crate::input;
@@ -27,13 +28,18 @@ use crate::notice::notice;
 use crate::setup::setup;
 use error::LookError;
 
+/// The size from which freed tables go back to the kernel, in bytes. Most tables of a window of time are larger.
+const TABLE: u32 = 64 << 10;
+
 /// Runs `ringtap top`.
 pub(crate) fn top(mut args: TopArgs) -> ExitCode {
+    memory::return_freed(TABLE);
     exit(add_lists(&mut args.look).and_then(|()| top::run(&args)))
 }
 
 /// Runs `ringtap web`.
 pub(crate) fn web(mut args: WebArgs) -> ExitCode {
+    memory::return_freed(TABLE);
     exit(add_lists(&mut args.look).and_then(|()| web::run(&args)))
 }
 
