@@ -412,7 +412,7 @@ pub(crate) struct FilterTable {
     by_interface: Vec<usize>,
     /// The snapshot length, in bytes.
     snaplen: u32,
-    /// What is known about processes for its questions.
+    /// The knowledge about processes, for its questions.
     answers: Answers,
 }
 

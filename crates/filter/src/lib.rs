@@ -58,7 +58,7 @@ ringtap_packet::options! {
         /// the packet's process (`process nginx`).
         /// Each of them is an error in libpcap, so no valid expression changes its meaning. Default: no.
         pub extensions: bool,
-        /// What the program may ask about the process of a packet. Default: nothing.
+        /// The questions that the program may ask about the process of a packet. Default: none.
         pub processes: process::ProcessTests,
     }
 }

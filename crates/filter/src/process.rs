@@ -28,7 +28,7 @@ use crate::language;
 use crate::language::ast::{Expr, Primitive, ProcessTest};
 use crate::program::opcode as op;
 
-/// What a program may ask about the process of a packet.
+/// The questions that a program may ask about the process of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProcessTests {
     /// Nothing: packets have no process here, and an expression that asks for it is an error.
@@ -69,7 +69,7 @@ impl Question {
     }
 }
 
-/// What an expression asks about processes.
+/// The questions of an expression about processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Asked {

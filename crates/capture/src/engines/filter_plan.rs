@@ -46,7 +46,7 @@ pub(super) struct FilterPlan {
     snaplen: u32,
     /// Packets of this protocol only.
     protocol: Option<u16>,
-    /// What the filter asks about processes.
+    /// The questions of the filter about processes.
     asked: Asked,
     /// For each link type among the interfaces.
     programs: Vec<Programs>,

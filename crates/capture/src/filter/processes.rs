@@ -1,4 +1,4 @@
-//! What user space knows about processes, for filters that ask for containers and control groups: the paths of
+//! The knowledge of user space about processes, for filters that ask for containers and control groups: the paths of
 //! control groups, as descriptions of processes name them.
 //!
 //! A packet's tag has the number of its process's control group. A path is known once any process of the group was

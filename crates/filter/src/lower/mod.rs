@@ -119,7 +119,7 @@ struct Lowering<'a> {
     walked: Option<(HeaderOffsets, extension::Transport)>,
     /// Whether the current part of the expression is under an odd number of negations.
     negated: bool,
-    /// What the expression asks about processes.
+    /// The questions of the expression about processes.
     asked: Asked,
     /// The number of protocols that ranges have named so far.
     listed: u32,
