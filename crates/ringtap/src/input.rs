@@ -10,6 +10,7 @@ use ringtap_capture::{Error, FileSource, Filter, ReadError, ReadOptions, Waker, 
 use ringtap_sys::poll::{self, Interest};
 
 use crate::notice::notice;
+use crate::over_ip;
 use crate::rights::{self, Kind};
 use crate::signals::Requests;
 
@@ -116,8 +117,8 @@ fn is_index(path: &Path) -> bool {
     }
 }
 
-/// Opens a capture file, or standard input for `-`. A reader of standard input or of a FIFO can be
-/// interrupted even if nothing comes.
+/// Opens a capture file, standard input for `-`, or a connection to a server. A reader of these or of a FIFO can
+/// be interrupted even if nothing comes.
 pub(crate) fn open(
     path: &Path,
     filter: Option<&Filter>,
@@ -139,6 +140,8 @@ pub(crate) fn open_with(
     let (file, name) = if path.as_os_str() == "-" {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         (file, "standard input".to_owned())
+    } else if over_ip::is_server(path) {
+        (over_ip::connect(path), path.display().to_string())
     } else {
         (rights::read(path), path.display().to_string())
     };
@@ -162,9 +165,11 @@ pub(crate) fn of_opened(
     FileSource::from_file(file, &name, options, filter)
 }
 
-/// Returns whether it is standard input or a FIFO, whose writer may be silent for long.
+/// Returns whether it is standard input, a server or a FIFO, whose writer may be silent for long.
 pub(crate) fn may_be_silent(path: &Path) -> bool {
-    path.as_os_str() == "-" || rights::look(path).is_ok_and(rights::Kind::is_fifo)
+    path.as_os_str() == "-"
+        || over_ip::is_server(path)
+        || rights::look(path).is_ok_and(rights::Kind::is_fifo)
 }
 
 /// Opens a capture file to search it, with its index if there is one.
@@ -178,7 +183,7 @@ pub(crate) fn open_indexed(
     Ok(opened?)
 }
 
-/// Standard input or a FIFO that ends on a signal, even if its writer is silent.
+/// Standard input, a connection or a FIFO that ends on a signal, even if its writer is silent.
 struct Interruptible {
     file: File,
     interruption: Interruption,

@@ -23,6 +23,7 @@ mod losses;
 mod manual;
 mod notice;
 mod output;
+mod over_ip;
 mod profile;
 mod program;
 mod record;

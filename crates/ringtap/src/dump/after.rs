@@ -18,6 +18,7 @@ use super::index::{Index, Version};
 use crate::input::is_same_file;
 use crate::notice::notice;
 use crate::output::{self, Access, Output};
+use crate::over_ip::Server;
 use crate::rights::{self, CommandRunner};
 use crate::setup::setup;
 
@@ -33,6 +34,8 @@ pub(crate) struct After {
     inputs: Vec<PathBuf>,
     indexer: Option<Arc<Indexer>>,
     commands: Option<Arc<CommandRunner>>,
+    /// The clients that get the packets, in place of a file.
+    server: Option<Arc<Server>>,
 }
 
 #[derive(Default)]
@@ -79,7 +82,13 @@ impl After {
             inputs,
             indexer: index.then(indexer),
             commands: commands.map(Arc::new),
+            server: None,
         }
+    }
+
+    /// Gives the packets to clients.
+    pub(crate) fn serve(&mut self, server: Server) {
+        self.server = Some(Arc::new(server));
     }
 
     /// Opens the index of the only file, while there is the privilege for it.
@@ -98,6 +107,9 @@ impl After {
     /// # Errors
     /// An index (the first that failed) or a command failed. The files themselves are complete.
     pub(crate) fn wait(&self) -> Result<(), DumpError> {
+        if let Some(server) = &self.server {
+            server.finish();
+        }
         let done = self.indexer.as_ref().map_or(Ok(()), |it| it.finish());
         if let Some(commands) = &self.commands {
             let ended = commands.wait().map_err(DumpError::Command);
@@ -115,7 +127,10 @@ impl After {
 
 impl Host for After {
     fn open(&self, path: &Path) -> io::Result<Output> {
-        output::open(path, self.access)
+        match &self.server {
+            Some(server) => Ok(Output::new(server.output()?, None)),
+            None => output::open(path, self.access),
+        }
     }
 
     fn reads(&self, path: &Path) -> bool {

@@ -38,6 +38,9 @@ pub(crate) enum DumpError {
         first: PathBuf,
         expected: LinkType,
     },
+    /// Clients cannot be served on the address.
+    #[error("-w {}: cannot listen: {source}", path.display())]
+    Listen { path: PathBuf, r#source: io::Error },
     /// Packets would be printed into the file that they are written to.
     #[error("{}: standard output is the same file", path.display())]
     Standard { path: PathBuf },
@@ -93,6 +96,10 @@ pub(crate) enum UsageError {
         "--who: a pcap file has no place for processes; write a pcapng file, such as -w FILE.pcapng"
     )]
     WhoInPcap,
+    #[error(
+        "{option} cannot be used with -w {name}, which serves the packets of a live capture as pcapng"
+    )]
+    Served { option: &'static str, name: String },
     #[error("--who cannot be used with --threads: processes are recorded by one reading thread")]
     WhoByThreads,
     #[error("--threads needs -w: packets of several threads have no common order to print")]

@@ -52,7 +52,7 @@ pub(crate) fn run(
         nano: plan.nano.or(sources.iter().any(fine).then_some(true)),
         ..plan.clone()
     };
-    let (mut sink, after) = open_outputs(args, plan, false, rights)?;
+    let (mut sink, after) = open_outputs(args, plan, false, None, rights)?;
     requests.watch(vec![interrupt])?;
     let inputs: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
     let mut progress = Progress::new(&inputs, plan.output.file.is_some() && !plan.output.print);

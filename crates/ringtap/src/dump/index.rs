@@ -14,6 +14,7 @@ use crate::cli::DumpArgs;
 use crate::input::InputError;
 use crate::notice::{counted, notice};
 use crate::output::{self, Access, Output};
+use crate::over_ip;
 use crate::rights;
 
 /// An index that will be made when the capture is complete. Both files are already open: later the privilege
@@ -115,7 +116,10 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
     if chosen {
         return Err(DumpError::Usage(UsageError::IndexOfAll));
     }
-    if paths.iter().any(|path| path.as_os_str() == "-") {
+    if paths
+        .iter()
+        .any(|path| path.as_os_str() == "-" || over_ip::is_server(path))
+    {
         return Err(DumpError::Usage(UsageError::IndexOfNoFile));
     }
     for path in paths {

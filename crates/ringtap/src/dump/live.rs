@@ -1,6 +1,7 @@
 //! Passes a live capture to the outputs.
 
 use std::iter::repeat_with;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -23,6 +24,7 @@ use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::live::{self, LiveRun, Receiver};
 use crate::notice::{announce, interrupted, notice, raw};
+use crate::over_ip;
 use crate::rights::{Entrusted, Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
@@ -49,6 +51,7 @@ pub(crate) fn run(
     filter: Option<&Filter>,
     rights: &mut Rights,
 ) -> Result<(), DumpError> {
+    let listener = listen(args)?;
     let mut readers = open_readers(request, filter, args.report.explain_capture)?;
     let description = readers.first().describe();
     let interfaces = readers.first().interfaces().to_vec();
@@ -62,12 +65,16 @@ pub(crate) fn run(
         receiving: &mut receiving,
         has_to_look: request.options.watch_chain,
     })?;
-    rights.relinquish(&[], Needs::of_devices())?;
+    let needs = Needs {
+        serves: listener.is_some(),
+        ..Needs::of_devices()
+    };
+    rights.relinquish(&[], needs)?;
     if args.report.explain_capture {
         explain(args, readers.first());
         raw(rights.explain());
     }
-    let (mut sink, after) = open_outputs(args, plan, true, rights)?;
+    let (mut sink, after) = open_outputs(args, plan, true, listener, rights)?;
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
@@ -104,6 +111,17 @@ pub(crate) fn run(
     let sink = run.sink.into_inner();
     let sink = sink.unwrap_or_else(PoisonError::into_inner);
     end(args, sink, stats, summary, result, &after)
+}
+
+/// Listens for clients of the capture, if requested. A low port needs privileges.
+fn listen(args: &DumpArgs) -> Result<Option<TcpListener>, DumpError> {
+    let Some(path) = &args.write else {
+        return Ok(None);
+    };
+    over_ip::listen(path).map_err(|source| DumpError::Listen {
+        path: path.clone(),
+        source,
+    })
 }
 
 fn warn_of_small_buffer(args: &DumpArgs) {

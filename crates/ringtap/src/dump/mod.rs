@@ -18,6 +18,8 @@ mod sink;
 mod summary;
 
 use std::io::{self, IsTerminal, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -29,7 +31,9 @@ use crate::cli::DumpArgs;
 use crate::expression;
 use crate::input::{self, is_same_file};
 use crate::notice::{notice, raw};
+use crate::over_ip::{self, Server};
 use crate::rights::{self, NamedFiles, Needs, Rights, Series};
+use crate::setup::setup;
 use after::After;
 
 use plan::{Input, Plan};
@@ -60,7 +64,8 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
     if !args.source.read.is_empty() {
         // Nothing that is opened needs a privilege.
         let needs = Needs {
-            network: filter.as_ref().is_some_and(Filter::looks_up_hosts),
+            network: filter.as_ref().is_some_and(Filter::looks_up_hosts)
+                || args.source.read.iter().any(|path| over_ip::is_server(path)),
             ..Needs::default()
         };
         rights.relinquish(&[], needs)?;
@@ -116,13 +121,18 @@ fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
     }))
 }
 
+/// Returns whether the name is standard output or an address to listen on.
+pub(crate) fn is_stream(name: &Path) -> bool {
+    name.as_os_str() == "-" || over_ip::is_listener(name)
+}
+
 /// Returns the files of the command line.
 fn named_files(args: &DumpArgs) -> NamedFiles {
     let mut files = NamedFiles::default();
     let inputs = args.source.read.iter().chain(&args.filter_file);
     files.inputs = rights::named(inputs);
     let writing = &args.writing;
-    let Some(name) = args.write.as_ref().filter(|name| name.as_os_str() != "-") else {
+    let Some(name) = args.write.as_ref().filter(|name| !is_stream(name)) else {
         if args.range.index {
             files.outputs = args.source.read.iter().map(|path| path_for(path)).collect();
         }
@@ -142,6 +152,7 @@ fn open_outputs(
     args: &DumpArgs,
     plan: &Plan,
     live: bool,
+    listener: Option<TcpListener>,
     rights: &mut Rights,
 ) -> Result<(Sink, After), DumpError> {
     let inputs = match &plan.input {
@@ -149,7 +160,11 @@ fn open_outputs(
         Input::Live { .. } => Vec::new(),
     };
     let commands = rights.take_commands();
-    let after = After::new(args.range.index, commands, args.files.access(), inputs);
+    let mut after = After::new(args.range.index, commands, args.files.access(), inputs);
+    if let Some(listener) = listener {
+        let server = Server::start(listener);
+        after.serve(server.map_err(|source| setup("serve clients", source))?);
+    }
     let host = Arc::new(after.clone());
     let create = |path| Recording::create(path, options(plan, live), host);
     let file = plan.output.file.as_deref().map(create).transpose()?;

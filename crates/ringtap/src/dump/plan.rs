@@ -12,10 +12,12 @@ use ringtap_savefile::{Codec, Format};
 use ringtap_sys::sched;
 
 use super::error::UsageError;
+use super::is_stream;
 use super::select::Selection;
 use crate::cli::{self, DumpArgs};
 use crate::hint;
 use crate::input;
+use crate::over_ip;
 use crate::rights;
 use crate::values::{CpuList, Sample};
 
@@ -75,6 +77,7 @@ impl Plan {
             return Err(UsageError::TimeFlags);
         }
         let live = args.source.read.is_empty();
+        refuse_served(args)?;
         let output = output(args)?;
         if args.range.index && (live || args.write.is_some()) {
             refuse_index(args)?;
@@ -155,7 +158,7 @@ fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
 
 fn refuse_index(args: &DumpArgs) -> Result<(), UsageError> {
     match &args.write {
-        Some(path) if path.as_os_str() != "-" => Ok(()),
+        Some(path) if !is_stream(path) => Ok(()),
         _ => Err(UsageError::IndexOfNoFile),
     }
 }
@@ -173,6 +176,30 @@ fn output(args: &DumpArgs) -> Result<Output, UsageError> {
         writing,
         print,
     })
+}
+
+/// Rejects options that do not suit clients: one that connects later must be able to read the stream.
+fn refuse_served(args: &DumpArgs) -> Result<(), UsageError> {
+    let Some(path) = args
+        .write
+        .as_ref()
+        .filter(|path| over_ip::is_listener(path))
+    else {
+        return Ok(());
+    };
+    let given = [
+        (!args.source.read.is_empty(), "-r"),
+        (args.format == Some(cli::FileFormat::Pcap), "--format pcap"),
+        (args.writing.codec(path).is_some(), "--compress"),
+        (args.capture.who.is_some(), "--who"),
+    ];
+    match given.into_iter().find(|(given, _)| *given) {
+        Some((_, option)) => Err(UsageError::Served {
+            option,
+            name: path.display().to_string(),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn refuse_without_rotation(args: &DumpArgs) -> Result<(), UsageError> {
@@ -233,7 +260,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
 
 /// Returns whether the name stands for standard output, a pipe or a device.
 fn is_no_file(path: &Path) -> bool {
-    path.as_os_str() == "-" || rights::look(path).is_ok_and(|found| !found.is_file())
+    is_stream(path) || rights::look(path).is_ok_and(|found| !found.is_file())
 }
 
 /// Returns the processors of the writing threads: if capture threads have their own, the writing threads get
@@ -266,6 +293,7 @@ fn format_of(path: &Path) -> Format {
         name = path.file_stem().map(Path::new).and_then(extension);
     }
     match name.as_deref() {
+        _ if over_ip::is_listener(path) => Format::Pcapng,
         Some("pcapng") => Format::Pcapng,
         _ => Format::Pcap,
     }

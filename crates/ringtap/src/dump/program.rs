@@ -13,7 +13,8 @@ use ringtap_record::RecordError;
 use super::error::{DumpError, UsageError};
 use crate::cli::DumpArgs;
 use crate::filter::{self, classic};
-use crate::input::of_opened;
+use crate::input::{InputError, of_opened};
+use crate::over_ip;
 use crate::rights;
 use crate::setup::setup;
 
@@ -47,6 +48,19 @@ fn open(path: &Path) -> Result<FileSource, DumpError> {
     let options = ReadOptions::default();
     Ok(match path.to_str() {
         Some("-") => open_stream(Box::new(io::stdin()), "standard input", &options, None)?,
+        _ if over_ip::is_server(path) => {
+            let opened = over_ip::connect(path);
+            let stream = opened.map_err(|source| InputError::Read {
+                path: path.to_owned(),
+                source,
+            })?;
+            open_stream(
+                Box::new(stream),
+                &path.display().to_string(),
+                &options,
+                None,
+            )?
+        }
         _ => of_opened(path, rights::read_blocking(path), &options, None)?,
     })
 }

@@ -10,6 +10,7 @@ use super::error::{DumpError, UsageError};
 use super::plan::{Input, Plan};
 use crate::cli::RangeArgs;
 use crate::input::of_opened;
+use crate::over_ip;
 use crate::rights;
 use crate::values::When;
 
@@ -60,8 +61,8 @@ fn date(input: &Input) -> Result<Date, DumpError> {
     let first = match input {
         Input::Live { .. } => None,
         Input::Files(paths) => {
-            let standard = |path: &&PathBuf| path.as_os_str() == "-";
-            if paths.iter().any(|path| standard(&path)) {
+            let stream = |path: &&PathBuf| path.as_os_str() == "-" || over_ip::is_server(path);
+            if paths.iter().any(|path| stream(&path)) {
                 return Err(DumpError::Usage(UsageError::DateOfStream));
             }
             let first = paths.iter().filter_map(|path| first_time(path));

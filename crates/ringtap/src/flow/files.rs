@@ -11,6 +11,7 @@ use super::probe::Probe;
 use super::summary::Summary;
 use crate::cli::FlowArgs;
 use crate::input::{self, Interruption, is_same_file};
+use crate::over_ip;
 use crate::rights::{self, Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
@@ -28,7 +29,9 @@ pub(crate) fn run(
     }
     // Before the files are opened.
     let needs = Needs {
-        network: !args.records.export.is_empty() || filter.is_some_and(Filter::looks_up_hosts),
+        network: !args.records.export.is_empty()
+            || args.source.read.iter().any(|path| over_ip::is_server(path))
+            || filter.is_some_and(Filter::looks_up_hosts),
         ..Needs::default()
     };
     let store = super::open_store(args)?;

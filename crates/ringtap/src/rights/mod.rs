@@ -50,6 +50,7 @@ pub(crate) use store::Opener as StoreOpener;
 
 use crate::cli::RightsArgs;
 use crate::notice::notice;
+use crate::over_ip;
 
 /// The helper that opens files, if there is one.
 static FILES: OnceLock<Client> = OnceLock::new();
@@ -498,8 +499,8 @@ pub(crate) fn look(path: &Path) -> io::Result<Kind> {
     }
 }
 
-/// Returns the input files of the command line, without `-`.
+/// Returns the input files of the command line, without `-` and servers.
 pub(crate) fn named<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
-    let files = paths.into_iter().filter(|path| path.as_os_str() != "-");
-    files.cloned().collect()
+    let is_file = |path: &&PathBuf| path.as_os_str() != "-" && !over_ip::is_server(path);
+    paths.into_iter().filter(is_file).cloned().collect()
 }

@@ -3,7 +3,7 @@
 //! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
 //! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); to several files and compressed ones ([`writing`]); for its memory
 //! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]);
-//! where packets are received ([`placement`]); what users of tcpdump type ([`habits`]).
+//! where packets are received ([`placement`]); PCAP over IP ([`over_ip`]); what users of tcpdump type ([`habits`]).
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -14,6 +14,7 @@ mod listing;
 mod live;
 mod memory;
 mod netmask;
+mod over_ip;
 mod placement;
 mod privileges;
 mod program;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         memory::tests(),
         placement::tests(),
         netmask::tests(),
+        over_ip::tests(),
         allocations::tests(),
         search::tests(),
     ];

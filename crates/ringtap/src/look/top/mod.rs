@@ -27,6 +27,7 @@ use super::taps::Taps;
 use super::{Model, atlas, filter, tables};
 use crate::cli::TopArgs;
 use crate::notice::{announce, raw};
+use crate::over_ip;
 use crate::rights::{NamedFiles, Needs, Rights, Series};
 use crate::setup::setup;
 use crate::signals::Requests;
@@ -61,7 +62,9 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
     let keep = device.as_ref().map_or_else(Vec::new, Device::capabilities);
     let needs = Needs {
         devices: device.is_some(),
-        network: device.is_none() && filter.as_ref().is_some_and(Filter::looks_up_hosts),
+        network: device.is_none()
+            && (filter.as_ref().is_some_and(Filter::looks_up_hosts)
+                || look.source.read.iter().any(|path| over_ip::is_server(path))),
         terminal: true,
         ..Needs::default()
     };

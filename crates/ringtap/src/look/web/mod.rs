@@ -31,6 +31,7 @@ use super::taps::Taps;
 use super::{Model, atlas, filter, tables};
 use crate::cli::{LookArgs, WebArgs};
 use crate::notice::{announce, notice, raw};
+use crate::over_ip;
 use crate::rights::{NamedFiles, Needs, Rights};
 use crate::signals::Requests;
 use guard::Guard;
@@ -77,7 +78,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let tables = tables();
     let (store, saved) = history(args)?;
     let recorder = recorded::Recorder::new(&args.recorded)?;
-    rights.relinquish(&origin.capabilities(), origin.needs(filter.as_ref()))?;
+    rights.relinquish(&origin.capabilities(), origin.needs(look, filter.as_ref()))?;
     let requests = Requests::default();
     let origin = match origin {
         Origin::Named => Origin::Files(Box::new(Files::open(look, filter.as_ref(), &requests)?)),
@@ -187,11 +188,12 @@ impl Origin {
         }
     }
 
-    fn needs(&self, filter: Option<&Filter>) -> Needs {
+    fn needs(&self, look: &LookArgs, filter: Option<&Filter>) -> Needs {
         let looks_up = filter.is_some_and(Filter::looks_up_hosts);
+        let connects = look.source.read.iter().any(|path| over_ip::is_server(path));
         Needs {
             devices: matches!(self, Self::Device(_)),
-            network: looks_up && matches!(self, Self::Named),
+            network: (looks_up || connects) && matches!(self, Self::Named),
             serves: true,
             ..Needs::default()
         }
