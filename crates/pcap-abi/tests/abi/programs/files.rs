@@ -1,6 +1,7 @@
 //! Programs that read capture files.
 
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_testkit::pcap::Pcap;
 use ringtap_testkit::traffic::Traffic;
@@ -241,8 +242,31 @@ fn darkstat(stage: &Stage) -> String {
         .arg(stage.folder())
         .arg("-r")
         .arg(sample(BIG));
+    let begun = seconds();
     stage.finish(&mut command);
-    fingerprint(&stage.path("darkstat.db"))
+    let path = stage.path("darkstat.db");
+    let mut database = fs::read(&path).expect("a database");
+    // Each host has the time at which darkstat saw it: now, not when its packets were captured.
+    for time in begun..=seconds() {
+        blank(&mut database, &time.to_be_bytes());
+    }
+    fs::write(&path, database).expect("a database");
+    fingerprint(&path)
+}
+
+/// Returns the seconds since 1970.
+fn seconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.expect("a later time").as_secs()
+}
+
+/// Replaces a number by zero wherever it stands.
+fn blank(bytes: &mut [u8], number: &[u8; 8]) {
+    for at in 0..bytes.len().saturating_sub(7) {
+        if bytes[at..at + 8] == *number {
+            bytes[at..at + 8].fill(0);
+        }
+    }
 }
 
 fn arpwatch(stage: &Stage) -> String {
