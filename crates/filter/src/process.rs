@@ -1,8 +1,8 @@
 //! The process of a packet, as expressions ask for it: `process`, `pid`, `uid`, `container`, `cgroup`.
 //!
 //! A program has the facts of a packet's tag beside it: number, user, name. Containers and control groups are
-//! [`Question`]s about the path of the process's control group. Who runs the program answers them beforehand,
-//! once for each control group, and passes the answers with a packet's [`PacketOwner`].
+//! [`Question`]s about the path of the process's control group. The caller answers them beforehand, once for each
+//! control group, and passes the answers with a packet's [`PacketOwner`].
 //!
 //! ```
 //! use ringtap_filter::process::{Asked, PacketOwner, ProcessTests};

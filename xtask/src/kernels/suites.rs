@@ -34,7 +34,7 @@ const fn suite(
 }
 
 /// All suites that depend on the kernel.
-pub(crate) static SUITES: [Suite; 23] = [
+pub(crate) static SUITES: [Suite; 25] = [
     suite("packet", "capture", "live", 40),
     suite("tap", "capture", "tap", 40),
     suite("xsk", "capture", "xsk", 30),
@@ -52,6 +52,8 @@ pub(crate) static SUITES: [Suite; 23] = [
     suite("kinds", "ringtap", "kinds", 60),
     suite("stealing", "ringtap", "stealing", 20),
     suite("privileges", "ringtap", "privileges", 15),
+    suite("who", "ringtap", "who", 40),
+    suite("drops", "ringtap", "drop_tap", 30),
     suite("machine", "ringtap", "machine", 40),
     suite("kernel", "sys", "bpf", 3),
     suite("kernel", "sys", "interfaces", 3),

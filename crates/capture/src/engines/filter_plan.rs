@@ -19,6 +19,8 @@ use crate::hook::{Hook, HookDevice, HookPoint, Side};
 use crate::options::{CaptureOptions, Mode, OptionError};
 use crate::{Filter, LinkType, MAX_SNAPLEN, Result};
 
+/// A place on the stack for a tag in a program that is only tried.
+const ANY_PLACE: i16 = -256;
 /// `ETH_P_ALL`.
 const ALL_PROTOCOLS: u16 = 3;
 
@@ -134,7 +136,6 @@ impl FilterPlan {
     /// The filter does not support that form.
     pub(super) fn of_dropped(filter: Option<&Filter>, options: &CaptureOptions) -> Result<Self> {
         let mut plan = Self::new(filter, options);
-        plan.filter = plan.filter.map(|filter| filter.with_processes(false));
         plan.add(LinkType::LINUX_SLL2, 0)?;
         let place = HookPoint::Tcx(Side::Ingress);
         Ok(plan.tried_at(place, LoweringHook::Scratch))
@@ -320,6 +321,6 @@ impl InKernel {
             accept: asm.label(),
             reject: asm.label(),
         };
-        lower::with_process(process, hook, -256, &mut asm, exits)
+        lower::with_process(process, hook, ANY_PLACE, &mut asm, exits)
     }
 }

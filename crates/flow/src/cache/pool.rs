@@ -1,7 +1,7 @@
 //! The memory of entries: blocks of 64 bytes, as many for each flow as its fields take.
 //!
 //! Most flows say little: a question of DNS takes one block, a handshake of TLS two, a request of HTTP
-//! three. With a place of 192 bytes for each, ten million flows would take twice the memory.
+//! three. If each had a place for the longest, half of the places' memory would stay empty.
 
 use super::slot::NONE;
 

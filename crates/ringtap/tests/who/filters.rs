@@ -9,7 +9,7 @@ use ringtap_testkit::netns::{Side, VethPair};
 use super::captured::{Capturing, LIMIT, RINGTAP};
 use super::{Client, PORT, address};
 
-/// The processes of a test, each of which sends a datagram from a new socket when it is told to.
+/// The processes of a test. Each sends a datagram from a new socket when the test says so.
 struct Processes {
     web: Client,
     tool: Client,

@@ -582,8 +582,11 @@ fn refused() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    for engine in ["packet", "xdp"] {
-        let device = format!("{engine}:{}", pair.left.device);
+    for engine in ["packet", "xdp", "drop"] {
+        let device = match engine {
+            "drop" => "drop:".to_owned(),
+            _ => format!("{engine}:{}", pair.left.device),
+        };
         let text = told(&["-i", &device, "--who", "-c", "1"]);
         let expected = format!("engine {engine} cannot find the process of a packet, tcx can");
         assert!(text.contains(&expected), "{text}");

@@ -176,6 +176,9 @@ fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan>
     if options.timestamp == TimestampSource::Adapter {
         return Err(OptionError::AdapterClockAtSocket { engine }.into());
     }
+    if options.who.is_some() {
+        return Err(OptionError::WhoAtEngine { engine }.into());
+    }
     FilterPlan::of_dropped(filter, options)
 }
 
