@@ -46,7 +46,8 @@ pub(crate) struct Experiment {
     /// The documents' finding and the measured quantity: the caption of its charts.
     pub(crate) caption: &'static str,
     /// The seconds that it may take, in full and `--quick`: no case begins later, and no round that
-    /// would end later. With `all`, the time that one experiment leaves goes to the next.
+    /// would end later. With `all`, the time that one experiment leaves goes to the next. Alone it may take twice
+    /// as much.
     pub(crate) seconds: (u64, u64),
     /// Rounds of each case without `--quick`: five where a goal is decided, three where a curve is
     /// drawn.
