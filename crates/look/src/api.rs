@@ -34,10 +34,24 @@ pub struct Status {
     pub alerts: Vec<Alert>,
     /// Whether the source is a file or several.
     pub file: bool,
+    /// Where packets can be downloaded from.
+    pub packets_from: Vec<PacketsFrom>,
     /// Whether there is traffic from before this run.
     pub has_history: bool,
     /// Whether flows have names.
     pub has_names: bool,
+}
+
+/// A place that packets can be downloaded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PacketsFrom {
+    /// The capture: packets from the request on.
+    Live,
+    /// The files that were read, as a whole.
+    Files,
+    /// The folder of a recorder: packets of a time.
+    Recorder,
 }
 
 /// Sums since the start.
@@ -427,6 +441,8 @@ pub struct Cost {
     pub memory_bytes: Option<u64>,
     /// Processor time by packet.
     pub ns_per_packet: Option<f64>,
+    /// Time of the capture's programs in the kernel by packet, if it is measured. It is not part of the process's.
+    pub kernel_ns_per_packet: Option<f64>,
     /// Threads with their time by packet.
     pub components: Vec<Component>,
 }

@@ -9,7 +9,7 @@ use ringtap_flow::{EndReason, FlowRecord};
 use ringtap_packet::protocol::TCP;
 
 use crate::alerts::{AlertBook, AlertOptions};
-use crate::api;
+use crate::api::{self, PacketsFrom};
 use crate::delta::Delta;
 use crate::feed::{Lost, News, Tick};
 use crate::flows::{Before, FlowTable, both, flags};
@@ -49,6 +49,8 @@ pub struct LookOptions {
     pub version: &'static str,
     /// Whether the source is a file or several.
     pub is_file: bool,
+    /// Where packets can be downloaded from. Empty where nothing is served.
+    pub packets_from: Vec<PacketsFrom>,
     /// Whether the meter looks at payloads: names of flows and hosts, DNS.
     pub has_names: bool,
 }
@@ -63,6 +65,7 @@ impl Default for LookOptions {
             hostname: String::new(),
             version: "",
             is_file: false,
+            packets_from: Vec::new(),
             has_names: false,
         }
     }

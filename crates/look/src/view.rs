@@ -219,6 +219,7 @@ impl Look {
             losses: self.loss_list(),
             alerts: self.book.since(0, NEWEST),
             file: options.is_file,
+            packets_from: options.packets_from.clone(),
             has_history: self.has_history,
             has_names: options.has_names,
         }

@@ -148,6 +148,10 @@ pub(crate) struct WebArgs {
     /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
     #[arg(long, help_heading = "Reports")]
     pub(crate) explain_capture: bool,
+    /// Measure the time of the capture's programs in the kernel too. While it is on, each run of a program on this
+    /// host reads the clock twice more
+    #[arg(long, help_heading = "Reports", conflicts_with_all = ["read", "file_list", "collect"])]
+    pub(crate) kernel_cost: bool,
 }
 
 /// Options of a recorder that is served.

@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 
 use ringtap_capture::Filter;
 use ringtap_filter::Tables;
+use ringtap_look::api::PacketsFrom;
 use ringtap_look::{AlertOptions, Atlas, Inlet, Look, LookOptions};
 use ringtap_sys::memory;
 
@@ -59,6 +60,16 @@ fn add_lists(args: &mut LookArgs) -> Result<(), LookError> {
     Ok(())
 }
 
+/// Returns whether packets of the command line's files can be downloaded: those of files that can be read twice.
+fn packets_of_files(args: &LookArgs) -> Option<PacketsFrom> {
+    let once = args
+        .source
+        .read
+        .iter()
+        .any(|path| input::may_be_silent(path));
+    (!once).then_some(PacketsFrom::Files)
+}
+
 /// Returns the filter of the command line.
 fn filter(args: &LookArgs) -> Option<Filter> {
     let expression = args.filter.join(" ");
@@ -81,7 +92,12 @@ fn tables() -> Tables {
 pub(crate) struct Model(Arc<Mutex<Look>>);
 
 impl Model {
-    fn new(args: &LookArgs, source: String, atlas: Option<Arc<dyn Atlas>>) -> Self {
+    fn new(
+        args: &LookArgs,
+        source: String,
+        packets_from: Vec<PacketsFrom>,
+        atlas: Option<Arc<dyn Atlas>>,
+    ) -> Self {
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname");
         let mut look = Look::new(LookOptions {
             flows: args.listed as usize,
@@ -94,6 +110,7 @@ impl Model {
             hostname: hostname.unwrap_or_default().trim().to_owned(),
             version: env!("CARGO_PKG_VERSION"),
             is_file: !args.source.read.is_empty(),
+            packets_from,
             has_names: true,
             ..LookOptions::default()
         });

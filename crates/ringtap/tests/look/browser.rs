@@ -13,6 +13,7 @@ use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay};
 use serde_json::{Value, json};
 
+use super::RINGTAP;
 use super::client::Server;
 use super::hostile as names;
 use super::web::{NAMED, packets_in, traffic, with_file};
@@ -63,6 +64,7 @@ fn wanted(folder: &Path, server: &Server) -> Value {
         "filter": "tcp port 443",
         "hostile": [],
         "live": false,
+        "packets": null,
         "screenshots": false,
     })
 }
@@ -204,21 +206,68 @@ pub(crate) fn live() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("traffic.pcap");
     traffic().write_file(&file).expect("a file");
-    let server = Server::start(
-        &pair.right.namespace,
-        &["-i", &pair.right.device, "--token"],
-    );
+    let (checks, downloaded) = browse_live(&pair, &file, &[], |wanted| {
+        wanted["packets"] = "packets of the next 5 s".into();
+        wanted["except"] = BARRIERS.into();
+    });
+    assert!(checks >= 9, "{checks} checks");
+    assert!(downloaded.of_host > 0, "packets are downloaded");
+    assert_eq!(downloaded.others, 0);
+}
+
+/// With a recorder's folder, the page offers the packets that were recorded.
+pub(crate) fn recorded() {
+    let pair = VethPair::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("traffic.pcap");
+    traffic().write_file(&file).expect("a file");
+    let place = folder.path().join("recorder");
+    let place = place.display().to_string();
+    let mut record = pair.right.namespace.command(RINGTAP);
+    record.args(["record", "-i", &pair.right.device, "--dir", &place]);
+    let mut recorder = Running::start_piped(record.args(["--budget", "64M"])).expect("it starts");
+    let told = recorder.wait_until_told("recording on", BROWSER);
+    told.expect("it records");
+    Replay::new(&file, Rate::Pps(5_000)).run(&pair.left);
+    recorder.signal("INT").expect("a signal");
+    let ended = recorder.wait(BROWSER).expect("it ends");
+    assert!(ended.status.success(), "{ended:?}");
+    let (checks, downloaded) = browse_live(&pair, &file, &["--record", &place], |wanted| {
+        wanted["packets"] = "recorded packets of the last hour".into();
+        wanted["only"] = "the packets of a host".into();
+    });
+    assert_eq!(checks, 1);
+    let expected = count(&file, &format!("host {HOST}"));
+    assert_eq!((downloaded.of_host, downloaded.others), (expected, 0));
+}
+
+/// Packets of a download.
+struct Downloaded {
+    of_host: usize,
+    others: usize,
+}
+
+/// Runs the checks on a page of live traffic. Returns how many there were, and the downloaded packets.
+fn browse_live(
+    pair: &VethPair,
+    file: &Path,
+    options: &[&str],
+    choose: impl FnOnce(&mut Value),
+) -> (usize, Downloaded) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = &pair.right.namespace;
+    let arguments = [&["-i", &pair.right.device, "--token"], options].concat();
+    let server = Server::start(namespace, &arguments);
     assert!(server.token.is_some(), "a token is printed");
     let mut wanted = wanted(folder.path(), &server);
     wanted["live"] = true.into();
-    wanted["except"] = BARRIERS.into();
-    let namespace = &pair.right.namespace;
+    choose(&mut wanted);
     let done = std::sync::atomic::AtomicBool::new(false);
     let checks = std::thread::scope(|scope| {
         use std::sync::atomic::Ordering::Relaxed;
         scope.spawn(|| {
             while !done.load(Relaxed) {
-                Replay::new(&file, Rate::Pps(5_000)).run(&pair.left);
+                Replay::new(file, Rate::Pps(5_000)).run(&pair.left);
             }
         });
         let checks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -228,22 +277,21 @@ pub(crate) fn live() {
         checks
     });
     let checks = checks.unwrap_or_else(|reason| std::panic::resume_unwind(reason));
-    assert!(checks >= 9, "{checks} checks");
-    let count = |filter: &str| {
-        let mut tcpdump = Command::new("tcpdump");
-        tcpdump
-            .args(["-nqt", "-r"])
-            .arg(folder.path().join("host.pcapng"))
-            .arg(filter);
-        let output = tcpdump.stdin(Stdio::null()).output().expect("tcpdump runs");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8_lossy(&output.stdout).lines().count()
-    };
-    assert!(count(&format!("host {HOST}")) > 0, "packets are downloaded");
-    assert_eq!(count(&format!("not host {HOST}")), 0);
     server.stop();
+    let path = folder.path().join("host.pcapng");
+    let downloaded = Downloaded {
+        of_host: count(&path, &format!("host {HOST}")),
+        others: count(&path, &format!("not host {HOST}")),
+    };
+    (checks, downloaded)
+}
+
+/// Returns how many packets of the file match, as tcpdump reads it.
+fn count(file: &Path, filter: &str) -> usize {
+    let mut tcpdump = Command::new("tcpdump");
+    tcpdump.args(["-nqt", "-r"]).arg(file).arg(filter);
+    let output = tcpdump.stdin(Stdio::null()).output().expect("tcpdump runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8_lossy(&output.stdout).lines().count()
 }

@@ -103,6 +103,7 @@ fn pages() -> Vec<Test> {
         test("the_page_of_a_file_in_a_browser", page, browser::file),
         test("the_page_has_no_barriers", page, browser::barriers),
         test("the_page_of_live_traffic_in_a_browser", page, browser::live),
+        test("the_page_offers_recorded_packets", page, browser::recorded),
         test("the_page_compares_with_yesterday", page, browser::yesterday),
         test(
             "the_pictures_of_the_documents_can_be_taken",

@@ -53,8 +53,10 @@ pub(crate) fn counts() {
     let sent = traffic().write_file(&file).expect("a file");
     let server = Server::start(
         &pair.right.namespace,
-        &["-i", &pair.right.device, "--json-stats"],
+        &["-i", &pair.right.device, "--json-stats", "--kernel-cost"],
     );
+    let before = server.get("/api/v1/cost").json();
+    assert!(before["kernel_ns_per_packet"].is_null(), "{before}");
     let replayed = Replay::new(&file, Rate::Pps(20_000)).run(&pair.left);
     assert_eq!(replayed, sent.packets);
     let status = server.wait("all packets", |status| {
@@ -95,6 +97,8 @@ pub(crate) fn counts() {
     );
     let cost = server.get("/api/v1/cost").json();
     assert!(count(&cost, "/memory_bytes") > 1 << 20);
+    let nanos = cost["kernel_ns_per_packet"].as_f64();
+    assert!(nanos.is_some_and(|nanos| nanos > 0.0), "{cost}");
     let said = server.stop();
     let summary = said
         .lines()
@@ -555,6 +559,7 @@ pub(crate) fn collect() {
     });
     let top = server.get("/api/v1/top?of=protocols&window=all").json();
     assert_eq!(count(row(&top, "udp"), "/packets"), sent.udp, "{status}");
+    assert_eq!(status["packets_from"], serde_json::json!([]));
     let refused = server.get("/api/v1/packets?filter=udp").status;
     assert_eq!(refused, 409, "records have no packets");
     server.stop();

@@ -179,24 +179,27 @@ fn connect_and_exit(pair: &VethPair, address: IpAddr) {
             owners.entry(port).or_default().push(pid);
         }
     }
-    let (mut named, mut unknown) = (0, 0);
+    let (mut named, mut unknown) = (0, Vec::new());
     for seen in &captured.packets {
         let owners = seen.local_port().and_then(|port| owners.get(&port));
         match (seen.pid, owners) {
             // The receiver was not found: the server, which has sent it, is named instead.
             (Some(pid), Some(_)) if seen.is_from_sender => {
                 assert_eq!(pid, std::process::id(), "{seen:?}");
-                unknown += 1;
+                unknown.push(seen);
             }
             (Some(pid), Some(owners)) => {
                 assert!(owners.contains(&pid), "{owners:?}: {seen:?}");
                 named += 1;
             }
-            (None, Some(_)) => unknown += 1,
+            (None, Some(_)) => unknown.push(seen),
             (pid, None) => assert_eq!(pid, None, "{seen:?}"),
         }
     }
-    assert!(unknown * 1000 <= named, "{unknown} unknown, {named} named");
+    assert!(
+        unknown.len() * 1000 <= named,
+        "{named} named, unknown: {unknown:?}"
+    );
     // Only processes whose packets were captured are described, and each is.
     let described: Vec<u32> = captured.described.keys().copied().collect();
     let mut expected: Vec<u32> = owners.into_values().flatten().collect();

@@ -41,6 +41,7 @@ export interface Status {
   losses: Loss[];
   alerts: Alert[];
   file: boolean;
+  packets_from: ("live" | "files" | "recorder")[];
 }
 
 export interface Series {
@@ -174,6 +175,7 @@ export interface CostAnswer {
   cpu_percent: number | null;
   memory_bytes: number | null;
   ns_per_packet: number | null;
+  kernel_ns_per_packet: number | null;
   components: { name: string; ns: number }[];
 }
 

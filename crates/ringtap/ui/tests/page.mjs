@@ -7,7 +7,8 @@
 //     "only": how the names of the checks begin that are run, or null,
 //     "except": how the names of those begin that are not run, or null,
 //     "yesterday": bits per second of this time yesterday, or null,
-//     "live": whether packets can be downloaded, "screenshots": whether to make them }
+//     "live": whether figures grow while they are read,
+//     "packets": the choice of packets that are downloaded, or null, "screenshots": whether to make them }
 // Nothing here waits for a fixed time: a busy machine may take long for what is only a moment elsewhere.
 import fs from "node:fs";
 import path from "node:path";
@@ -191,10 +192,10 @@ for (const hostile of wanted.hostile ?? []) {
   });
 }
 
-if (wanted.live) {
+if (wanted.packets) {
   await check("the packets of a host can be downloaded", async (page) => {
     await show(page, `hosts/${encodeURIComponent(wanted.host)}`);
-    await page.locator(".download select").selectOption("5");
+    await page.locator(".download select").selectOption({ label: wanted.packets });
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "Download pcapng" }).click()]);
     await download.saveAs(path.join(wanted.output, "host.pcapng"));
   });

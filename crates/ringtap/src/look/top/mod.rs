@@ -79,7 +79,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
             let source = format!("{} (engine {})", description.device, description.engine);
             let view = View::new(
                 args,
-                Model::new(look, source, atlas),
+                Model::new(look, source, Vec::new(), atlas),
                 tables,
                 requests.clone(),
             );
@@ -94,7 +94,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
             let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
             let view = View::new(
                 args,
-                Model::new(look, names.join(" "), atlas),
+                Model::new(look, names.join(" "), Vec::new(), atlas),
                 tables,
                 requests,
             );

@@ -4,7 +4,12 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use ringtap_capture::Source;
 use ringtap_look::api::{Component, Cost};
+use ringtap_sys::bpf::{Kernel, Program, Statistics};
+
+use crate::look::error::LookError;
+use crate::setup::setup;
 
 /// Clock ticks per second of the accounts in `/proc`, which is the same on all processors that are supported.
 const TICKS: f64 = 100.0;
@@ -16,20 +21,58 @@ const LEAST: f64 = 0.5;
 
 /// Reads the accounts, and remembers them for the next time.
 #[derive(Debug, Default)]
-pub(crate) struct Meter(Mutex<Option<Reading>>);
+pub(crate) struct Meter {
+    last: Mutex<Option<Reading>>,
+    in_kernel: Option<InKernel>,
+}
+
+/// The programs of a capture, whose run time the kernel measures.
+#[derive(Debug)]
+pub(super) struct InKernel {
+    programs: Vec<Program>,
+    _statistics: Statistics,
+}
+
+impl InKernel {
+    /// Has the kernel measure run times while the value lives. Call it before privileges are given up.
+    pub(super) fn measure(source: &dyn Source) -> Result<Self, LookError> {
+        let failed = |source| setup("measure programs in the kernel (--kernel-cost)", source);
+        let programs = source.programs().map_err(LookError::Capture)?;
+        let statistics = Statistics::enable(&Kernel::running());
+        Ok(Self {
+            programs,
+            _statistics: statistics.map_err(failed)?,
+        })
+    }
+
+    /// Returns the nanoseconds of all runs so far.
+    fn nanos(&self) -> Option<u64> {
+        let runs = self.programs.iter().map(Program::info);
+        runs.map(|info| Some(info.ok()?.run_time_ns)).sum()
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Reading {
     at: Instant,
     packets: u64,
     threads: Vec<(String, f64)>,
+    kernel_ns: Option<u64>,
     shown: Cost,
 }
 
 impl Meter {
+    /// Returns a meter of this process and of these programs.
+    pub(super) fn new(in_kernel: Option<InKernel>) -> Self {
+        Self {
+            last: Mutex::default(),
+            in_kernel,
+        }
+    }
+
     /// Returns the cost since the last reading, where so many packets were metered so far.
     pub(super) fn read(&self, packets: u64) -> Cost {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if let Some(last) = &*last
             && (now - last.at).as_secs_f64() < LEAST
@@ -37,6 +80,7 @@ impl Meter {
             return last.shown.clone();
         }
         let threads = threads();
+        let kernel_ns = self.in_kernel.as_ref().and_then(InKernel::nanos);
         let mut cost = Cost {
             memory_bytes: memory(),
             ..Cost::default()
@@ -57,12 +101,17 @@ impl Meter {
                 let name = thread.0.clone();
                 Some(Component { name, ns })
             };
+            let kernel = kernel_ns.zip(last.kernel_ns);
+            #[expect(clippy::cast_precision_loss, reason = "a figure of few digits")]
+            let seconds = kernel.map(|(now, before)| now.saturating_sub(before) as f64 / NANOS);
+            cost.kernel_ns_per_packet = seconds.and_then(by_packet);
             cost.components = threads.iter().filter_map(component).collect();
         }
         *last = Some(Reading {
             at: now,
             packets,
             threads,
+            kernel_ns,
             shown: cost.clone(),
         });
         cost

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use ringtap_capture::{Filter, Waker};
 use ringtap_filter::Tables;
+use ringtap_look::api::PacketsFrom;
 use ringtap_look::{Feed, Found, Saved, Store, WhenFull, queue};
 use ringtap_sys::privileges::Capability;
 use tokio::sync::watch;
@@ -28,7 +29,7 @@ use super::error::LookError;
 use super::first::Looking;
 use super::source::{self, Device, Files, Outcome};
 use super::taps::Taps;
-use super::{Model, atlas, filter, tables};
+use super::{Model, atlas, filter, packets_of_files, tables};
 use crate::cli::{LookArgs, WebArgs};
 use crate::notice::{announce, notice, raw};
 use crate::over_ip;
@@ -78,13 +79,17 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let tables = tables();
     let (store, saved) = history(args)?;
     let recorder = recorded::Recorder::new(&args.recorded)?;
+    let in_kernel = origin.kernel_cost(args)?;
     rights.relinquish(&origin.capabilities(), origin.needs(look, filter.as_ref()))?;
     let requests = Requests::default();
     let origin = match origin {
         Origin::Named => Origin::Files(Box::new(Files::open(look, filter.as_ref(), &requests)?)),
         other => other,
     };
-    let model = Model::new(look, origin.describe(args), atlas::open(look)?);
+    let packets_from = recorder.iter().map(|_| PacketsFrom::Recorder);
+    let packets_from = packets_from.chain(origin.packets(look)).collect();
+    let atlas = atlas::open(look)?;
+    let model = Model::new(look, origin.describe(args), packets_from, atlas);
     if let Some(saved) = saved {
         model.lock().restore(saved);
     }
@@ -101,7 +106,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         tables,
         guard: Guard::new(args, token),
         ticks: ticked,
-        cost: cost::Meter::default(),
+        cost: cost::Meter::new(in_kernel),
         recorder,
     });
     if let Some(files) = files {
@@ -227,6 +232,25 @@ impl Origin {
                 let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
                 names.join(" ")
             }
+        }
+    }
+
+    /// Measures its programs in the kernel, where that is requested.
+    fn kernel_cost(&self, args: &WebArgs) -> Result<Option<cost::InKernel>, LookError> {
+        match self {
+            Self::Device(device) if args.kernel_cost => {
+                cost::InKernel::measure(device.first().0).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns where its packets can be downloaded from. Records of other exporters have none.
+    fn packets(&self, look: &LookArgs) -> Option<PacketsFrom> {
+        match self {
+            Self::Device(_) => Some(PacketsFrom::Live),
+            Self::Named | Self::Files(_) => packets_of_files(look),
+            Self::Collector(_) => None,
         }
     }
 

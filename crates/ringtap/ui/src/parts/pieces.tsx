@@ -1,7 +1,7 @@
 // Small pieces that several views share.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { type Alert, type ApiError, type Flow, type TopRow, addressWithToken } from "../api";
+import { type Alert, type ApiError, type Flow, type Status, type TopRow, addressWithToken } from "../api";
 import * as format from "../format";
 import type { Column } from "./table";
 
@@ -95,31 +95,41 @@ export function Alerts({ alerts }: { alerts: Alert[] }) {
   );
 }
 
-/** Downloads the packets of a host or flow: those that come from now on, or those of the files. */
-export function Download({ what, file }: { what: { host: string } | { flow: string }; file: boolean }) {
-  const [seconds, setSeconds] = useState(10);
-  if (file) {
-    return (
-      <a class="button" href={addressWithToken("packets", what)} download>
-        Download pcapng
-      </a>
-    );
-  }
+/** What a download can hold: packets that were recorded, those that come from now on, or those of the files. */
+function choices(what: { host: string } | { flow: string }, status: Status) {
+  const of = (from: Status["packets_from"][number]) => {
+    if (from === "files") return [{ name: "all packets", query: {} }];
+    if (from === "live") return [5, 10, 30, 60, 300].map((seconds) => ({ name: `packets of the next ${seconds} s`, query: { seconds } }));
+    if ("flow" in what) return [{ name: "recorded packets", query: {} }];
+    const spans: [string, number][] = [["15 minutes", 900], ["hour", 3600], ["6 hours", 21600], ["day", 86400]];
+    const to = Math.ceil(status.now_ms / 1000);
+    return spans.map(([span, seconds]) => ({ name: `recorded packets of the last ${span}`, query: { from: to - seconds, to } }));
+  };
+  return status.packets_from.flatMap<{ name: string; query: Record<string, number> }>(of);
+}
+
+/** Downloads the packets of a host or flow. Nothing is shown where there are none, as for other exporters' records. */
+export function Download({ what, status }: { what: { host: string } | { flow: string }; status: Status }) {
+  const [chosen, setChosen] = useState(0);
+  const all = choices(what, status);
+  const choice = all[chosen] ?? all[0];
+  if (!choice) return null;
+  const link = (
+    <a class="button" href={addressWithToken("packets", { ...what, ...choice.query })} download>
+      Download pcapng
+    </a>
+  );
+  if (all.length === 1) return link;
   return (
     <span class="download">
-      <label>
-        packets of the next{" "}
-        <select value={seconds} onChange={(event) => setSeconds(Number(event.currentTarget.value))}>
-          {[5, 10, 30, 60, 300].map((choice) => (
-            <option key={choice} value={choice}>
-              {choice} s
-            </option>
-          ))}
-        </select>
-      </label>{" "}
-      <a class="button" href={addressWithToken("packets", { ...what, seconds })} download>
-        Download pcapng
-      </a>
+      <select aria-label="which packets" value={chosen} onChange={(event) => setChosen(Number(event.currentTarget.value))}>
+        {all.map(({ name }, at) => (
+          <option key={name} value={at}>
+            {name}
+          </option>
+        ))}
+      </select>{" "}
+      {link}
     </span>
   );
 }

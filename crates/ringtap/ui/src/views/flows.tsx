@@ -127,7 +127,7 @@ export function FlowDetail({ id, status }: { id: string; status: Status }) {
   const { flow, fields, first_bytes } = value;
   return (
     <>
-      <Card title={flow.name ?? `${flow.protocol} ${format.endpoint(flow.destination, flow.destination_port)}`} actions={<Download what={{ flow: id }} file={status.file} />}>
+      <Card title={flow.name ?? `${flow.protocol} ${format.endpoint(flow.destination, flow.destination_port)}`} actions={<Download what={{ flow: id }} status={status} />}>
         <Problem error={error} />
         <p>
           {flow.protocol} <HostLink address={flow.source} /> {flow.source_port !== null && `port ${flow.source_port}`} → <HostLink address={flow.destination} />{" "}

@@ -52,7 +52,7 @@ export function Host({ address, status }: { address: string; status: Status }) {
   const about = [host.mac, host.vendor, host.as, host.country].filter((text) => text !== null).join(", ");
   return (
     <>
-      <Card title={host.name ? `${host.name} (${host.address})` : host.address} actions={<Download what={{ host: host.address }} file={status.file} />}>
+      <Card title={host.name ? `${host.name} (${host.address})` : host.address} actions={<Download what={{ host: host.address }} status={status} />}>
         <Problem error={error} />
         {about && <p>{about}</p>}
         <dl class="tiles">

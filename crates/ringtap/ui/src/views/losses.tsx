@@ -31,6 +31,7 @@ export function Losses({ status }: { status: Status }) {
           <Tile title="processor" value={cost.value?.cpu_percent == null ? "–" : `${cost.value.cpu_percent.toFixed(1)} %`} />
           <Tile title="memory" value={format.bytes(cost.value?.memory_bytes)} />
           <Tile title="for each packet" value={format.nanos(cost.value?.ns_per_packet)} />
+          {cost.value?.kernel_ns_per_packet != null && <Tile title="for each packet, in the kernel" value={format.nanos(cost.value.kernel_ns_per_packet)} />}
         </dl>
         {cost.value && cost.value.components.length > 0 && (
           <Table
