@@ -63,7 +63,8 @@ impl Offsets {
             family: common("skc_family")?,
             net: common("skc_net")?,
             net_number: offset("net", "ns")? + offset("ns_common", "inum")?,
-            local_port: common("skc_num")?,
+            // The port itself (`skc_num`) is given back before the tracepoint.
+            local_port: offset("inet_sock", "inet_sport")?,
             remote_port: common("skc_dport")?,
             local_v4: common("skc_rcv_saddr")?,
             remote_v4: common("skc_daddr")?,
@@ -89,9 +90,7 @@ pub(super) fn code(types: &KernelTypes, owners: i32, closed: i32) -> Option<Vec<
     asm.load(Size::Dw, Reg::R1, Reg::R6, offsets.net);
     asm.load(Size::W, Reg::R1, Reg::R1, offsets.net_number);
     asm.store(Size::W, Reg::R10, slot::KEY + key::NAMESPACE, Reg::R1);
-    asm.load(Size::H, Reg::R1, Reg::R6, offsets.local_port);
-    asm.from_network(Reg::R1, Size::H);
-    asm.store(Size::H, Reg::R10, slot::KEY + key::LOCAL_PORT, Reg::R1);
+    read(offsets.local_port, key::LOCAL_PORT, 2, &mut asm);
     asm.load(Size::H, Reg::R1, Reg::R6, offsets.remote_port);
     asm.store(Size::H, Reg::R10, slot::KEY + key::REMOTE_PORT, Reg::R1);
     asm.load(Size::H, Reg::R7, Reg::R6, offsets.family);
@@ -152,7 +151,7 @@ fn leave_mapped(offsets: Offsets, keyed: Label, asm: &mut Assembler) {
     read(offsets.remote_v4, key::REMOTE, 4, asm);
 }
 
-/// Copies an address of the socket in R6 into the key.
+/// Copies an address or a port of the socket in R6 into the key.
 fn read(from: i16, to: i16, bytes: i32, asm: &mut Assembler) {
     point(Reg::R1, slot::KEY + to, asm);
     asm.mov64(Reg::R2, bytes);

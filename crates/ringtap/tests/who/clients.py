@@ -29,6 +29,17 @@ def short_lived(address, port, count):
         os.wait()
 
 
+def aborted(address, port, own_port):
+    """A connection that ends by a reset, so that nothing of it stays."""
+    connection = socket.socket(family(address))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.bind(("", int(own_port)))
+    connection.connect((address, int(port)))
+    connection.sendall(own())
+    connection.recv(100)
+    connection.close()
+
+
 def datagrams(address, port):
     """UDP without and with a connection, and back."""
     for is_connected in False, True:

@@ -2,6 +2,7 @@
 //! packets, so that each packet says who sent it.
 
 mod captured;
+mod closed;
 mod filters;
 mod ipv6;
 
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
             ],
             others,
         ),
+        test("packets_after_the_end_of_a_connection", live, closed::late),
         test("ipv6_connections_and_datagrams", live, ipv6::exchanges).serial(),
         test("sockets_of_both_versions", live, ipv6::both_versions),
         test("filters_of_ipv6", live, ipv6::filtered),

@@ -89,7 +89,7 @@ impl Tap<'_> {
             asm.place(request);
             // A connection request is answered before it has a socket of its own.
             asm.load(Size::Dw, Reg::R1, Reg::R6, skb::SOCKET);
-            asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, done);
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, closed);
             asm.call(Helper::GetListenerSock);
             asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, closed);
             asm.mov64(Reg::R2, Reg::R0);
@@ -97,7 +97,7 @@ impl Tap<'_> {
             note(layout::LISTENS, asm);
             asm.jump(done);
             asm.place(closed);
-            // The kernel's own socket answers for connections that are closed.
+            // The kernel's own socket answers for connections that are closed, over IPv6 without naming itself.
             if owners.closed.is_some() {
                 self.by_addresses(owners, done, done, asm);
             }
