@@ -32,6 +32,7 @@ mod stat;
 mod tap;
 mod timestamp;
 mod wakeup;
+mod who;
 
 use std::time::Duration;
 
@@ -225,6 +226,16 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         seconds: (240, 60),
         rounds: 5,
         body: look::run,
+    },
+    Experiment {
+        name: "who",
+        purpose: "processes of packets: whether they are right, and what they cost the tap and the host",
+        caption: "No experiment of the documents. Processes that write their own number into what they send, and exit \
+                  at once; 200,000 sockets open at once; the tap at tcx with processes against without; connections \
+                  of the host with and without a capture.",
+        seconds: (240, 60),
+        rounds: 5,
+        body: who::run,
     },
     Experiment {
         name: "read",
