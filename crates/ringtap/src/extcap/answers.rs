@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ringtap_capture::LinkType;
 use ringtap_capture::devices::DeviceInfo;
 
-use super::interface;
+use super::interface::{self, Interface};
 
 /// The page that Wireshark's help button opens.
 const HELP: &str = "file:///usr/share/doc/ringtap/how-to/use-wireshark.md";
@@ -58,9 +58,11 @@ struct Shown {
     default: Option<&'static str>,
     tooltip: &'static str,
     values: &'static [(&'static str, &'static str)],
+    /// Whether an interface has it.
+    is_of: fn(&Interface) -> bool,
 }
 
-const OPTIONS: [Shown; 7] = [
+const OPTIONS: [Shown; 8] = [
     Shown {
         call: "--mode",
         display: "Mode",
@@ -71,6 +73,7 @@ const OPTIONS: [Shown; 7] = [
             ("copy", "copy: the host sees the packets too"),
             ("steal", "steal: packets that match do not reach the host"),
         ],
+        is_of: Interface::is_at_adapter,
     },
     Shown {
         call: "--direction",
@@ -83,6 +86,7 @@ const OPTIONS: [Shown; 7] = [
             ("in", "received"),
             ("out", "sent"),
         ],
+        is_of: Interface::is_at_adapter,
     },
     Shown {
         call: "--snaplen",
@@ -91,6 +95,7 @@ const OPTIONS: [Shown; 7] = [
         default: Some("262144"),
         tooltip: "Bytes of each packet that are captured at most",
         values: &[],
+        is_of: |_| true,
     },
     Shown {
         call: "--buffer",
@@ -99,6 +104,7 @@ const OPTIONS: [Shown; 7] = [
         default: None,
         tooltip: "Such as 64M; empty: the default",
         values: &[],
+        is_of: |_| true,
     },
     Shown {
         call: "--sample",
@@ -107,6 +113,7 @@ const OPTIONS: [Shown; 7] = [
         default: None,
         tooltip: "A number; every:N keeps every N-th (tcx, xdp); empty: all packets",
         values: &[],
+        is_of: Interface::is_at_adapter,
     },
     Shown {
         call: "--no-promiscuous-mode",
@@ -115,21 +122,33 @@ const OPTIONS: [Shown; 7] = [
         default: Some("false"),
         tooltip: "Leave the interface's mode alone",
         values: &[],
+        is_of: Interface::is_at_adapter,
     },
     Shown {
         call: "--extended",
         display: "Extended filter language",
         kind: "boolflag",
         default: Some("false"),
-        tooltip: "Sets, packets in tunnels, IPv6 extension headers",
+        tooltip: "Sets, packets in tunnels, IPv6 extension headers, processes",
         values: &[],
+        is_of: |_| true,
+    },
+    Shown {
+        call: "--who",
+        display: "Processes of packets",
+        kind: "boolflag",
+        default: Some("false"),
+        tooltip: "Name the process of each packet of this host's sockets, in the packets' options",
+        values: &[],
+        is_of: Interface::has_processes,
     },
 ];
 
 /// Returns the options of an interface.
-pub(super) fn options() -> String {
+pub(super) fn options(interface: &Interface) -> String {
     let mut text = String::new();
-    for (index, option) in OPTIONS.iter().enumerate() {
+    let options = OPTIONS.iter().filter(|option| (option.is_of)(interface));
+    for (index, option) in options.enumerate() {
         let number = index.to_string();
         let mut parts = vec![
             ("number", number.as_str()),

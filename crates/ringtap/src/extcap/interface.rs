@@ -8,6 +8,11 @@ use ringtap_capture::{ENGINES, Engine, LinkType};
 /// The beginning of all names.
 const PREFIX: &str = "ringtap-";
 
+/// The engine whose packets are those that the kernel drops.
+const DROPS: &str = "drop";
+/// The engine that knows the processes of packets.
+const TCX: &str = "tcx";
+
 /// An interface with the engine that captures on it.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
@@ -55,6 +60,16 @@ impl Interface {
         }
     }
 
+    /// Returns whether captures on it can name the processes of packets.
+    pub(super) fn has_processes(&self) -> bool {
+        self.engine.is_none_or(|engine| engine.name == TCX)
+    }
+
+    /// Returns whether its packets come from an adapter, and not from where the kernel drops them.
+    pub(super) fn is_at_adapter(&self) -> bool {
+        self.engine.is_none_or(|engine| engine.name != DROPS)
+    }
+
     /// Returns the link type of its captures.
     pub(super) fn link_type(&self) -> Result<LinkType, DeviceError> {
         match self.engine.and_then(|engine| engine.link_type) {
@@ -67,27 +82,27 @@ impl Interface {
 /// Returns the names by which a device is listed, with a description of each. Engines that could never capture on
 /// it are left out; for one that only lacks a privilege, the capture reports it.
 pub(super) fn names(device: &DeviceInfo) -> Vec<(String, String)> {
+    let mut names = Vec::new();
     if device.is_any() {
-        return vec![(
-            format!("{PREFIX}{ANY}"),
-            "ringtap on all interfaces".to_owned(),
-        )];
+        let description = "ringtap on all interfaces".to_owned();
+        names.push((format!("{PREFIX}{ANY}"), description));
     }
     let engines = device.engines().into_iter();
     let usable = engines.filter(|support| {
         use ringtap_capture::devices::Obstacle;
-        matches!(support.obstacle, None | Some(Obstacle::Capability(_)))
+        // All interfaces are listed without an engine: ringtap chooses.
+        (!device.is_any() || support.engine == DROPS)
+            && matches!(support.obstacle, None | Some(Obstacle::Capability(_)))
     });
-    usable
-        .map(|support| {
-            let name = &device.name;
-            let engine = support.engine;
-            (
-                format!("{PREFIX}{engine}-{name}"),
-                format!("ringtap {engine} on {name}: {}", support.summary),
-            )
-        })
-        .collect()
+    names.extend(usable.map(|support| {
+        let name = &device.name;
+        let engine = support.engine;
+        (
+            format!("{PREFIX}{engine}-{name}"),
+            format!("ringtap {engine} on {name}: {}", support.summary),
+        )
+    }));
+    names
 }
 
 #[cfg(test)]
@@ -99,6 +114,7 @@ mod tests {
         for (name, device) in [
             ("ringtap-any", "any"),
             ("ringtap-tcx-eth0", "tcx:eth0"),
+            ("ringtap-drop-any", "drop:any"),
             ("ringtap-packet-br-0a1b", "packet:br-0a1b"),
         ] {
             assert_eq!(name.parse::<Interface>().expect(name).device(), device);

@@ -83,6 +83,9 @@ struct CaptureOptions {
     /// Also accept extensions of the filter language
     #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     extended: Option<bool>,
+    /// Name the process of each packet of this host's sockets
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    who: Option<bool>,
 }
 
 /// Returns whether the program was started by the name for Wireshark.
@@ -114,7 +117,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         };
     }
     if asked.config {
-        return answer(&answers::options());
+        return answer(&answers::options(interface));
     }
     if asked.capture {
         return match command(words, &asked, interface) {
@@ -179,6 +182,7 @@ fn command(
     for (is_set, name) in [
         (asked.options.no_promiscuous, "--no-promiscuous-mode"),
         (asked.options.extended, "--extended"),
+        (asked.options.who, "--who"),
     ] {
         if is_set == Some(true) {
             line.push(name.into());
@@ -196,7 +200,9 @@ fn command(
 
 /// Returns the reason why a filter is invalid on an interface.
 fn refused(filter: &str, interface: &Interface, options: &CaptureOptions) -> Option<String> {
-    let filter = Filter::new(filter).with_extensions(options.extended == Some(true));
+    let filter = Filter::new(filter)
+        .with_extensions(options.extended == Some(true))
+        .with_processes(options.who == Some(true));
     let link_type = interface.link_type().unwrap_or(LinkType::ETHERNET);
     let error = filter
         .compile(link_type, options.snaplen.unwrap_or(262_144))

@@ -56,6 +56,14 @@ pub(crate) fn answers() {
         options.contains("{call=--mode}") && options.contains("value {arg=0}{value=steal}"),
         "{options}"
     );
+    assert!(options.contains("{call=--who}"), "{options}");
+    let options = text(&ask(
+        folder.path(),
+        &["--extcap-config", "--extcap-interface", "ringtap-drop-any"],
+    ));
+    for (call, expected) in [("--who", false), ("--mode", false), ("--snaplen", true)] {
+        assert_eq!(options.contains(call), expected, "{call}: {options}");
+    }
     let check = |filter| {
         ask(
             folder.path(),
@@ -126,7 +134,8 @@ pub(crate) fn tshark() {
         ..Traffic::default()
     };
     traffic.write_file(&file).expect("a file");
-    for engine in ["packet", "tcx"] {
+    // The datagrams are for other hosts, so the kernel drops them.
+    for engine in ["packet", "tcx", "drop"] {
         let name = format!("ringtap-{engine}-veth0");
         let line = format!("-i {name} -f udp -c {PACKETS} -n -T fields -e frame.protocols");
         let words: Vec<&str> = line.split(' ').collect();
