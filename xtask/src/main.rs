@@ -31,6 +31,7 @@ usage: cargo xtask COMMAND
   api [--check]    the lists of the libraries' public interfaces in api/: written, or compared
   corpus           captures for the tests, from Debian's source packages into the user's cache
   deny             licences, sources and known faults of dependencies, for each lock file
+  house            the format and the rules of the house, in seconds
   fuzz             a short run of every fuzz target
   install --prefix FOLDER [--libdir FOLDER] [--destdir FOLDER]
                    ringtap and ringtap-bench, and the libpcap with headers, into a folder
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         ["python", ref words @ ..] => python::run(words),
         ["corpus"] => corpus::run(),
         ["deny"] => test::run(Extent::Deny),
+        ["house"] => test::run(Extent::House),
         ["fuzz"] => test::run(Extent::Fuzz),
         ["test"] => test::run(Extent::Whole),
         ["test", "--quick"] => test::run(Extent::Quick),

@@ -44,6 +44,8 @@ pub(crate) enum Extent {
     /// The checks that need neither privileges nor a network: format, house rules, and the tests that are not
     /// live. Clippy checks all dependencies again, which takes as long as building them.
     Quick,
+    /// The format and the rules of the house alone.
+    House,
     /// The public interfaces alone.
     Api,
     /// The dependencies alone.
@@ -58,6 +60,7 @@ pub(crate) fn run(extent: Extent) -> ExitCode {
     let repository = repository.as_path();
     let mut report = Report::new();
     match extent {
+        Extent::House => house_rules(repository, &mut report),
         Extent::Api => api::run(repository, &mut report),
         Extent::Deny => deny::run(repository, &mut report),
         Extent::Fuzz => fuzz::run(repository, &mut report),
@@ -73,12 +76,7 @@ fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
         report.step("corpus", corpus);
         page::run(repository, report);
     }
-    report.step("format", || {
-        cargo_check(repository, &["fmt", "--all", "--check"])
-    });
-    for check in house::CHECKS {
-        report.step(check.name, || Outcome::from(check.run(repository)));
-    }
+    house_rules(repository, report);
     let clippy = [
         "clippy",
         "--workspace",
@@ -110,6 +108,15 @@ fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
         if extent == Extent::Whole {
             after_tests(repository, report, &mut log);
         }
+    }
+}
+
+fn house_rules(repository: &Path, report: &mut Report) {
+    report.step("format", || {
+        cargo_check(repository, &["fmt", "--all", "--check"])
+    });
+    for check in house::CHECKS {
+        report.step(check.name, || Outcome::from(check.run(repository)));
     }
 }
 

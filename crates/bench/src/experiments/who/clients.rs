@@ -29,10 +29,10 @@ const SOCKETS_OF_PROCESS: usize = 10_000;
 const LIMIT: Duration = Duration::from_secs(240);
 /// The wait for the last packets of connections.
 const SETTLED: Duration = Duration::from_millis(500);
-/// What a client does: its number is that of the process that connects, writes and exits.
+/// The script of a client: its number is that of the process that connects, writes and exits.
 const SCRIPT: &str =
     "for ((i = 0; i < $3; i++)); do (exec 3<>/dev/tcp/$1/$2; printf 'pid=%d;' $BASHPID >&3); done";
-/// What a process with many sockets does: it opens them, says so, waits until its input ends, and sends its number from
+/// The script of a process with many sockets: it opens them, says so, waits until its input ends, and sends its number from
 /// each. The first datagram is for the kernel, which looks for the neighbour.
 const HOLDER: &str = "
 import os, socket, sys, time
