@@ -17,6 +17,7 @@ mod config;
 mod foreign;
 mod injection;
 mod look;
+mod netns;
 #[cfg(test)]
 mod pages;
 mod profile;
@@ -29,6 +30,7 @@ pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, RecordedArgs, TopArgs, WebArgs};
+pub(crate) use netns::{NetnsArg, NetnsError};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use record::{
     CheckArgs, CutArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, RemoteArgs,
@@ -125,6 +127,8 @@ pub(crate) struct DevicesArgs {
     #[arg(short, long)]
     pub(crate) verbose: bool,
     #[command(flatten)]
+    pub(crate) netns: NetnsArg,
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -142,6 +146,8 @@ pub(crate) struct ExplainLossArgs {
     /// Also counters that are above zero, but did not grow
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
@@ -232,6 +238,8 @@ pub(crate) struct DumpArgs {
     pub(crate) version: VersionArg,
     #[command(flatten)]
     pub(crate) foreign: ForeignArgs,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
@@ -429,6 +437,8 @@ pub(crate) struct StatArgs {
     /// Report on standard error how it counts: hook, what it cannot see
     #[arg(long)]
     pub(crate) explain_capture: bool,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }

@@ -100,6 +100,10 @@ fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(refused) => return refuse(&words, &refused),
     };
+    if let Some(Err(error)) = cli.command.netns().map(cli::NetnsArg::enter) {
+        notice::notice(error);
+        return ExitCode::FAILURE;
+    }
     match cli.command {
         cli::Command::Devices(args) => match devices::run(&args) {
             Ok(()) => ExitCode::SUCCESS,

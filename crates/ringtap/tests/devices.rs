@@ -1,13 +1,18 @@
 //! `ringtap devices` against what ip(8) and ethtool(8) say of the same namespace.
 
 use std::collections::HashMap;
+use std::net::UdpSocket;
 use std::process::{ExitCode, Output, Stdio};
+use std::time::Duration;
 
 use ringtap_testkit::netns::{LinkOptions, Namespace, Veth, VethOptions, VethPair};
+use ringtap_testkit::process::Running;
 use ringtap_testkit::{Need, suite, test};
 use serde_json::Value;
 
 const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+/// For programs that should end by themselves.
+const LIMIT: Duration = Duration::from_secs(60);
 const HOSTILE: &[u8] = b"\x1b]0;x\x07\xff\x9b2J";
 
 fn main() -> ExitCode {
@@ -29,6 +34,11 @@ fn main() -> ExitCode {
             hostile_names_harm_no_terminal,
         ),
         test("devices_are_chosen_by_any_name", root, chosen_by_any_name),
+        test(
+            "another_namespace_is_entered",
+            &[Need::Root, Need::InitialPids],
+            another_namespace,
+        ),
         test("an_unknown_device_is_an_error", root, unknown_device),
         test(
             "an_ordinary_user_is_told_what_is_missing",
@@ -437,4 +447,56 @@ fn ordinary_run() {
         .expect("started");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("lo: "), "{text}");
+}
+
+/// Runs ringtap outside of all namespaces that the test made.
+fn outside(arguments: &[&str]) -> Output {
+    let mut command = std::process::Command::new(RINGTAP);
+    let command = command.args(arguments).stdin(Stdio::null());
+    command.output().expect("ringtap runs")
+}
+
+/// `--netns` lists and captures the devices of a namespace that a process or a path stands for.
+fn another_namespace() {
+    let pair = VethPair::new();
+    let side = &pair.right;
+    let mut sleep = side.namespace.command("sleep");
+    let mut inside = sleep.arg("300").spawn().expect("sleep starts");
+    let number = inside.id().to_string();
+    let path = format!("/proc/{number}/ns/net");
+    let expected = ringtap(&side.namespace, &["--json", &side.device]);
+    let listed = [&number, &path].map(|netns| {
+        let output = outside(&["devices", "--json", "--netns", netns, &side.device]);
+        String::from_utf8(output.stdout).expect("UTF-8")
+    });
+    let socket = pair.left.run(|| UdpSocket::bind((pair.left.ipv4, 0)));
+    let socket = socket.expect("a socket");
+    let mut dump = std::process::Command::new(RINGTAP);
+    dump.args(["dump", "-c", "2", "--netns", &number, "-i", &side.device]);
+    let mut dump = Running::start_piped(dump.arg("udp port 7000")).expect("it starts");
+    dump.wait_until_capturing(side, LIMIT).expect("it captures");
+    for _ in 0..2 {
+        let sent = socket.send_to(b"x", (side.ipv4, 7000));
+        sent.expect("sent");
+    }
+    let captured = dump.wait(LIMIT).expect("it ends");
+    let wrong = outside(&["dump", "--netns", "no-such", "-i", &side.device]);
+    inside.kill().expect("killed");
+    inside.wait().expect("an end");
+    let name = |text: &str| {
+        let value: Value = serde_json::from_str(text).expect("JSON");
+        (value[0]["name"].clone(), value[0]["mac"].clone())
+    };
+    assert_eq!(
+        listed.each_ref().map(|text| name(text)),
+        [name(&expected), name(&expected)]
+    );
+    let lines = String::from_utf8_lossy(&captured.stdout).into_owned();
+    assert_eq!(lines.lines().count(), 2, "{captured:?}");
+    let reason = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert_eq!(wrong.status.code(), Some(1), "{reason}");
+    assert!(
+        reason.contains("--netns no-such: open /run/netns/no-such"),
+        "{reason}"
+    );
 }

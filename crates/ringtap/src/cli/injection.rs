@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use ringtap_craft::{Built, Mac, Rule};
 
-use super::{Mode, RightsArgs};
+use super::{Mode, NetnsArg, RightsArgs};
 use crate::generate::Sizes;
 use crate::values::{self, CpuList};
 
@@ -177,6 +177,8 @@ pub(crate) struct CommonArgs {
     /// privileges are kept
     #[arg(long, alias = "explain-capture")]
     pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }

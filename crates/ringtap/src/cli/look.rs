@@ -8,7 +8,7 @@ use clap::Args;
 use ringtap_flow::export::Enterprise;
 use ringtap_flow_io::{ListenAddress, Network};
 
-use super::{ConfigArg, FileArgs, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
+use super::{ConfigArg, FileArgs, NetnsArg, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
 use crate::values::{self, Size};
 
 const SNAPLEN_HELP: &str = "Capture at most this many bytes of each packet; default 1600";
@@ -63,6 +63,8 @@ pub(crate) struct LookArgs {
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: ProbeArgs,
     #[command(flatten)]
+    pub(crate) netns: NetnsArg,
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -90,7 +92,7 @@ pub(crate) struct WebArgs {
     /// Show the records of other exporters, NetFlow v5, v9, IPFIX or sFlow v5, that are sent to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "inactive", "flows", "tunnels", "replay",
-          "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
+          "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "netns", "explain_capture"])]
     pub(crate) collect: Option<ListenAddress>,
     /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given
     /// several times

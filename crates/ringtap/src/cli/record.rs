@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{ConfigArg, Direction, FileArgs, FileFormat, PrintArgs, RightsArgs, VersionArg};
+use super::{
+    ConfigArg, Direction, FileArgs, FileFormat, NetnsArg, PrintArgs, RightsArgs, VersionArg,
+};
 use crate::values::{self, CpuList, Size, When};
 
 #[derive(Debug, Args)]
@@ -58,6 +60,8 @@ pub(crate) struct RecorderArgs {
     pub(crate) config: ConfigArg,
     #[command(flatten)]
     pub(crate) version: VersionArg,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }

@@ -36,6 +36,9 @@ pub(crate) enum LookError {
     /// A file of the folder of `--dir` cannot be used.
     #[error("{}: {source}", path.display())]
     Folder { path: PathBuf, r#source: io::Error },
+    /// The network namespace cannot be entered.
+    #[error(transparent)]
+    Netns(#[from] crate::cli::NetnsError),
     /// There is nobody who could look.
     #[error(
         "standard input and output must be a terminal; ringtap flow prints tables, ringtap web serves a browser"

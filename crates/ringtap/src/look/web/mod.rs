@@ -69,10 +69,11 @@ enum Origin {
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
     let files = tls::Files::of(args);
+    let listener = listen(args)?;
+    look.netns.enter()?;
     let rights = Rights::begin(&look.rights, named_files(args, files.as_ref()), None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref())?;
-    let listener = listen(args)?;
     let tls = files.as_ref().map(tls::acceptor).transpose()?;
     let (renewed, tls) = watch::channel(tls);
     let token = token::token(args)?;

@@ -1,0 +1,92 @@
+//! The network namespace of a run.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ringtap_sys::Error;
+use ringtap_sys::netns::Namespace;
+
+use super::Command;
+
+/// The folder of namespaces with names, which ip-netns(8) makes.
+const NAMED: &str = "/run/netns";
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct NetnsArg {
+    /// Work in this network namespace: a name of ip netns, the number of a process in it, or a path. Files stay those
+    /// of this one's programs
+    #[arg(long, value_name = "NAME|PID|PATH", help_heading = "Network namespace")]
+    netns: Option<String>,
+}
+
+impl NetnsArg {
+    /// Moves the calling thread, and those that it starts from now on, into the namespace. Needs `CAP_SYS_ADMIN`.
+    ///
+    /// # Errors
+    /// There is no such namespace, or the privilege is missing.
+    pub(crate) fn enter(&self) -> Result<(), NetnsError> {
+        let Some(given) = &self.netns else {
+            return Ok(());
+        };
+        let entered = Namespace::open(&path(given)).and_then(|namespace| namespace.enter());
+        entered.map_err(|source| NetnsError {
+            given: given.clone(),
+            source,
+        })
+    }
+}
+
+/// A network namespace cannot be entered.
+#[derive(Debug, thiserror::Error)]
+#[error("--netns {given}: {source}")]
+pub(crate) struct NetnsError {
+    given: String,
+    source: Error,
+}
+
+/// Returns the file of a namespace.
+fn path(given: &str) -> PathBuf {
+    if given.contains('/') {
+        return given.into();
+    }
+    if !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit()) {
+        return format!("/proc/{given}/ns/net").into();
+    }
+    Path::new(NAMED).join(given)
+}
+
+impl Command {
+    /// Returns the network namespace in which the whole command works. `web` is not among them: it serves where it
+    /// was started.
+    pub(crate) fn netns(&self) -> Option<&NetnsArg> {
+        match self {
+            Self::Devices(args) => Some(&args.netns),
+            Self::Dump(args) => Some(&args.netns),
+            Self::Stat(args) => Some(&args.netns),
+            Self::ExplainLoss(args) => Some(&args.netns),
+            Self::Top(args) => Some(&args.look.netns),
+            Self::Record(args) => Some(&args.netns),
+            Self::Generate(args) => Some(&args.common.netns),
+            Self::Send(args) => Some(&args.common.netns),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_have_names_numbers_or_paths() {
+        for (given, expected) in [
+            ("blue", "/run/netns/blue"),
+            ("1234", "/proc/1234/ns/net"),
+            ("12ab", "/run/netns/12ab"),
+            ("./12", "./12"),
+            ("/proc/self/ns/net", "/proc/self/ns/net"),
+        ] {
+            assert_eq!(path(given), Path::new(expected), "{given}");
+        }
+    }
+}
