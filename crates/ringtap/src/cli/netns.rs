@@ -13,9 +13,8 @@ const NAMED: &str = "/run/netns";
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NetnsArg {
-    /// Work in this network namespace: a name of ip netns, the number of a process in it, or a path. Files stay those
-    /// of this one's programs
-    #[arg(long, value_name = "NAME|PID|PATH", help_heading = "Network namespace")]
+    /// Capture and send in this network namespace: a name of ip netns, the number of a process in it, or a path
+    #[arg(long, value_name = "NETNS", help_heading = "Network namespace")]
     netns: Option<String>,
 }
 
