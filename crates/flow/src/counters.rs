@@ -47,6 +47,8 @@ pub struct Counters {
     /// Flows that the active timeout had cut, and whose next records lack the fields of the first one: another
     /// cut flow took their place.
     pub cuts_dropped: u64,
+    /// Packets whose process is left out, because flows had all places of the table of processes.
+    pub processes_dropped: u64,
 }
 
 impl Counters {
@@ -100,5 +102,6 @@ impl AddAssign for Counters {
         self.names += other.names;
         self.names_evicted += other.names_evicted;
         self.cuts_dropped += other.cuts_dropped;
+        self.processes_dropped += other.processes_dropped;
     }
 }

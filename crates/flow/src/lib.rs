@@ -11,6 +11,7 @@ mod meter;
 mod options;
 mod packet;
 mod parse;
+mod process;
 mod record;
 mod sampler;
 pub mod schema;
@@ -23,6 +24,7 @@ pub use counters::Counters;
 pub use meter::Meter;
 pub use options::{DATAGRAMS_MAX, FLOWS_MAX, MeterOptions, OptionError};
 pub use packet::Packet;
+pub use process::{PacketEnd, Process};
 pub use record::{
     EndReason, FlowKey, FlowRecord, MacAddresses, Reported, Sampling, SamplingMode, TcpCounts,
     TcpMeasures, Traffic,

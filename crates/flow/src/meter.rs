@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use ringtap_inspect::{Payload, Transport};
 use ringtap_packet::headers::tunnel::Tunnels;
+use ringtap_packet::process::{PacketProcess, ProcessDescription, ProcessTag};
 
 use crate::cache::{BLOCK, Cache};
 use crate::counters::Counters;
@@ -12,6 +13,7 @@ use crate::key::Seed;
 use crate::options::{MeterOptions, OptionError, nanos};
 use crate::packet::Packet;
 use crate::parse::{Observation, Part, Unmetered, frequent, observe_any};
+use crate::process::{Owner, PacketEnd};
 use crate::sampler::Sampler;
 use crate::share::Batch;
 use crate::sink::FlowSink;
@@ -156,6 +158,72 @@ impl Meter {
         if self.waiting == BLOCK {
             self.settle(sink);
         }
+    }
+
+    /// Meters a packet whose process was recorded with it. `end` is the end of the packet at which the process is.
+    ///
+    /// It needs [`MeterOptions::processes`]; without, the process is ignored. The part for common packets is not
+    /// inlined, since such packets cost more before they come here. A process that was not seen before takes memory.
+    pub fn push_of<S: FlowSink + ?Sized>(
+        &mut self,
+        packet: &Packet<'_>,
+        process: &PacketProcess<'_>,
+        end: PacketEnd,
+        sink: &mut S,
+    ) {
+        self.counters.packets += 1;
+        if self.sampler.is_some() && !self.samples() {
+            self.counters.sampled_out += 1;
+            return;
+        }
+        let owner = self.owner_of(process, end, sink);
+        let observation = &mut self.block[self.waiting % BLOCK];
+        match observe_any(packet, self.tunnels, observation) {
+            Ok(()) => {
+                observation.owner = owner;
+                self.observed(Source::Packet(packet), sink);
+            }
+            Err(Unmetered::NotIp) => self.counters.not_ip += 1,
+            Err(Unmetered::Malformed) => self.counters.malformed += 1,
+        }
+    }
+
+    /// Takes the description of a process, which should come before the first packet of the process.
+    pub fn describe(&mut self, tag: &ProcessTag<'_>, description: ProcessDescription) {
+        if let Some(owners) = &mut self.cache.owners {
+            owners.processes.describe(tag, description);
+        }
+    }
+
+    /// Returns the number of a packet's process.
+    fn owner_of<S: FlowSink + ?Sized>(
+        &mut self,
+        process: &PacketProcess<'_>,
+        end: PacketEnd,
+        sink: &mut S,
+    ) -> Owner {
+        let Some(owners) = &mut self.cache.owners else {
+            return Owner::NONE;
+        };
+        if let Some(owner) = owners.processes.find(process, end) {
+            return owner;
+        }
+        if owners.processes.is_full() {
+            // Packets that wait hold the numbers of processes that no flow has yet.
+            self.settle(sink);
+        }
+        let processes = self
+            .cache
+            .owners
+            .as_mut()
+            .map(|owners| &mut owners.processes);
+        let owner = processes.and_then(|processes| {
+            processes
+                .add(process)
+                .then(|| processes.find(process, end))?
+        });
+        self.counters.processes_dropped += u64::from(owner.is_none());
+        owner.unwrap_or_default()
     }
 
     /// Takes a packet that is like most, where payloads are looked at.
@@ -313,6 +381,8 @@ impl Meter {
 
     /// Counts fragments that wait no longer.
     fn late<S: FlowSink + ?Sized>(&mut self, mut packets: Released, sink: &mut S) {
+        // The process may have left the table while they waited.
+        packets.observation.owner = Owner::NONE;
         if self.both_ways {
             turn(&mut packets.observation);
         }

@@ -45,6 +45,9 @@ ringtap_packet::options! {
         pub tunnels: Tunnels,
         /// Whether flows under way are reported by [`crate::Meter::interim`]; 40 bytes a flow more.
         pub interim: bool,
+        /// The maximum number of processes that are known at a time, for [`crate::FlowRecord::source_process`] and
+        /// the destination's: 8 bytes a flow more, and up to 700 for each process. 0: packets have none.
+        pub processes: u32,
         /// The sampling of packets. `None` if all are metered, or if they were sampled before.
         pub sampling: Option<Sampling>,
         /// A random number that senders of packets do not know. A sender who knew it could make packets collide
@@ -69,6 +72,7 @@ impl Default for MeterOptions {
             inspect: None,
             tunnels: Tunnels::default(),
             interim: false,
+            processes: 0,
             sampling: None,
             seed: 0,
         }
@@ -124,6 +128,7 @@ pub(crate) struct Limits {
     pub(crate) both_ways: bool,
     pub(crate) measure_tcp: bool,
     pub(crate) interim: bool,
+    pub(crate) processes: u32,
 }
 
 impl Limits {
@@ -178,6 +183,7 @@ impl MeterOptions {
             both_ways: self.both_ways,
             measure_tcp: self.measure_tcp,
             interim: self.interim,
+            processes: self.processes,
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use ringtap_inspect::Entry;
 use ringtap_packet::headers::tunnel::Tunnel;
+
+use crate::process::Process;
 
 /// The record of a flow that ended, or of a part that the active timeout cut off.
 ///
@@ -36,6 +39,11 @@ pub struct FlowRecord {
     pub response_ns: Option<u64>,
     /// The fields of the application layer, if payloads are inspected and say anything.
     pub application: Option<Entry>,
+    /// The process at the source, if it is on this host and known: the one that the last packet named, unless
+    /// that process only listens.
+    pub source_process: Option<Arc<Process>>,
+    /// The same of the destination.
+    pub destination_process: Option<Arc<Process>>,
 }
 
 /// The fields that all packets of a flow share.

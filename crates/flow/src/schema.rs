@@ -175,11 +175,13 @@ pub enum Group {
     As,
     /// Vendors of MAC addresses.
     Mac,
+    /// The processes at both ends.
+    Process,
 }
 
 impl Group {
     /// All groups, in the order of their fields.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Basic,
         Self::Tcp,
         Self::Names,
@@ -190,6 +192,7 @@ impl Group {
         Self::Services,
         Self::As,
         Self::Mac,
+        Self::Process,
     ];
 
     /// Returns the word for it in `--fields`.
@@ -206,6 +209,7 @@ impl Group {
             Self::Services => "services",
             Self::As => "as",
             Self::Mac => "mac",
+            Self::Process => "process",
         }
     }
 

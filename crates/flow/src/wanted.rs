@@ -128,9 +128,12 @@ impl Payloads {
         self.bytes.len() + LONGEST <= ROOM
     }
 
-    fn push(&mut self, payload: &[u8]) -> (u32, u16) {
+    /// Copies a payload. Returns where it is, and its length; 0 bytes if there is no room.
+    fn push(&mut self, payload: &[u8]) -> (u16, u16) {
         let payload = &payload[..payload.len().min(LONGEST)];
-        let at = u32::try_from(self.bytes.len()).unwrap_or(0);
+        let Ok(at) = u16::try_from(self.bytes.len()) else {
+            return (0, 0);
+        };
         self.bytes.extend_from_slice(payload);
         (at, u16::try_from(payload.len()).unwrap_or(0))
     }
@@ -143,7 +146,7 @@ impl Payloads {
     /// Returns what was kept of an observation's payload.
     #[inline]
     pub(crate) fn of(&self, observation: &Observation) -> &[u8] {
-        let at = observation.kept_at as usize;
+        let at = usize::from(observation.kept_at);
         let kept = self.bytes.get(at..at + usize::from(observation.kept));
         kept.unwrap_or_default()
     }

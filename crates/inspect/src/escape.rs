@@ -69,7 +69,8 @@ fn digits(byte: u8) -> [u8; 2] {
 }
 
 /// Returns whether a terminal shows the character, and shows it where it stands.
-pub(crate) fn is_printable(character: char) -> bool {
+#[must_use]
+pub fn is_printable(character: char) -> bool {
     let is_invisible = matches!(
         character,
         '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

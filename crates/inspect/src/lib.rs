@@ -25,7 +25,7 @@ mod small;
 mod tls;
 
 pub use entry::{Entry, EntryHead};
-pub use escape::escape;
+pub use escape::{escape, is_printable};
 pub use fields::{Fields, Ja4, Text};
 pub use inspector::{Counters, Inspector, Verdict};
 pub use options::{InspectOptions, OptionError};

@@ -24,6 +24,7 @@ mod profile;
 mod record;
 mod rights;
 mod store;
+mod who;
 mod writing;
 
 pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
@@ -38,6 +39,7 @@ pub(crate) use record::{
 };
 pub(crate) use rights::RightsArgs;
 pub(crate) use store::{FlowAction, QueryArgs, SchemaArgs, SchemaEngine, SchemaFormat, StoreArgs};
+pub(crate) use who::FlowWho;
 pub(crate) use writing::{FileArgs, WriteArgs};
 
 /// Capture, filter and print network packets at the kernel's own rate.
@@ -458,7 +460,7 @@ pub(crate) struct FlowArgs {
     pub(crate) extended: bool,
     /// Collect the records (NetFlow v5, v9, IPFIX or sFlow v5) that other exporters send to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
-          "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample",
+          "active", "inactive", "linger", "flows", "threads", "biflow", "tcp", "tunnels", "sample", "who",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "explain_capture"])]
     pub(crate) collect: Option<ListenAddress>,
     /// With --collect: accept datagrams only from this address or network, such as 192.0.2.0/24; may be given
@@ -513,6 +515,10 @@ pub(crate) struct MeterArgs {
     /// Meter one packet in N, at random; every:N takes every N-th. In a live capture the kernel selects
     #[arg(long, value_name = "N", value_parser = values::sample)]
     pub(crate) sample: Option<Sample>,
+    /// Find the processes at the ends of flows, of this host's sockets or as the file recorded them: all, or of pid,
+    /// comm, uid and cgroup those that are listed
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub(crate) who: Option<FlowWho>,
 }
 
 #[derive(Debug, Args)]
@@ -558,7 +564,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) enterprise: Option<Enterprise>,
     /// Fields of records, by names or groups between commas, such as basic,tcp: basic, tcp, names, dns, tls,
-    /// quic, http, services, as, mac, all. Messages have the basic ones in any case
+    /// quic, http, services, as, mac, process, all. Messages have the basic ones in any case
     #[arg(long, value_name = "LIST", default_value = "basic", value_parser = Fields::parse)]
     pub(crate) fields: Fields,
     /// Database in MaxMind's format for the fields as; may be given several times

@@ -1,6 +1,6 @@
 //! Lost packets in JSON summaries: where each was lost, null if that is not known.
 
-use ringtap_capture::Dropped;
+use ringtap_capture::{Dropped, WhoLosses};
 use serde::Serialize;
 
 /// The object `dropped`. Its keys are part of the command line's contract.
@@ -14,6 +14,22 @@ pub(crate) struct JsonDropped {
     #[serde(skip_serializing_if = "Option::is_none")]
     before_hook: Option<u64>,
     application: Option<u64>,
+}
+
+/// The object `who`: the facts about processes that could not be recorded.
+#[derive(Serialize)]
+pub(crate) struct JsonWho {
+    refused: u64,
+    undescribed: u64,
+}
+
+impl From<WhoLosses> for JsonWho {
+    fn from(who: WhoLosses) -> Self {
+        Self {
+            refused: who.refused,
+            undescribed: who.undescribed,
+        }
+    }
 }
 
 impl JsonDropped {

@@ -5,6 +5,7 @@ mod decode;
 mod exporters;
 mod fields;
 mod network;
+mod process;
 mod record;
 mod sflow;
 

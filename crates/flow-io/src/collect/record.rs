@@ -7,6 +7,7 @@ use ringtap_flow::{EndReason, FlowRecord, MacAddresses, TcpMeasures, Traffic, Tu
 
 use super::application::{Application, by_enterprise};
 use super::fields::{Number, unsigned};
+use super::process::Ends;
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -35,6 +36,7 @@ pub(super) struct Draft {
     macs: Option<MacAddresses>,
     tcp: Option<TcpMeasures>,
     application: Application,
+    processes: Ends,
     icmp: Option<u16>,
     has_address: bool,
     /// The time at which uptime was 0, if the record itself contains it (160).
@@ -110,6 +112,7 @@ impl Draft {
             macs: None,
             tcp: None,
             application: Application::default(),
+            processes: Ends::default(),
             icmp: None,
             has_address: false,
             boot_ms: None,
@@ -132,6 +135,7 @@ impl Draft {
             }
             _ if self.application.element(number, bytes) => {}
             NTOP_PEN => self.measures(id, bytes),
+            OWN_PEN if self.processes.element(id, bytes) => {}
             OWN_PEN => self.own(id, bytes),
             _ => {}
         }
@@ -266,6 +270,7 @@ impl Draft {
         self.record.macs = self.macs;
         self.record.tcp = self.tcp;
         self.record.application = self.application.entry();
+        [self.record.source_process, self.record.destination_process] = self.processes.finish();
         Some(self.record)
     }
 }

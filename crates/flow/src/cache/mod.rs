@@ -8,6 +8,7 @@ mod applications;
 mod cut;
 mod index;
 mod interim;
+mod owners;
 mod pool;
 mod short;
 mod slot;
@@ -24,11 +25,13 @@ use crate::counters::Counters;
 use crate::key::Seed;
 use crate::options::Limits;
 use crate::parse::{NO_LABEL, Observation};
+use crate::process::Owner;
 use crate::record::{EndReason, FlowRecord, MacAddresses, Reported, Traffic};
 use crate::sink::FlowSink;
 use crate::wanted::Payloads;
 use applications::Applications;
 use index::Index;
+use owners::Owners;
 use slot::count_next;
 use slot::{Extra, NONE, Slot, State};
 pub(crate) use slot::{NO_TRAFFIC, count, merge};
@@ -48,6 +51,8 @@ pub(crate) struct Cache {
     extras: Vec<Extra>,
     /// The application layer of flows, if payloads are inspected.
     applications: Option<Box<Applications>>,
+    /// The processes of flows, if they are wanted.
+    pub(crate) owners: Option<Box<Owners>>,
     /// The packets and bytes that interim reports counted, one entry per slot, if there are such reports.
     reported: Vec<Reported>,
     index: Index,
@@ -87,6 +92,7 @@ impl Cache {
             slots: Vec::with_capacity(flows),
             extras: Vec::with_capacity(extras),
             applications: applications.transpose()?,
+            owners: (limits.processes > 0).then(|| Box::new(Owners::new(flows, limits.processes))),
             reported: Vec::with_capacity(if limits.interim { flows } else { 0 }),
             index: Index::new(flows),
             wheel: Wheel::new(),
@@ -115,6 +121,7 @@ impl Cache {
             + self.reported.capacity() * size_of::<Reported>()
             + self.index.bytes()
             + self.applications.as_ref().map_or(0, |known| known.bytes())
+            + self.owners.as_ref().map_or(0, |owners| owners.bytes())
     }
 
     /// Returns the counts of inspected payloads, and of flows that were forgotten between two records, if
@@ -166,6 +173,7 @@ impl Cache {
             let guess = self.index.find(observation.hash, |_| true);
             let guess = guess.unwrap_or(NONE);
             if plain && self.goes_on(guess, observation) {
+                self.note_owner(guess, observation);
                 if observation.kept > 0 {
                     self.look(guess, observation, payloads.of(observation));
                 }
@@ -183,6 +191,16 @@ impl Cache {
             return false;
         };
         applications.wanted.wants_of(observation)
+    }
+
+    /// Notes the process of a packet, if it has one.
+    #[inline(always)]
+    fn note_owner(&mut self, id: u32, observation: &Observation) {
+        if observation.owner != Owner::NONE
+            && let Some(owners) = &mut self.owners
+        {
+            owners.note(id, observation);
+        }
     }
 
     /// Looks at a payload of a flow, unless the flow has said all it will.
@@ -289,6 +307,7 @@ impl Cache {
         } else {
             count(&mut self.slots[id as usize].traffic, observation);
         }
+        self.note_owner(id, observation);
         if !payload.is_empty() {
             self.look(id, observation, payload);
         }
@@ -489,6 +508,9 @@ impl Cache {
             if let Some(applications) = &mut self.applications {
                 applications.grow();
             }
+            if let Some(owners) = &mut self.owners {
+                owners.grow();
+            }
             if self.limits.interim {
                 self.reported.push(Reported::default());
             }
@@ -534,6 +556,9 @@ impl Cache {
             if !applications.go_on(id, slot, observation) {
                 slot.state.set(State::CURIOUS);
             }
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.forget(id);
         }
         if let Some(reported) = self.reported.get_mut(id as usize) {
             *reported = Reported::default();
@@ -621,6 +646,12 @@ impl Cache {
             };
             let id = u32::try_from(id).unwrap_or(NONE);
             self.emit(id, reason, counters, sink);
+            if let Some(owners) = &mut self.owners {
+                owners.forget(id);
+            }
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.clear();
         }
         self.slots.clear();
         self.extras.clear();
@@ -642,6 +673,9 @@ impl Cache {
         if let Some(applications) = &mut self.applications {
             applications.forget(id);
             applications.wanted.forget(hash);
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.forget(id);
         }
         let slot = &mut self.slots[id as usize];
         slot.state = State::default();
@@ -669,6 +703,8 @@ impl Cache {
 
     fn record(&self, id: u32, end: EndReason) -> FlowRecord {
         let slot = &self.slots[id as usize];
+        let owners = self.owners.as_ref().map(|owners| owners.of(id));
+        let [source_process, destination_process] = owners.unwrap_or_default();
         let mut record = FlowRecord {
             key: slot.key.export(slot.tos),
             forward: slot.traffic,
@@ -682,6 +718,8 @@ impl Cache {
                 .applications
                 .as_ref()
                 .and_then(|known| known.entry(id, slot)),
+            source_process,
+            destination_process,
         };
         let Some(extra) = self.extras.get(id as usize) else {
             return record;
@@ -708,6 +746,7 @@ fn both_ways(slot: &Slot, extra: &Extra, record: &mut FlowRecord) {
     let only_answers = slot.traffic.packets == 0;
     if from_destination != only_answers {
         record.key = slot.key.exchanged().export(slot.tos);
+        std::mem::swap(&mut record.source_process, &mut record.destination_process);
     }
     if only_answers {
         record.forward = extra.reverse;

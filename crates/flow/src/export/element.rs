@@ -79,6 +79,8 @@ pub enum Form {
     Plain,
     /// Nanoseconds as milliseconds, rounded.
     Millis,
+    /// A user of the host; the greatest number if it is unknown.
+    User,
 }
 
 /// A column of messages.
@@ -203,7 +205,7 @@ impl Column {
             | Form::ReverseRetransmissions
             | Form::ClientLatency
             | Form::ServerLatency => put_tcp(self.form, record, out),
-            Form::Plain | Form::Millis => self.put_value(row, room, out),
+            Form::Plain | Form::Millis | Form::User => self.put_value(row, room, out),
             _ => put_key(self.form, record, out),
         }
     }
@@ -219,6 +221,7 @@ impl Column {
             Some(Value::Address(address)) => put_address(address, out),
             Some(Value::Mac(bytes)) => out.extend_from_slice(&bytes),
             None if self.is_variable() => out.push(0),
+            None if self.form == Form::User => self.put_number(u64::MAX, out),
             None => out.resize(out.len() + usize::from(self.element.length), 0),
         }
     }

@@ -16,6 +16,7 @@ use ringtap_packet::protocol::{TCP, UDP};
 use crate::cache::{NO_TRAFFIC, count};
 use crate::key::{Key, Rest, Seed};
 use crate::packet::Packet;
+use crate::process::Owner;
 use crate::record::{FlowRecord, MacAddresses};
 use transport::Transport;
 
@@ -47,10 +48,12 @@ pub(crate) struct Observation {
     /// Where the payload of TCP or UDP begins in the captured bytes; 0: there is none, or in fragments.
     pub(crate) payload_at: u16,
     /// Where the payload is among those that wait with the packet, and how much of it; 0 bytes: it is not.
-    pub(crate) kept_at: u32,
+    pub(crate) kept_at: u16,
     pub(crate) kept: u16,
     /// An answer of DNS that is only to be learnt from: another meter counts it.
     pub(crate) is_hint: bool,
+    /// The process that was recorded with it.
+    pub(crate) owner: Owner,
 }
 
 /// The cache copies them by the hundred.
@@ -198,6 +201,7 @@ fn frequent4(packet: &Packet<'_>, frame: &[u8; 54], seed: Seed) -> Option<Observ
         kept_at: 0,
         kept: 0,
         is_hint: false,
+        owner: Owner::NONE,
     })
 }
 
@@ -238,6 +242,7 @@ fn frequent6(packet: &Packet<'_>, seed: Seed) -> Option<Observation> {
         kept_at: 0,
         kept: 0,
         is_hint: false,
+        owner: Owner::NONE,
     })
 }
 
@@ -306,6 +311,7 @@ pub(crate) fn observe_any(
     };
     observation.kept = 0;
     observation.is_hint = false;
+    observation.owner = Owner::NONE;
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use ringtap_packet::protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
 use super::{Field, Get, Group, Kind, Row, VARIABLE, Value, Wire, exporter, protocol};
 use crate::export::{Form, NTOP_PEN, OWN_PEN, REVERSE_PEN};
 use crate::record::{EndReason, FlowRecord, TcpCounts, TcpMeasures, Traffic};
-use crate::{TunnelKind, schema::Place};
+use crate::{Process, TunnelKind, schema::Place};
 
 /// The number of fields.
-pub const FIELD_COUNT: usize = 92;
+pub const FIELD_COUNT: usize = 102;
 
 /// All fields. Files have them in this order.
 pub static FIELDS: [Field; FIELD_COUNT] = TABLE;
@@ -202,6 +202,27 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[own(60, VARIABLE)]).of(Group::Mac),
     text("dst_vendor", "The same of the receiver", |r| place(r.destination, |p| p.vendor))
         .on(&[own(61, VARIABLE)]).of(Group::Mac),
+
+    number32("src_pid", "Number of the process at the source, with --who", |r| of(at_source(r)?.pid))
+        .on(&[own(70, 4)]).of(Group::Process),
+    number32("dst_pid", "The same of the destination", |r| of(at_destination(r)?.pid))
+        .on(&[own(71, 4)]).of(Group::Process),
+    text("src_process", "Name of the process at the source", |r| given(&at_source(r)?.name))
+        .on(&[own(72, VARIABLE)]).of(Group::Process),
+    text("dst_process", "The same of the destination", |r| given(&at_destination(r)?.name))
+        .on(&[own(73, VARIABLE)]).of(Group::Process),
+    number32("src_uid", "Effective user of the process at the source; in messages 4294967295 if it is unknown", |r| of(at_source(r)?.uid?))
+        .on(&[user(74)]).of(Group::Process),
+    number32("dst_uid", "The same of the destination", |r| of(at_destination(r)?.uid?))
+        .on(&[user(75)]).of(Group::Process),
+    text("src_container", "Container of the process at the source", |r| given(&at_source(r)?.container))
+        .on(&[own(76, VARIABLE)]).of(Group::Process),
+    text("dst_container", "The same of the destination", |r| given(&at_destination(r)?.container))
+        .on(&[own(77, VARIABLE)]).of(Group::Process),
+    text("src_cgroup", "Control group of the process at the source", |r| given(&at_source(r)?.cgroup))
+        .on(&[own(78, VARIABLE)]).of(Group::Process),
+    text("dst_cgroup", "The same of the destination", |r| given(&at_destination(r)?.cgroup))
+        .on(&[own(79, VARIABLE)]).of(Group::Process),
 ];
 
 const fn field(name: &'static str, kind: Kind, doc: &'static str, get: Get) -> Field {
@@ -340,6 +361,14 @@ const fn own(id: u16, length: u16) -> Wire {
     }
 }
 
+/// The same for a user, of whom 0 is one.
+const fn user(id: u16) -> Wire {
+    Wire {
+        form: Form::User,
+        ..own(id, 4)
+    }
+}
+
 fn of<'r>(number: impl Into<u64>) -> Option<Value<'r>> {
     Some(Value::Number(number.into()))
 }
@@ -370,6 +399,18 @@ fn shown(text: ringtap_inspect::Text<'_>) -> Option<Value<'_>> {
 
 fn place<'r>(place: Place<'r>, part: fn(Place<'r>) -> Option<&'r str>) -> Option<Value<'r>> {
     part(place).map(Value::Text)
+}
+
+fn at_source<'r>(row: &'r Row<'r>) -> Option<&'r Process> {
+    row.record.source_process.as_deref()
+}
+
+fn at_destination<'r>(row: &'r Row<'r>) -> Option<&'r Process> {
+    row.record.destination_process.as_deref()
+}
+
+fn given(text: &str) -> Option<Value<'_>> {
+    (!text.is_empty()).then_some(Value::Text(text))
 }
 
 fn tcp(row: &Row<'_>) -> Option<TcpMeasures> {

@@ -4,6 +4,7 @@ mod build;
 mod health;
 mod interim;
 mod payloads;
+mod processes;
 mod readers;
 mod ways;
 

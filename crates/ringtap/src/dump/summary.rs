@@ -8,7 +8,7 @@ use ringtap_savefile::Totals;
 use serde::Serialize;
 
 use super::error::DumpError;
-use crate::losses::JsonDropped;
+use crate::losses::{JsonDropped, JsonWho};
 
 /// The counters of one run.
 #[derive(Clone, Debug)]
@@ -44,12 +44,6 @@ struct Json {
     /// Only with `--who`.
     #[serde(skip_serializing_if = "Option::is_none")]
     who: Option<JsonWho>,
-}
-
-#[derive(Serialize)]
-struct JsonWho {
-    refused: u64,
-    undescribed: u64,
 }
 
 impl Summary {
@@ -88,10 +82,7 @@ impl Summary {
             dropped: JsonDropped::new(&self.stats.dropped, self.sampling()),
             stamped_by_host: self.stats.stamped_by_host,
             clamped: self.stats.clamped.filter(|&n| n > 0),
-            who: self.stats.who.map(|who| JsonWho {
-                refused: who.refused,
-                undescribed: who.undescribed,
-            }),
+            who: self.stats.who.map(JsonWho::from),
         };
         serde_json::to_writer(&mut *out, &json)?;
         writeln!(out)

@@ -35,6 +35,9 @@ pub(crate) enum FlowError {
     /// An enterprise that no input or output of the run supports.
     #[error("--enterprise is for IPFIX: NetFlow v5 and v9 have no enterprise elements")]
     EnterpriseInNetflow,
+    /// Processes and several threads.
+    #[error("--who cannot be used with --threads: processes are metered by one thread")]
+    WhoByThreads,
     /// Two names of one output file.
     #[error("{}: is written to already, as {}", path.display(), other.display())]
     WrittenTwice { path: PathBuf, other: PathBuf },
@@ -70,6 +73,7 @@ impl FlowError {
             | Self::Meter(_)
             | Self::NanosInNetflow
             | Self::EnterpriseInNetflow
+            | Self::WhoByThreads
             | Self::WrittenTwice { .. } => crate::exit::USAGE,
             Self::Output(error) if error.is_usage() => crate::exit::USAGE,
             Self::Capture(error) | Self::Input(InputError::Capture(error)) => {

@@ -92,6 +92,10 @@ fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Resu
                 false
             }
             Ok(Next::Meta(Item::Interface(_))) => true,
+            Ok(Next::Meta(item)) => {
+                probe.meta(&item);
+                false
+            }
             Ok(Next::End) => {
                 probe.start()?;
                 break;

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, Filter, Source, Stats, Timestamp, Waker};
+use ringtap_capture::{Block, Filter, Item, Source, Stats, Timestamp, Waker};
 
 use super::error::FlowError;
 use super::plan;
@@ -113,6 +113,11 @@ impl Receiver for Alone<'_> {
 
     fn block(&mut self, block: &Block<'_>) -> Result<bool, FlowError> {
         self.probe.block(block).map(|()| false)
+    }
+
+    fn meta(&mut self, item: &Item<'_>) -> Result<(), FlowError> {
+        self.probe.meta(item);
+        Ok(())
     }
 
     fn nothing(&mut self) -> Result<(), FlowError> {

@@ -23,6 +23,7 @@ mod threads;
 use std::process::ExitCode;
 
 use ringtap_capture::Filter;
+use ringtap_flow::schema::Group;
 
 use crate::cli::{FlowAction, FlowArgs};
 use crate::input;
@@ -39,6 +40,11 @@ pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
     }
     let list = args.source.file_list.as_deref();
     let listed = input::add_lists(&mut args.source.read, &mut args.filter, list);
+    if let Some(who) = &args.meter.who
+        && !args.records.fields.has_any_of(Group::Process)
+    {
+        args.records.fields = args.records.fields.with(who.fields);
+    }
     let ran = listed.map_err(FlowError::from).and_then(|is_list| {
         args.source.is_list = is_list;
         try_run(&args)
@@ -61,6 +67,8 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     let expression = args.filter.join(" ");
     let filter = (!expression.trim().is_empty())
         .then(|| Filter::new(expression).with_extensions(args.extended));
+    let knows_processes = args.source.interface.is_none() || plan::who(args).is_some();
+    let filter = filter.map(|filter| filter.with_processes(knows_processes));
     match &args.source.interface {
         Some(device) => live::run(args, device, filter.as_ref(), &rights),
         None => files::run(args, filter.as_ref(), &rights),

@@ -38,9 +38,12 @@ pub(crate) struct Outlets {
 /// Rejects contradictory options, before anything is opened.
 ///
 /// # Errors
-/// `--nano` or `--enterprise` has no effect.
+/// `--nano` or `--enterprise` has no effect, or `--who` comes with several threads.
 pub(crate) fn check(args: &FlowArgs) -> Result<(), FlowError> {
     let is_collecting = args.collect.is_some();
+    if args.meter.threads > 1 && args.meter.who.is_some() {
+        return Err(FlowError::WhoByThreads);
+    }
     let args = &args.records;
     let is_ipfix = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "ipfix");
     let is_netflow = args.protocol != Protocol::Ipfix && !args.write.iter().any(is_ipfix);

@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Precision};
+use ringtap_capture::{CaptureOptions, Precision, Who};
 use ringtap_flow::schema::{Fields, Group};
 use ringtap_flow::{InspectOptions, MeterOptions, Sampling, SamplingMode, Tunnels};
 
@@ -27,6 +27,9 @@ const MIN_TO_COPY: u32 = 64 << 10;
 /// The memory for packets that wait while many records end at once.
 const BUFFER: u64 = 64 << 20;
 
+/// The number of processes that are known at a time.
+pub(crate) const PROCESSES: u32 = 65_536;
+
 /// Returns the options of the meter. Live packets are sampled earlier.
 pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
     let meter = &args.meter;
@@ -39,9 +42,15 @@ pub(crate) fn meter_options(args: &FlowArgs) -> MeterOptions {
         .measure_tcp(measures_tcp(args))
         .inspect(inspect(args.records.fields))
         .tunnels(tunnels(&meter.tunnels))
+        .processes(who(args).map_or(0, |_| PROCESSES))
         .sampling(sampling(args).filter(|_| args.source.interface.is_none()))
         // The standard library's hashers start with a random number.
         .seed(RandomState::new().hash_one(0))
+}
+
+/// Returns the facts about processes that are recorded of each packet, if any are.
+pub(crate) fn who(args: &FlowArgs) -> Option<Who> {
+    args.meter.who.map(|who| who.recorded)
 }
 
 /// Returns the sampling that was requested, wherever it is done.
@@ -93,6 +102,7 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         .unordered(!needs_order(args))
         // They also do not need a separate time for each packet of a driver's batch.
         .precision(Precision::Poll)
+        .who(who(args))
         .cpus(CpuList::of(capture.cpu.as_ref()))
 }
 

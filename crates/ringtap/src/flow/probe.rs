@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{Block, FileSource, Interface, Packet, Timestamp, Visitor};
-use ringtap_flow::{LinkType, Meter, Packet as MeteredPacket};
+use ringtap_capture::{Block, FileSource, Interface, Item, Packet, Timestamp, Visitor};
+use ringtap_flow::{FlowSink, LinkType, Meter, Packet as MeteredPacket, PacketEnd};
+use ringtap_savefile::ProcessBlock;
 use ringtap_sys::memory;
 
 use super::error::FlowError;
@@ -48,6 +49,8 @@ enum Work {
 struct Alone {
     meter: Meter,
     outlets: Outlets,
+    /// Whether packets have processes.
+    knows_processes: bool,
 }
 
 impl Probe {
@@ -67,7 +70,11 @@ impl Probe {
         } else {
             let meter = Meter::new(&options)?;
             prepare(&meter);
-            Work::Alone(Box::new(Alone { meter, outlets }))
+            Work::Alone(Box::new(Alone {
+                meter,
+                outlets,
+                knows_processes: options.processes > 0,
+            }))
         };
         Ok(Self {
             work,
@@ -126,8 +133,19 @@ impl Probe {
         let (places, invalid) = (&self.places, &mut self.invalid_times);
         match &mut self.work {
             Work::Alone(alone) => {
-                let Alone { meter, outlets } = &mut **alone;
-                block.drain(&mut Checked(invalid, ToMeter(places, meter, outlets)));
+                let Alone {
+                    meter,
+                    outlets,
+                    knows_processes,
+                } = &mut **alone;
+                if *knows_processes {
+                    block.packets().for_each(|packet| {
+                        *invalid += u64::from(!packet.timestamp.is_valid());
+                        meter_with_process(meter, places, &packet, outlets);
+                    });
+                } else {
+                    block.drain(&mut Checked(invalid, ToMeter(places, meter, outlets)));
+                }
                 alone.advance_outputs()?;
             }
             Work::Threads(threads) => {
@@ -143,13 +161,25 @@ impl Probe {
         self.report_if_due()
     }
 
+    /// Takes an item that is neither packets nor an interface: the description of a process.
+    pub(crate) fn meta(&mut self, item: &Item<'_>) {
+        if let Work::Alone(alone) = &mut self.work
+            && alone.knows_processes
+        {
+            describe(&mut alone.meter, item);
+        }
+    }
+
     /// Meters the packets of a file that yields them one by one. Returns false if the file does not, or if
     /// [`ringtap_capture::Source::next`] is needed to find the reason.
     pub(crate) fn drain(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
         let Work::Alone(alone) = &mut self.work else {
             return Ok(false);
         };
-        let Alone { meter, outlets } = &mut **alone;
+        if alone.knows_processes {
+            return Ok(false);
+        }
+        let Alone { meter, outlets, .. } = &mut **alone;
         let to_meter = ToMeter(&self.places, meter, outlets);
         if source.drain(&mut Checked(&mut self.invalid_times, to_meter)) == 0 {
             return Ok(false);
@@ -235,7 +265,7 @@ impl Probe {
         let mut summary = summary;
         let (counters, memory, outputs) = match &self.work {
             Work::Alone(alone) => {
-                let Alone { meter, outlets } = &**alone;
+                let Alone { meter, outlets, .. } = &**alone;
                 let counters = meter.counters();
                 summary.readers = vec![counters.packets];
                 (counters, meter.memory(), outlets.outputs.report())
@@ -321,6 +351,30 @@ impl Visitor for ToFeeder<'_> {
     fn packet(&mut self, packet: &Packet<'_>) {
         let Self(places, feeder) = self;
         feeder.push(&metered(places, packet));
+    }
+}
+
+/// Meters a packet with its process, if that was recorded.
+pub(crate) fn meter_with_process(
+    meter: &mut Meter,
+    places: &[InputInterface],
+    packet: &Packet<'_>,
+    sink: &mut impl FlowSink,
+) {
+    let metered = metered(places, packet);
+    let process = packet.process.as_ref();
+    match process.and_then(|process| Some((process, PacketEnd::of(packet.flags, process)?))) {
+        Some((process, end)) => meter.push_of(&metered, process, end, sink),
+        None => meter.push(&metered, sink),
+    }
+}
+
+/// Passes the description of a process to a meter.
+pub(crate) fn describe(meter: &mut Meter, item: &Item<'_>) {
+    if let Item::Other(block) = item
+        && let Some(process) = ProcessBlock::parse(block)
+    {
+        meter.describe(&process.tag, process.description);
     }
 }
 

@@ -8,7 +8,7 @@ use ringtap_flow::{Counters, EndReason};
 use ringtap_flow_io::{ExportReport, FileReport, OutputReport};
 use serde::Serialize;
 
-use crate::losses::JsonDropped;
+use crate::losses::{JsonDropped, JsonWho};
 use crate::notice::{add_counters, counted, counted_as};
 
 /// The counters of one run beside the meter's own.
@@ -39,6 +39,12 @@ struct Json {
     flows: Flows,
     inspected: Inspected,
     dropped: JsonDropped,
+    /// Only with `--who` in a live capture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<JsonWho>,
+    /// Packets whose process found no room, if there are any.
+    #[serde(skip_serializing_if = "is_zero")]
+    processes_dropped: u64,
     #[serde(flatten)]
     outputs: OutputReport,
 }
@@ -130,6 +136,8 @@ impl Summary {
                 cuts_dropped: counters.cuts_dropped,
             },
             dropped: JsonDropped::new(&self.stats.dropped, self.sampling(counters)),
+            who: self.stats.who.map(JsonWho::from),
+            processes_dropped: counters.processes_dropped,
             outputs: outputs.clone(),
         }
     }
@@ -139,6 +147,25 @@ impl Summary {
         let here = counters.sampled_out;
         let known = self.stats.dropped.sampling.or((here > 0).then_some(0));
         known.map(|count| count + here)
+    }
+
+    /// Returns the counters of processes that could not be recorded or kept.
+    fn processes(&self, counters: &Counters) -> [(u64, &'static str); 3] {
+        let who = self.stats.who.unwrap_or_default();
+        [
+            (
+                who.refused,
+                "uses of sockets could not be recorded: no memory for the process",
+            ),
+            (
+                who.undescribed,
+                "processes are named without their control group",
+            ),
+            (
+                counters.processes_dropped,
+                "packets without their process: flows had all places of the table",
+            ),
+        ]
     }
 
     fn lines(&self, counters: &Counters, memory: usize) -> String {
@@ -182,6 +209,7 @@ impl Summary {
         }
         add_counters(&mut text, nonzero);
         add_counters(&mut text, inspected(counters));
+        add_counters(&mut text, self.processes(counters));
         if let Some(ring) = dropped.ring.filter(|_| self.engine != "file") {
             let _ = writeln!(text, "{}", counted_as(ring, "packets dropped in the ring"));
         }
@@ -193,6 +221,14 @@ impl Summary {
         );
         text
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Returns the counters of names and flows that found no room.

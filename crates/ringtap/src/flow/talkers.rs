@@ -1,4 +1,4 @@
-//! Top talkers: the hosts and flows with most traffic, by bytes and by packets.
+//! Top talkers: the hosts, processes and flows with most traffic, by bytes and by packets.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,14 +11,17 @@ use super::labels::{Labels, name};
 /// Hosts, and flows, that the tables hold.
 const KEYS: usize = 16_384;
 
-/// Sums over records, by host and by flow.
+/// Sums over records, by host, by process and by flow.
 #[derive(Debug)]
 pub(crate) struct Talkers {
     /// By address and the bit of its version.
     hosts: Heavy<[u64; 3]>,
     /// By the words of [`Conversation::of`].
     flows: Heavy<[u64; 5]>,
+    /// By number and start.
+    processes: Heavy<[u64; 2]>,
     host_names: Labels<IpAddr>,
+    process_names: Labels<[u64; 2]>,
     flow_names: Labels<Conversation>,
     rows: usize,
 }
@@ -39,7 +42,9 @@ impl Talkers {
         Self {
             hosts: Heavy::new(Family::new(KEYS)),
             flows: Heavy::new(Family::new(KEYS)),
+            processes: Heavy::new(Family::new(KEYS)),
             host_names: Labels::new(),
+            process_names: Labels::new(),
             flow_names: Labels::new(),
             rows: rows.into(),
         }
@@ -67,8 +72,38 @@ impl Talkers {
         let rest = ports | u64::from(key.protocol) << 8 | source_six << 1 | destination_six;
         let ([a, b], [c, d]) = (source, destination);
         self.flows.add([a, b, c, d, rest], &sum(forward));
+        self.count_processes(record);
         if let Some(application) = &record.application {
             self.add_names(record, application, [a, b, c, d, rest]);
+        }
+    }
+
+    /// Counts a record for the processes at its ends, once if they are the same.
+    fn count_processes(&mut self, record: &FlowRecord) {
+        let (bytes, packets) = (record.bytes(), record.packets());
+        let forward = record.forward.bytes;
+        let ends = [
+            (&record.source_process, forward),
+            (&record.destination_process, bytes - forward),
+        ];
+        let mut counted = None;
+        for (process, sent) in ends {
+            let Some(process) = process else {
+                continue;
+            };
+            let key = [process.pid.into(), process.start];
+            if counted == Some(key) {
+                continue;
+            }
+            counted = Some(key);
+            let sum = Sum {
+                bytes,
+                packets,
+                sent,
+                flows: 1,
+            };
+            self.processes.add(key, &sum);
+            self.process_names.add(key, &process.name);
         }
     }
 
@@ -86,24 +121,29 @@ impl Talkers {
     /// Returns the tables as text, and resets all sums.
     pub(crate) fn take(&mut self) -> String {
         self.hosts.settle();
+        self.processes.settle();
         self.flows.settle();
         let mut text = String::new();
         let by_bytes: fn(&Sum) -> u64 = |sum| sum.bytes;
         let by_packets: fn(&Sum) -> u64 = |sum| sum.packets;
         for (what, measure) in [("bytes", by_bytes), ("packets", by_packets)] {
             self.hosts_table(&mut text, what, measure);
+            self.processes_table(&mut text, what, measure);
             self.flows_table(&mut text, what, measure);
         }
         let left_out = [
             (&self.hosts.left_out(), "hosts"),
+            (&self.processes.left_out(), "processes"),
             (&self.flows.left_out(), "flows"),
         ];
         for (count, what) in left_out.iter().filter(|(count, _)| **count > 0) {
             let _ = writeln!(text, "{count} {what} of little traffic were left out");
         }
         self.hosts.clear();
+        self.processes.clear();
         self.flows.clear();
         self.host_names.clear();
+        self.process_names.clear();
         self.flow_names.clear();
         text
     }
@@ -113,27 +153,29 @@ impl Talkers {
         if top.is_empty() {
             return;
         }
-        let _ = writeln!(
-            text,
-            "{:<39} {:>15} {:>15} {:>12} {:>9}",
-            format!("hosts by {what}"),
-            "bytes sent",
-            "received",
-            "packets",
-            "flows"
-        );
+        heading(text, &format!("hosts by {what}"));
         for Row { key, sum, .. } in top {
             let [high, low, six] = key;
-            let _ = writeln!(
+            let host = address([high, low], six);
+            row(
                 text,
-                "{:<39} {:>15} {:>15} {:>12} {:>9}{}",
-                address([high, low], six).to_string(),
-                sum.sent,
-                sum.bytes - sum.sent,
-                sum.packets,
-                sum.flows,
-                self.host_names.behind(&address([high, low], six))
+                &host.to_string(),
+                &sum,
+                &self.host_names.behind(&host),
             );
+        }
+        text.push('\n');
+    }
+
+    fn processes_table(&self, text: &mut String, what: &str, measure: fn(&Sum) -> u64) {
+        let top = self.processes.top(self.rows, measure);
+        if top.is_empty() {
+            return;
+        }
+        heading(text, &format!("processes by {what}"));
+        for Row { key, sum, .. } in top {
+            let name = self.process_names.behind(&key);
+            row(text, &format!("{}:{}", name.trim_start(), key[0]), &sum, "");
         }
         text.push('\n');
     }
@@ -192,6 +234,26 @@ fn address([high, low]: [u64; 2], six: u64) -> IpAddr {
         return Ipv4Addr::from_bits(u32::try_from(low).unwrap_or(0)).into();
     }
     Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).into()
+}
+
+/// Adds the heading of a table whose rows have two directions.
+fn heading(text: &mut String, what: &str) {
+    let (sent, received) = ("bytes sent", "received");
+    let _ = writeln!(
+        text,
+        "{what:<39} {sent:>15} {received:>15} {:>12} {:>9}",
+        "packets", "flows"
+    );
+}
+
+/// Adds a row of such a table.
+fn row(text: &mut String, name: &str, sum: &Sum, label: &str) {
+    let received = sum.bytes - sum.sent;
+    let _ = writeln!(
+        text,
+        "{name:<39} {:>15} {received:>15} {:>12} {:>9}{label}",
+        sum.sent, sum.packets, sum.flows
+    );
 }
 
 /// Writes ends as tcpdump does: the port after a dot, the protocol before.

@@ -5,6 +5,7 @@ mod clickhouse;
 mod collectors;
 mod files;
 mod floods;
+mod processes;
 mod sflow;
 #[cfg(feature = "parquet")]
 mod store;
@@ -50,11 +51,9 @@ fn main() -> ExitCode {
         ),
         test("all_files_are_made_or_none", &[], files::all_or_none),
     ];
-    let name = "samples_of_sflow_are_the_packets_that_the_meter_sees";
-    tests.push(test(name, &[], sflow::collected));
-    let name = "sfcapd_reports_the_same_packets";
-    tests.push(test(name, &[Need::Tool("sfcapd")], sflow::sfcapd));
+    tests.extend(of_sflow());
     tests.extend(databases());
+    tests.extend(processes());
     #[cfg(feature = "parquet")]
     tests.extend(parquet());
     let tshark = &[Need::Tool("tshark")];
@@ -92,6 +91,47 @@ fn parquet() -> Vec<Test> {
             "a_store_is_merged_without_privileges",
             &[Need::Root],
             store::other_user,
+        ),
+    ]
+}
+
+/// Returns the tests of processes at the ends of flows.
+fn processes() -> Vec<Test> {
+    vec![
+        test(
+            "records_have_recorded_processes",
+            &[],
+            processes::recorded_ones,
+        ),
+        test("processes_are_chosen", &[], processes::chosen),
+        test("outputs_have_the_same_processes", &[], processes::outputs),
+        test("tables_have_processes", &[], processes::tables),
+        test("wrong_choices_of_processes_are_2", &[], processes::refused),
+        test(
+            "filters_ask_for_recorded_processes",
+            &[],
+            processes::filters,
+        ),
+        test(
+            "tshark_finds_processes",
+            &[Need::Tool("tshark")],
+            processes::tshark,
+        ),
+    ]
+}
+
+/// Returns the tests of sFlow.
+fn of_sflow() -> Vec<Test> {
+    vec![
+        test(
+            "samples_of_sflow_are_the_packets_that_the_meter_sees",
+            &[],
+            sflow::collected,
+        ),
+        test(
+            "sfcapd_reports_the_same_packets",
+            &[Need::Tool("sfcapd")],
+            sflow::sfcapd,
         ),
     ]
 }

@@ -147,7 +147,7 @@ fn names(file: &Path) {
     }
 }
 
-fn tshark(file: &Path, arguments: &[&str]) -> String {
+pub(crate) fn tshark(file: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("tshark");
     let decode = format!("udp.port=={PORT},cflow");
     command
@@ -162,7 +162,7 @@ fn tshark(file: &Path, arguments: &[&str]) -> String {
 }
 
 /// Nothing is malformed or remarked upon, each message is one of flows, and each template is known.
-fn without_complaint(file: &Path) {
+pub(crate) fn without_complaint(file: &Path) {
     let complaints = tshark(file, &["-Y", "_ws.expert || _ws.malformed || !cflow"]);
     assert_eq!(complaints, "");
     let details = tshark(file, &["-V"]);

@@ -4,6 +4,7 @@
 mod captured;
 mod closed;
 mod filters;
+mod flows;
 mod ipv6;
 
 use std::collections::BTreeMap;
@@ -69,6 +70,18 @@ fn main() -> ExitCode {
             "filters_ask_for_what_is_recorded",
             &[Need::Root],
             filters::refused,
+        ),
+        test("flows_name_the_process_that_sent", live, flows::senders).serial(),
+        test(
+            "flows_name_the_process_that_answers",
+            live,
+            flows::receivers,
+        ),
+        test("flows_on_loopback_name_both", live, flows::both_ends),
+        test(
+            "flows_of_nobody_name_nobody",
+            live,
+            flows::unknown_and_chosen,
         ),
         test("what_cannot_be_is_refused", &[Need::Root], refused),
     ])

@@ -138,6 +138,8 @@ prop_compose! {
             }),
             response_ns: None,
             application: None,
+            source_process: None,
+            destination_process: None,
         }
     }
 }
