@@ -40,6 +40,8 @@ pub struct Status {
     pub has_history: bool,
     /// Whether flows have names.
     pub has_names: bool,
+    /// Whether flows have processes.
+    pub has_processes: bool,
 }
 
 /// A place that packets can be downloaded from.
@@ -181,7 +183,7 @@ pub struct Top {
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TopRow {
-    /// An address, two of them, a name or a number.
+    /// An address, two of them, a name or a number; of a process its number, with @ and its start.
     pub key: String,
     /// Its name.
     pub name: Option<String>,
@@ -349,6 +351,27 @@ pub struct Flow {
     pub ended: bool,
     /// Why.
     pub end_reason: Option<&'static str>,
+    /// The process at the initiator's end, if it is on this host and known.
+    pub source_process: Option<FlowProcess>,
+    /// The process at the responder's end.
+    pub destination_process: Option<FlowProcess>,
+}
+
+/// The process at an end of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowProcess {
+    /// The key of its row among processes.
+    pub key: String,
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: Option<String>,
+    /// The effective user.
+    pub uid: Option<u32>,
+    /// The id or name of its container.
+    pub container: Option<String>,
+    /// The path of its control group.
+    pub cgroup: Option<String>,
 }
 
 /// A flow, in detail.

@@ -130,6 +130,8 @@ impl ListedFlow {
         if turned {
             self.record.key = before.key;
             self.record.macs = before.macs;
+            let record = &mut self.record;
+            std::mem::swap(&mut record.source_process, &mut record.destination_process);
             let answers = std::mem::replace(&mut self.record.forward, NONE);
             let asked = self.record.reverse.replace(answers);
             self.record.forward = asked.unwrap_or(NONE);
@@ -159,6 +161,16 @@ impl ListedFlow {
             true => now.or(known),
             false => known.or(now),
         };
+        // The processes of an earlier part stay until packets name others.
+        let (now, known) = (&mut self.record, &before);
+        for (now, known) in [
+            (&mut now.source_process, &known.source_process),
+            (&mut now.destination_process, &known.destination_process),
+        ] {
+            if now.is_none() {
+                now.clone_from(known);
+            }
+        }
         self.retransmissions += u64::from(delta.retransmissions);
     }
 }

@@ -15,6 +15,7 @@ mod metrics;
 mod model;
 mod packets;
 mod places;
+mod processes;
 mod rows;
 mod state;
 mod steps;

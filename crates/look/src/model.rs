@@ -18,6 +18,7 @@ use crate::history::{Count, History, OTHERS};
 use crate::hosts::{HostTable, Mean};
 use crate::label::{self, has_ports};
 use crate::places::{Atlas, HostPlace, PlaceBook};
+use crate::processes::ProcessBook;
 use crate::top::Tops;
 
 const SECOND: u64 = 1_000_000_000;
@@ -53,6 +54,8 @@ pub struct LookOptions {
     pub packets_from: Vec<PacketsFrom>,
     /// Whether the meter looks at payloads: names of flows and hosts, DNS.
     pub has_names: bool,
+    /// Whether flows have processes.
+    pub has_processes: bool,
 }
 
 impl Default for LookOptions {
@@ -67,6 +70,7 @@ impl Default for LookOptions {
             is_file: false,
             packets_from: Vec::new(),
             has_names: false,
+            has_processes: false,
         }
     }
 }
@@ -123,6 +127,7 @@ pub struct Look {
     pub(crate) ports: Tops<(u16, u16)>,
     pub(crate) vlans: Tops<u16>,
     pub(crate) places: PlaceBook,
+    pub(crate) processes: ProcessBook,
     pub(crate) atlas: Option<Arc<dyn Atlas>>,
     pub(crate) host_table: HostTable,
     pub(crate) flow_table: FlowTable,
@@ -252,6 +257,7 @@ impl Look {
             ports: Tops::new(KEYS),
             vlans: Tops::new(FEW_KEYS),
             places: PlaceBook::new(),
+            processes: ProcessBook::new(),
             atlas: None,
             host_table: HostTable::new(options.hosts),
             flow_table: FlowTable::new(options.flows),
@@ -275,6 +281,12 @@ impl Look {
         self.atlas.is_some()
     }
 
+    /// Returns whether flows have processes.
+    #[must_use]
+    pub fn has_processes(&self) -> bool {
+        self.options.has_processes
+    }
+
     /// Takes a record of a flow.
     pub fn news(&mut self, news: &News) {
         let News {
@@ -289,6 +301,7 @@ impl Look {
         let before = self.flow_table.take(record, &delta, *has_ended);
         let is_new = delta.is_first && before == Before::default();
         self.count(record, &delta, is_new, time_ns);
+        self.processes.count(record, &delta, is_new);
         self.count_hosts(record, &delta, is_new, time_ns);
         self.count_tcp(record, &delta, before, time_ns);
         self.count_names(record, before, time_ns);
@@ -309,6 +322,7 @@ impl Look {
             self.ports.advance(now_ns);
             self.vlans.advance(now_ns);
             self.places.advance(now_ns);
+            self.processes.tops.advance(now_ns);
         }
         self.clock.now_ns = self.clock.now_ns.max(now_ns);
     }

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
+use ringtap_flow::Process;
 use ringtap_flow::schema::{self, FIELDS, Row};
 use ringtap_packet::protocol::TCP;
 
-use crate::api::{Field, Flow, TopRow};
+use crate::api::{Field, Flow, FlowProcess, TopRow};
 use crate::flows::ListedFlow;
 use crate::label::{self, ProtocolName, has_ports};
 use crate::model::UNKNOWN;
 use crate::places::{Atlas, Country, HostPlace};
+use crate::processes;
 use crate::view::{FlowSort, Kind};
 
 const MILLISECOND: u64 = 1_000_000;
@@ -47,6 +49,20 @@ pub(crate) fn flow(flow: &ListedFlow) -> Flow {
         vlan: key.vlan,
         ended: flow.ended.is_some(),
         end_reason: flow.ended.map(label::end_reason),
+        source_process: record.source_process.as_deref().map(process),
+        destination_process: record.destination_process.as_deref().map(process),
+    }
+}
+
+fn process(process: &Process) -> FlowProcess {
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    FlowProcess {
+        key: processes::text_of(process),
+        pid: process.pid,
+        name: given(&process.name),
+        uid: process.uid,
+        container: given(&process.container),
+        cgroup: given(&process.cgroup),
     }
 }
 
@@ -159,6 +175,9 @@ fn keys_of(
                 (system(key.destination), reverse),
             )
         }
+        Kind::Processes => processes::ends(record, (forward, reverse))
+            .map(|(process, sent)| (processes::text_of(process), sent))
+            .collect(),
         Kind::Countries => {
             let country = |host| place(host).country.map(Country::text);
             of_ends(

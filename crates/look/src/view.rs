@@ -15,6 +15,7 @@ use crate::hosts::ListedHost;
 use crate::label::ProtocolName;
 use crate::model::{LAYERS, Look};
 use crate::places::{HostPlace, SystemKey, shown, system_text};
+use crate::processes;
 use crate::rows;
 use crate::top::{Tops, Window};
 
@@ -82,10 +83,12 @@ pub enum Kind {
     AutonomousSystems,
     /// Countries; none without a database of them.
     Countries,
+    /// Processes; none unless packets have some.
+    Processes,
 }
 
 /// The names of kinds.
-const KINDS: [(&str, Kind); 8] = [
+const KINDS: [(&str, Kind); 9] = [
     ("hosts", Kind::Hosts),
     ("pairs", Kind::Pairs),
     ("applications", Kind::Applications),
@@ -94,6 +97,7 @@ const KINDS: [(&str, Kind); 8] = [
     ("vlans", Kind::Vlans),
     ("as", Kind::AutonomousSystems),
     ("countries", Kind::Countries),
+    ("processes", Kind::Processes),
 ];
 
 impl Kind {
@@ -222,6 +226,7 @@ impl Look {
             packets_from: options.packets_from.clone(),
             has_history: self.has_history,
             has_names: options.has_names,
+            has_processes: options.has_processes,
         }
     }
 
@@ -308,6 +313,7 @@ impl Look {
                 self.rows(kind, &self.places.systems, by, |key| key.0.to_string())
             }
             Kind::Countries => self.rows(kind, &self.places.countries, by, |key| key.text()),
+            Kind::Processes => self.rows(kind, &self.processes.tops, by, processes::text),
         }
     }
 
@@ -382,6 +388,10 @@ impl Look {
                     row.name = Some(name.to_owned());
                     row.name_source = Some("mmdb");
                 }
+                row
+            }
+            Kind::Processes => {
+                row.name = self.processes.name_of(&row.key).map(str::to_owned);
                 row
             }
             _ => row,

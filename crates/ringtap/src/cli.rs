@@ -24,6 +24,7 @@ mod profile;
 mod record;
 mod rights;
 mod store;
+mod talkers;
 mod who;
 mod writing;
 
@@ -39,6 +40,7 @@ pub(crate) use record::{
 };
 pub(crate) use rights::RightsArgs;
 pub(crate) use store::{FlowAction, QueryArgs, SchemaArgs, SchemaEngine, SchemaFormat, StoreArgs};
+pub(crate) use talkers::TalkerArgs;
 pub(crate) use who::FlowWho;
 pub(crate) use writing::{FileArgs, WriteArgs};
 
@@ -633,24 +635,6 @@ pub(crate) struct ProbeArgs {
     /// CPUs that the meter runs on, such as 0 or 2-3; several readers get one each, in turn
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TalkerArgs {
-    /// Number of rows in each table of hosts and flows with the most traffic (0: no tables)
-    #[arg(long, value_name = "N", default_value = "10",
-          value_parser = values::whole::<u16>("rows", 0, Some(1_000)))]
-    pub(crate) top: u16,
-    /// Print the tables and counters at this interval, such as 10s or 5m, for flows that ended since; without
-    /// it, at the end
-    #[arg(long, value_name = "DUR", value_parser = values::interval)]
-    pub(crate) interval: Option<Duration>,
-    /// Print the counters as one JSON object on standard error
-    #[arg(long)]
-    pub(crate) json_stats: bool,
-    /// Report on standard error how the capture works: engine, clock, memory, filter, what it cannot see
-    #[arg(long)]
-    pub(crate) explain_capture: bool,
 }
 
 #[derive(Debug, Args)]

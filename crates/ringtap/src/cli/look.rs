@@ -8,7 +8,7 @@ use clap::Args;
 use ringtap_flow::export::Enterprise;
 use ringtap_flow_io::{ListenAddress, Network};
 
-use super::{ConfigArg, FileArgs, NetnsArg, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
+use super::{ConfigArg, FileArgs, FlowWho, NetnsArg, ProbeArgs, RightsArgs, SourceArgs, Tunnel};
 use crate::values::{self, Size};
 
 const SNAPLEN_HELP: &str = "Capture at most this many bytes of each packet; default 1600";
@@ -42,6 +42,11 @@ pub(crate) struct LookArgs {
         help_heading = "Metering"
     )]
     pub(crate) tunnels: Vec<Tunnel>,
+    /// Find the processes at the ends of flows, of this host's sockets or as the file recorded them: all, or of pid,
+    /// comm, uid and cgroup those that are listed
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          help_heading = "Metering")]
+    pub(crate) who: Option<FlowWho>,
     /// Flows that are listed at most, under way or ended lately; about 500 bytes each
     #[arg(long, value_name = "N", default_value = "32768", help_heading = "Metering",
           value_parser = values::whole::<u32>("flows", 16, Some(1_048_576)))]
@@ -91,7 +96,7 @@ pub(crate) struct WebArgs {
     pub(crate) config: ConfigArg,
     /// Show the records of other exporters, NetFlow v5, v9, IPFIX or sFlow v5, that are sent to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
-          "inactive", "flows", "tunnels", "replay",
+          "inactive", "flows", "tunnels", "who", "replay",
           "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "netns", "explain_capture"])]
     pub(crate) collect: Option<ListenAddress>,
     /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given

@@ -74,7 +74,12 @@ fn packets_of_files(args: &LookArgs) -> Option<PacketsFrom> {
 fn filter(args: &LookArgs) -> Option<Filter> {
     let expression = args.filter.join(" ");
     let is_empty = expression.trim().is_empty();
-    (!is_empty).then(|| Filter::new(expression).with_extensions(args.extended))
+    let knows_processes = args.who.is_some() || args.source.interface.is_none();
+    (!is_empty).then(|| {
+        Filter::new(expression)
+            .with_extensions(args.extended)
+            .with_processes(knows_processes)
+    })
 }
 
 /// Reads the names of ports and protocols, for filters that a view is given. Names of hosts are not looked up.
@@ -112,6 +117,7 @@ impl Model {
             is_file: !args.source.read.is_empty(),
             packets_from,
             has_names: true,
+            has_processes: args.who.is_some(),
             ..LookOptions::default()
         });
         if let Some(atlas) = atlas {

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, FileSource, Interface, Packet, Stats, Visitor};
+use ringtap_capture::{Block, FileSource, Interface, Item, Packet, Stats, Visitor};
 use ringtap_flow::{Meter, MeterOptions};
 use ringtap_look::{Feed, Lost, Tick};
 
 use super::error::LookError;
 use super::taps::Taps;
-use crate::flow::probe::{InputInterface, metered, prepare};
+use crate::flow::probe::{InputInterface, describe, meter_with_process, metered, nanos, prepare};
 
 const SECOND: u64 = 1_000_000_000;
 /// How far back a report looks for packets that were delivered late.
@@ -30,6 +30,8 @@ pub(super) struct Pump {
     before: u32,
     clock: Clock,
     taps: Arc<Taps>,
+    /// Whether packets have processes.
+    knows_processes: bool,
 }
 
 /// When flows are reported.
@@ -68,6 +70,7 @@ impl Pump {
                 has_ticked: false,
             },
             taps,
+            knows_processes: options.processes > 0,
         })
     }
 
@@ -97,17 +100,35 @@ impl Pump {
         if !self.taps.is_empty() {
             self.taps.block(block);
         }
-        block.drain(&mut Work(self));
+        if self.knows_processes {
+            block.packets().for_each(|packet| self.packet(&packet));
+        } else {
+            block.drain(&mut Work(self));
+        }
+    }
+
+    /// Takes an item that is neither packets nor an interface: the description of a process.
+    pub(super) fn meta(&mut self, item: &Item<'_>) {
+        if self.knows_processes {
+            describe(&mut self.meter, item);
+        }
     }
 
     /// Meters packets of a file that hands them over one by one; whether there were any.
     pub(super) fn drain(&mut self, source: &mut FileSource) -> bool {
-        source.drain(&mut Work(self)) > 0
+        !self.knows_processes && source.drain(&mut Work(self)) > 0
     }
 
     /// Meters a packet.
     pub(super) fn packet(&mut self, packet: &Packet<'_>) {
-        Work(self).packet(packet);
+        if !self.knows_processes {
+            return Work(self).packet(packet);
+        }
+        let time_ns = nanos(packet.timestamp);
+        if time_ns >= self.clock.due_ns {
+            self.turn(time_ns);
+        }
+        meter_with_process(&mut self.meter, &self.places, packet, &mut self.feed);
     }
 
     /// Lets time go on where no packets come.

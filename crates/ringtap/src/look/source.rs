@@ -21,7 +21,7 @@ use super::error::LookError;
 use super::pump::{Pump, wall_clock};
 use super::taps::Taps;
 use crate::cli::LookArgs;
-use crate::flow::plan::tunnels;
+use crate::flow::plan::{PROCESSES, tunnels};
 use crate::flow::probe::nanos;
 use crate::input::{self, Interruption};
 use crate::live::{self, LiveRun, Receiver};
@@ -54,6 +54,7 @@ fn meter_options(args: &LookArgs) -> MeterOptions {
         .interim(true)
         .inspect(Some(InspectOptions::default()))
         .tunnels(tunnels(&args.tunnels))
+        .processes(args.who.map_or(0, |_| PROCESSES))
         .seed(RandomState::new().hash_one(0))
 }
 
@@ -70,6 +71,7 @@ pub(super) fn capture_options(args: &LookArgs) -> CaptureOptions {
         .mode(capture.mode.into())
         .force(capture.force)
         .precision(Precision::Poll)
+        .who(args.who.map(|who| who.recorded))
         .cpus(CpuList::of(capture.cpu.as_ref()))
 }
 
@@ -177,6 +179,11 @@ impl Receiver for Watch<'_> {
     fn block(&mut self, block: &Block<'_>) -> Result<bool, LookError> {
         self.pump.block(block);
         Ok(false)
+    }
+
+    fn meta(&mut self, item: &Item<'_>) -> Result<(), LookError> {
+        self.pump.meta(item);
+        Ok(())
     }
 
     fn nothing(&mut self) -> Result<(), LookError> {
@@ -354,6 +361,10 @@ fn read(
                 false
             }
             Ok(Next::Meta(Item::Interface(_))) => true,
+            Ok(Next::Meta(item)) => {
+                pump.meta(&item);
+                false
+            }
             Ok(Next::End) => break,
             Ok(_) => false,
             // The stream was cut here, on request.

@@ -3,6 +3,7 @@
 mod browser;
 mod client;
 mod hostile;
+mod processes;
 mod safe;
 mod terminal;
 mod web;
@@ -60,6 +61,11 @@ fn main() -> ExitCode {
             web::prometheus,
         ),
     ];
+    tests.push(test(
+        "web_shows_processes",
+        &[Need::Root, Need::InitialPids],
+        processes::live,
+    ));
     tests.extend(terminals());
     tests.extend(pages());
     suite(tests)

@@ -105,6 +105,18 @@ export interface Flow {
   vlan: number | null;
   ended: boolean;
   end_reason: string | null;
+  source_process: FlowProcess | null;
+  destination_process: FlowProcess | null;
+}
+
+/** The process at an end of a flow. */
+export interface FlowProcess {
+  key: string;
+  pid: number;
+  name: string | null;
+  uid: number | null;
+  container: string | null;
+  cgroup: string | null;
 }
 
 export interface FlowsAnswer {

@@ -55,3 +55,8 @@ export function endpoint(address: string, port: number | null): string {
   if (port == null) return address;
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
+
+/** Name and number of a process; the key has its start behind the number. */
+export function process(row: { key: string; name: string | null }): string {
+  return `${row.name ?? ""}:${row.key.split("@")[0]}`;
+}

@@ -19,16 +19,18 @@ pub(super) enum Tab {
     Flows,
     Applications,
     Losses,
+    Processes,
     Systems,
     Countries,
 }
 
-/// All tabs; the last two need a database of addresses.
-const TABS: [(Tab, &str); 6] = [
+/// All tabs. That of processes needs some, and the last two a database of addresses.
+const TABS: [(Tab, &str); 7] = [
     (Tab::Hosts, "Hosts"),
     (Tab::Flows, "Flows"),
     (Tab::Applications, "Applications"),
     (Tab::Losses, "Losses"),
+    (Tab::Processes, "Processes"),
     (Tab::Systems, "AS"),
     (Tab::Countries, "Countries"),
 ];
@@ -81,7 +83,7 @@ pub(super) struct App {
     tables: Tables,
     keeper: Keeper,
     looking: Looking,
-    pub(super) tabs: &'static [(Tab, &'static str)],
+    pub(super) tabs: Vec<(Tab, &'static str)>,
     pub(super) tab: usize,
     pub(super) selected: usize,
     /// The first row on the screen; the picture decides.
@@ -106,13 +108,18 @@ pub(super) struct App {
 impl App {
     pub(super) fn new(model: Model, tables: Tables, keeper: Keeper, looking: Looking) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let tabs = match model.lock().has_atlas() {
-            true => &TABS[..],
-            false => &TABS[..TABS.len() - 2],
+        let (has_atlas, has_processes) = {
+            let look = model.lock();
+            (look.has_atlas(), look.has_processes())
         };
+        let tabs = TABS.into_iter().filter(|(tab, _)| match tab {
+            Tab::Systems | Tab::Countries => has_atlas,
+            Tab::Processes => has_processes,
+            _ => true,
+        });
         Self {
             model,
-            tabs,
+            tabs: tabs.collect(),
             tables,
             keeper,
             looking,
@@ -195,9 +202,10 @@ impl App {
         let tab = self.tabs[self.tab].0;
         let measure = MEASURES[self.measure].0;
         match tab {
-            Tab::Hosts | Tab::Applications | Tab::Systems | Tab::Countries => {
+            Tab::Hosts | Tab::Applications | Tab::Processes | Tab::Systems | Tab::Countries => {
                 let kind = match tab {
                     Tab::Hosts => Kind::Hosts,
+                    Tab::Processes => Kind::Processes,
                     Tab::Systems => Kind::AutonomousSystems,
                     Tab::Countries => Kind::Countries,
                     _ => Kind::Applications,
@@ -254,6 +262,8 @@ impl App {
     /// Returns the name of the list's rows.
     pub(super) fn row_name(&self) -> &'static str {
         match self.tab() {
+            Tab::Hosts => "host",
+            Tab::Processes => "process",
             Tab::Systems => "autonomous system",
             Tab::Countries => "country",
             _ => "application",
@@ -290,7 +300,7 @@ impl App {
             KeyCode::Char('S') => self.ascending = !self.ascending,
             KeyCode::Char('t') => self.window = (self.window + 1) % WINDOWS.len(),
             KeyCode::Char('w') => self.write(),
-            KeyCode::Char(digit @ '1'..='6') => {
+            KeyCode::Char(digit @ '1'..='7') => {
                 let tab = digit.to_digit(10).unwrap_or(1) as usize - 1;
                 if tab < self.tabs.len() {
                     self.go(tab);

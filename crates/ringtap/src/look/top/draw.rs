@@ -211,10 +211,12 @@ fn draw_rows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let mut state = scroll(app, area);
     let most = app.picture.rows.iter().map(|row| row.bytes).max();
     let most = most.unwrap_or(1).max(1);
-    let is_hosts = app.tab() == Tab::Hosts;
+    let has_ends = matches!(app.tab(), Tab::Hosts | Tab::Processes);
+    let is_processes = app.tab() == Tab::Processes;
     let bars = colour(app, Color::Cyan);
     let row = |row: &TopRow| {
         let name = match &row.name {
+            _ if is_processes => process(row),
             Some(name) => format!("{}  {}", plain(&row.key), plain(name)),
             None => plain(&row.key),
         };
@@ -229,8 +231,8 @@ fn draw_rows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
             right(whole(row.flows)),
         ])
     };
-    let (first, out, back) = match is_hosts {
-        true => ("host", "sent", "received"),
+    let (first, out, back) = match has_ends {
+        true => (app.row_name(), "sent", "received"),
         false => (app.row_name(), "forward", "reverse"),
     };
     let heading = [first, "", "bytes", out, back, "packets", "flows"];
@@ -245,6 +247,12 @@ fn draw_rows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     ];
     let rows = app.picture.rows.iter().map(row);
     draw_table(frame, area, &heading, Table::new(rows, widths), &mut state);
+}
+
+/// Returns name and number of the process that a row is about.
+fn process(row: &TopRow) -> String {
+    let pid = row.key.split('@').next().unwrap_or_default();
+    format!("{}:{pid}", plain(row.name.as_deref().unwrap_or_default()))
 }
 
 fn right(text: String) -> Line<'static> {
@@ -400,7 +408,7 @@ fn draw_over(frame: &mut Frame<'_>, app: &App, title: &'static str, lines: Vec<L
 
 fn help() -> Vec<Line<'static>> {
     [
-        "Tab, Left, Right, 1-4   another list; with --mmdb 5 and 6, too",
+        "Tab, Left, Right, 1-4   another list; more with --who and --mmdb",
         "Up, Down, PgUp, PgDn    select a row",
         "Enter                   details of the host or flow",
         "s, S                    sort by the next measure; turn flows around",

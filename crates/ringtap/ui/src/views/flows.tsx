@@ -133,6 +133,11 @@ export function FlowDetail({ id, status }: { id: string; status: Status }) {
           {flow.protocol} <HostLink address={flow.source} /> {flow.source_port !== null && `port ${flow.source_port}`} → <HostLink address={flow.destination} />{" "}
           {flow.destination_port !== null && `port ${flow.destination_port}`}
         </p>
+        {(flow.source_process || flow.destination_process) && (
+          <p>
+            {flow.source_process ? format.process(flow.source_process) : "unknown process"} → {flow.destination_process ? format.process(flow.destination_process) : "unknown process"}
+          </p>
+        )}
         <dl class="tiles">
           <Tile title="application" value={flow.application ?? "–"} note={flow.basis ? `by ${flow.basis}` : ""} />
           <Tile title="sent" value={format.bytes(flow.bytes)} note={`${format.count(flow.packets)} packets`} />

@@ -32,6 +32,7 @@ export function Overview({ status }: { status: Status }) {
       <div class="columns">
         <Top of="hosts" title="Hosts" />
         <Top of="applications" title="Applications" />
+        <Top of="processes" title="Processes" optional />
         <Top of="as" title="Autonomous systems" optional />
         <Top of="countries" title="Countries" optional />
         <Card title="Alerts">
@@ -172,6 +173,7 @@ export function Top({ of, title, limit = 8, optional = false }: { of: string; ti
   const rows = value?.rows ?? [];
   const key = (row: TopRow) => {
     if (of === "hosts") return <HostLink address={row.key} name={row.name} />;
+    if (of === "processes") return format.process(row);
     return of === "as" ? `AS${row.key} ${row.name ?? ""}` : row.key;
   };
   if (optional && rows.length === 0 && !error) return null;
