@@ -1,15 +1,17 @@
 //! `ringtap record`: a capture that runs for ever, in a folder with a budget ([`ringtap_record::archive`]).
 //!
 //! Data in: blocks of each device, on a thread of its own ([`device`]). Data out: files of the archive. The
-//! main thread looks after the archive, copies what triggers ask for ([`trigger`]), writes the status, and
+//! main thread looks after the archive, copies what triggers ask for ([`trigger`], [`incident`]), writes the status, and
 //! reports to the service manager ([`notify`]). A further thread makes indices ([`indexer`]).
 
 mod check;
+mod control;
 mod cutoff;
 mod device;
 mod error;
 mod filtered;
 mod folder;
+mod incident;
 mod indexer;
 mod metrics;
 mod notify;
@@ -21,11 +23,11 @@ use std::process::ExitCode;
 
 use crate::cli::{RecorderAction, RecorderArgs};
 use crate::notice::notice;
+pub(crate) use control::{Requester, send as send_request, sending as request_socket};
 pub(crate) use error::RecorderError;
 pub(crate) use folder::{Names, catalogue, read_files};
 pub(crate) use metrics::text as metrics;
 pub(crate) use status::read as read_status;
-pub(crate) use trigger::{Requester, send as send_request, sending as request_socket};
 
 /// Runs the command.
 pub(crate) fn run(args: &RecorderArgs) -> ExitCode {
@@ -33,7 +35,7 @@ pub(crate) fn run(args: &RecorderArgs) -> ExitCode {
         None => recorder::run(args).map(|()| ExitCode::SUCCESS),
         Some(RecorderAction::Status(status)) => status::print(status),
         Some(RecorderAction::Check(check)) => check::run(check),
-        Some(RecorderAction::Trigger(request)) => trigger::request(request),
+        Some(RecorderAction::Trigger(request)) => control::request(request),
     };
     result.unwrap_or_else(|error: RecorderError| {
         notice(&error);

@@ -16,14 +16,16 @@ use ringtap_record::{RecordOptions, RotationPlan};
 use ringtap_savefile::Format;
 use ringtap_sys::privileges::Capability;
 
+use super::control;
 use super::cutoff::Cutoffs;
 use super::device::Device;
 use super::error::RecorderError;
 use super::folder::{Locked, Opener};
+use super::incident::Incidents;
 use super::indexer::Indexer;
 use super::notify::Manager;
 use super::status::{Status, StatusFile};
-use super::trigger::{Incidents, Watch};
+use super::trigger::Watch;
 use crate::cli::RecorderArgs;
 use crate::expression;
 use crate::live::{self, LiveRun};
@@ -214,7 +216,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     // Everything that can be rejected was. Only now is anything written.
     let access = args.files.access();
     let locked = Locked::open(plan.folder, access)?;
-    let socket = Incidents::listen(plan.folder)?;
+    let socket = control::listen(plan.folder)?;
     let incidents = Incidents::new(
         socket,
         fired,
