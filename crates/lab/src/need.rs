@@ -37,6 +37,8 @@ pub enum Need {
     ControlGroups,
     /// A kernel with loop devices, to mount files.
     LoopDevices,
+    /// A kernel whose device mapper has this target, and the program `dmsetup`.
+    DeviceMapper(&'static str),
     /// A kernel that has this file system already (`/proc/filesystems`).
     FileSystem(&'static str),
     /// A file system in memory (tmpfs) at `/dev/shm`.
@@ -77,6 +79,19 @@ fn has_file_system(name: &str) -> bool {
         .any(|line| line.split_whitespace().next_back() == Some(name))
 }
 
+/// Returns whether the device mapper lists a target.
+fn has_device_mapper(target: &str) -> bool {
+    let Some(program) = find_tool("dmsetup") else {
+        return false;
+    };
+    let output = Command::new(program).arg("targets").output();
+    output.is_ok_and(|output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines()
+            .any(|line| line.split_whitespace().next() == Some(target))
+    })
+}
+
 /// Bit numbers of `CapEff` in `/proc/self/status` (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
@@ -100,6 +115,7 @@ impl Need {
                 | Self::MemoryGroup
                 | Self::ControlGroups
                 | Self::LoopDevices
+                | Self::DeviceMapper(_)
                 | Self::OwnMachine
                 | Self::Adapters(_)
         )
@@ -141,6 +157,7 @@ impl Need {
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::ControlGroups => crate::group::ControlGroup::new("probe").is_ok(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
+            Self::DeviceMapper(target) => has_device_mapper(target),
             Self::FileSystem(name) => has_file_system(name),
             Self::SharedMemory => is_tmpfs("/dev/shm"),
             Self::Corpus => crate::corpus::folder().is_some(),
@@ -182,6 +199,9 @@ impl fmt::Display for Need {
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::ControlGroups => f.write_str("control groups of version 2"),
             Self::LoopDevices => f.write_str("loop devices"),
+            Self::DeviceMapper(target) => {
+                write!(f, "a device mapper with the target {target}, and dmsetup")
+            }
             Self::FileSystem(name) => write!(f, "the file system {name} in the kernel"),
             Self::SharedMemory => f.write_str("a file system in memory at /dev/shm"),
             Self::Corpus => f.write_str("the corpus of captures (cargo xtask corpus)"),

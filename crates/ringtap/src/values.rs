@@ -1,5 +1,7 @@
 //! Values of the command line with their own syntax: sizes, times, CPU lists.
 
+mod trigger;
+
 use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,6 +9,8 @@ use std::time::Duration;
 use ringtap_capture::{SampleMode, Timestamp, Who};
 use ringtap_packet::MAX_SNAPLEN;
 use ringtap_savefile::{Codec, CodecError};
+
+pub(crate) use trigger::{Alarm, Condition, Trigger, trigger};
 
 /// A number of bytes; K, M and G stand for powers of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +144,7 @@ pub(crate) enum ValueError {
     )]
     RecorderCodec,
     #[error(
-        "expected NAME='FILTER', NAME='rate FILTER > 50k/s' or NAME='loss > 0'; letters, digits and ._- in the name"
+        "expected NAME='FILTER', NAME='rate FILTER > 50k/s', NAME='loss > 0', or NAME='alert', 'alert new-host', 'alert scan > 100', 'alert rate > 500M'; letters, digits and ._- in the name"
     )]
     Trigger,
     #[error("expected a size, such as 64K, or a filter with a size: 'port 443=8K'")]
@@ -400,59 +404,6 @@ pub(crate) fn recorder_file(text: &str) -> Result<Size, ValueError> {
         .ok_or(ValueError::RecorderFile)
 }
 
-/// A trigger of a recorder.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Trigger {
-    pub(crate) name: String,
-    pub(crate) condition: Condition,
-}
-
-/// The condition of a trigger.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Condition {
-    /// A packet matches the filter.
-    Packet(String),
-    /// More packets a second match the filter.
-    Rate { filter: String, above: f64 },
-    /// More packets are lost within a second.
-    Loss { above: u64 },
-}
-
-/// Parses `NAME=FILTER`, `NAME=rate FILTER > 50k/s` or `NAME=loss > 0`.
-pub(crate) fn trigger(text: &str) -> Result<Trigger, ValueError> {
-    let (name, condition) = text.split_once('=').ok_or(ValueError::Trigger)?;
-    if name.is_empty() || name != ringtap_record::archive::safe(name) {
-        return Err(ValueError::Trigger);
-    }
-    let condition = condition.trim();
-    let condition = if let Some(rest) = condition.strip_prefix("rate ") {
-        let (filter, above) = rest.rsplit_once('>').ok_or(ValueError::Trigger)?;
-        let above = above.trim().strip_suffix("/s").ok_or(ValueError::Trigger)?;
-        let (number, factor) = match above.trim_end() {
-            text if text.ends_with('k') => (&text[..text.len() - 1], 1e3),
-            text if text.ends_with('M') => (&text[..text.len() - 1], 1e6),
-            text => (text, 1.0),
-        };
-        let number: f64 = number.parse().map_err(|_| ValueError::Trigger)?;
-        let above = Some(number * factor).filter(|above| (0.0..=1e12).contains(above));
-        Condition::Rate {
-            filter: filter.trim().to_owned(),
-            above: above.ok_or(ValueError::Trigger)?,
-        }
-    } else if let Some(above) = condition.strip_prefix("loss").map(str::trim_start)
-        && let Some(above) = above.strip_prefix('>')
-    {
-        let above = above.trim().parse().map_err(|_| ValueError::Trigger)?;
-        Condition::Loss { above }
-    } else {
-        Condition::Packet(condition.to_owned())
-    };
-    Ok(Trigger {
-        name: name.to_owned(),
-        condition,
-    })
-}
-
 /// How much is kept of each flow, of all or of those that a filter accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cutoff {
@@ -579,33 +530,6 @@ mod tests {
         assert_eq!("2T".parse(), Ok(Size(2 << 40)));
         for bad in ["", "0", "K", "1P", "-1", "1.5M", "99999999999G"] {
             assert_eq!(bad.parse::<Size>(), Err(ValueError::Size), "{bad}");
-        }
-    }
-
-    #[test]
-    fn triggers_have_a_name_and_a_condition() {
-        let condition = |text| trigger(text).map(|trigger| trigger.condition);
-        assert_eq!(
-            condition("dns=port 53 and len > 512"),
-            Ok(Condition::Packet("port 53 and len > 512".to_owned()))
-        );
-        let filter = "udp and len > 5".to_owned();
-        let above = 50_000.0;
-        assert_eq!(
-            condition("a=rate udp and len > 5 > 50k/s"),
-            Ok(Condition::Rate { filter, above })
-        );
-        assert_eq!(condition("a=loss > 3"), Ok(Condition::Loss { above: 3 }));
-        for bad in [
-            "x",
-            "=udp",
-            "a b=udp",
-            "../a=udp",
-            "a=rate udp",
-            "a=rate udp > 5",
-            "a=loss > x",
-        ] {
-            assert_eq!(condition(bad), Err(ValueError::Trigger), "{bad}");
         }
     }
 

@@ -94,6 +94,9 @@ impl Archive {
 
     /// Removes the oldest complete file. Returns its bytes; `None` if no file can be removed.
     fn remove_oldest(&self, state: &mut State, reason: Reason) -> Option<u64> {
+        if !self.is_in_place(state) {
+            return None;
+        }
         loop {
             let may_go = |file: &&Recorded| file.is_complete && !file.is_stuck;
             let is_held = |file: &Recorded| {

@@ -177,7 +177,12 @@ impl Catalogue {
         let entries = std::iter::from_fn(|| read.next().transpose());
         let kept = entries.filter(|entry| entry.as_ref().map_or(true, stays));
         let dropped = self.dropped;
-        *self = Self::create(files, folder, self.generation + 1, kept)?;
+        let next = self.generation + 1;
+        let created = Self::create(files, folder, next, kept);
+        *self = created.inspect_err(|_| {
+            // With a whole header it would count, without the entries that follow in this one.
+            let _ = files.remove(&folder.join(name::catalogue(next)));
+        })?;
         self.dropped = dropped;
         files.remove(&old)
     }

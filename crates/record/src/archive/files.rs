@@ -110,6 +110,7 @@ pub fn bytes_in(folder: &Path) -> io::Result<u64> {
 }
 
 /// Returns the bytes that a file takes on the disk, or its size if that is more.
-pub(crate) fn taken(metadata: &fs::Metadata) -> u64 {
+#[must_use]
+pub fn taken(metadata: &fs::Metadata) -> u64 {
     metadata.len().max(metadata.blocks().saturating_mul(512))
 }

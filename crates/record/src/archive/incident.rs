@@ -101,6 +101,23 @@ impl Archive {
             cut,
             ..Copied::default()
         };
+        let result = self.write_copies(planned, prefix, &mut copied);
+        if result.is_err() {
+            // A part without its reason would take the room of others.
+            for path in &copied.files {
+                let _ = self.files.remove(path);
+            }
+            self.give_back_copy(bytes);
+        }
+        result.map(|()| copied)
+    }
+
+    fn write_copies(
+        &self,
+        planned: BTreeMap<String, Vec<Planned>>,
+        prefix: &str,
+        copied: &mut Copied,
+    ) -> io::Result<()> {
         for (device, files) in planned {
             for (number, file) in files.iter().enumerate() {
                 let end = if file.compressed {
@@ -115,11 +132,11 @@ impl Archive {
                 };
                 let name = format!("{prefix}-{device}{more}.{end}");
                 let path = self.folder.join(name::INCIDENTS).join(name);
-                self.write_copy(file, &path, &mut copied)?;
-                copied.files.push(path);
+                copied.files.push(path.clone());
+                self.write_copy(file, &path, copied)?;
             }
         }
-        Ok(copied)
+        Ok(())
     }
 
     fn write_copy(

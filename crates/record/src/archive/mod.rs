@@ -37,7 +37,7 @@ use ringtap_savefile::Timestamp;
 pub use check::{Finding, check};
 pub use chunks::{ChunkCounts, ChunkReader};
 pub use entry::{Chunk, Cut, End, Entries, Entry, Reason};
-pub use files::{Files, Found, bytes_below, bytes_in, look};
+pub use files::{Files, Found, bytes_below, bytes_in, look, taken};
 pub use incident::Copied;
 pub use listing::{Listed, Listing, Skipped, Window, open_catalogue};
 pub use name::{
@@ -169,6 +169,8 @@ struct State {
     removed: u64,
     /// Files with packets from this time on are kept as long as others can be removed.
     hold: Option<i64>,
+    /// Device and number of the lock, by which the folder is recognized. `None` if there is no lock.
+    place: Option<(u64, u64)>,
 }
 
 /// A file with packets.
@@ -350,7 +352,8 @@ impl Archive {
         let _ = state.catalogue.append(&end);
         let _ = state.catalogue.sync();
         self.renew_if_stale(&mut state);
-        let has_room = self.options.index && self.make_room(&mut state, index, 0).is_ok();
+        let wants_index = self.options.index && self.is_in_place(&state);
+        let has_room = wants_index && self.make_room(&mut state, index, 0).is_ok();
         if has_room {
             state.charge(number, bytes + index);
         }
@@ -382,7 +385,7 @@ impl Archive {
     }
 
     fn renew_if_stale(&self, state: &mut State) {
-        if state.catalogue.is_stale() {
+        if state.catalogue.is_stale() && self.is_in_place(state) {
             let State {
                 catalogue, files, ..
             } = state;
@@ -405,7 +408,10 @@ impl Archive {
             file.is_complete && !file.is_stuck && is_old
         };
         let numbers = state.files.iter().filter(|(_, file)| old(file));
-        let numbers: Vec<u32> = numbers.map(|(number, _)| *number).collect();
+        let mut numbers: Vec<u32> = numbers.map(|(number, _)| *number).collect();
+        if !numbers.is_empty() && !self.is_in_place(&state) {
+            numbers.clear();
+        }
         for number in numbers {
             let _ = self.remove(&mut state, number, Reason::Age);
         }
@@ -437,6 +443,36 @@ impl Archive {
             _ => Ok(()),
         }
     }
+
+    /// Returns whether the folder is still at its path. Files that are created or removed by their path would
+    /// otherwise be in another one, such as the mount point of a disk that has gone.
+    fn is_in_place(&self, state: &State) -> bool {
+        let is_same = |place| match place_of(&*self.files, &self.folder) {
+            Ok(found) => found == place,
+            // Anything else says nothing of the place.
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        };
+        state.place.is_none_or(is_same)
+    }
+
+    /// Checks that files can be created in the folder.
+    fn check_place(&self) -> io::Result<()> {
+        self.check_folder()?;
+        match self.is_in_place(&self.state()) {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the folder is no longer there: its disk was unmounted, or it was renamed",
+            )),
+        }
+    }
+}
+
+/// Returns device and number of the folder's lock.
+fn place_of(files: &dyn Files, folder: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let lock = files.read(&folder.join(LOCK))?.metadata()?;
+    Ok((lock.dev(), lock.ino()))
 }
 
 /// Returns the parsed name of a path.

@@ -55,6 +55,7 @@ impl Archive {
             ..Repaired::default()
         };
         let next = known.next(found);
+        let place = super::place_of(&*files, folder).ok();
         let archive = Self {
             folder: folder.to_owned(),
             directory,
@@ -68,6 +69,7 @@ impl Archive {
                 incidents,
                 removed: 0,
                 hold: None,
+                place,
             }),
         };
         archive

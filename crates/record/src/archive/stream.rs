@@ -63,7 +63,7 @@ fn foreign() -> io::Error {
 impl Host for Stream {
     fn open(&self, path: &Path) -> io::Result<Output> {
         let name = name_of(path).ok_or_else(foreign)?;
-        self.archive.check_folder()?;
+        self.archive.check_place()?;
         let output = self.archive.files.write(path)?;
         self.archive.begin(name)?;
         Ok(output)

@@ -130,7 +130,7 @@ pub(crate) struct CutArgs {
 pub(crate) struct RecorderTriggerArgs {
     /// Copy the packets around an event to incidents/ in the folder, where the rotation leaves them: NAME='FILTER' (a
     /// packet matches), NAME='rate FILTER > 50k/s' (more packets match within a second), NAME='loss > 0' (packets
-    /// were lost). May be given several times
+    /// were lost), NAME='alert' (the flow meter has a new alert). May be given several times
     #[arg(long, value_name = "NAME=CONDITION", value_parser = values::trigger)]
     pub(crate) trigger: Vec<values::Trigger>,
     /// Copy only the packets of the window that this filter accepts, of all interfaces into one file

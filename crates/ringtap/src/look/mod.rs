@@ -4,6 +4,7 @@
 //! thread that began ([`pump`]); a thread of its own has the model, and one the view. The views never hold
 //! up the meter: a full queue drops updates and counts them.
 
+mod alerts;
 mod atlas;
 mod error;
 mod first;
@@ -27,6 +28,7 @@ use crate::cli::{LookArgs, TopArgs, WebArgs};
 use crate::input;
 use crate::notice::notice;
 use crate::setup::setup;
+pub(crate) use alerts::AlertMeter;
 use error::LookError;
 
 /// The size from which freed tables go back to the kernel, in bytes. Most tables of a window of time are larger.

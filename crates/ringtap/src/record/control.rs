@@ -1,6 +1,8 @@
 //! The socket by which a running recorder takes requests.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,9 @@ pub(super) fn listen(folder: &Path) -> Result<UnixDatagram, RecorderError> {
 
 /// Binds a socket that nobody else can ever send to: in a private folder, and with its mode it moves to `path`.
 fn bind_privately(path: &Path) -> io::Result<UnixDatagram> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let (_folder, short) = short(folder)?;
+    let path = &short.join(CONTROL);
     let private = path.with_extension("new");
     let inside = private.join(CONTROL);
     // Those of a recorder that was killed.
@@ -44,6 +49,19 @@ fn bind_privately(path: &Path) -> io::Result<UnixDatagram> {
     std::fs::rename(&inside, path)?;
     std::fs::remove_dir(&private)?;
     Ok(socket)
+}
+
+/// The longest path of a socket, with the parts that are added here (`sun_path`, unix(7)).
+const LONGEST: usize = 80;
+
+/// Returns a path of a folder that is short enough for sockets in it, and the folder, which must stay open.
+fn short(folder: &Path) -> io::Result<(Option<File>, PathBuf)> {
+    if folder.as_os_str().len() <= LONGEST {
+        return Ok((None, folder.to_owned()));
+    }
+    let open = File::open(folder)?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+    Ok((Some(open), path))
 }
 
 /// Requests a copy from a running recorder.
@@ -69,7 +87,8 @@ pub(crate) fn sending() -> io::Result<UnixDatagram> {
 /// # Errors
 /// No recorder runs in the folder, or the user may not send to it.
 pub(crate) fn send(socket: &UnixDatagram, folder: &Path, name: &str) -> io::Result<()> {
-    socket.send_to(name.as_bytes(), folder.join(CONTROL))?;
+    let (_folder, short) = short(folder)?;
+    socket.send_to(name.as_bytes(), short.join(CONTROL))?;
     Ok(())
 }
 

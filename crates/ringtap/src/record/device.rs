@@ -14,6 +14,7 @@ use super::cutoff::Cutoffs;
 use super::error::RecorderError;
 use super::trigger::Watch;
 use crate::live::Receiver;
+use crate::look::AlertMeter;
 use crate::notice::{counted, interrupted, notice};
 
 /// How often counters and the clock are read.
@@ -81,6 +82,7 @@ pub(super) struct Device {
     numbers: Arc<Numbers>,
     wake: Arc<dyn Fn() + Send + Sync>,
     watch: Option<Watch>,
+    alerts: Option<AlertMeter>,
     cutoffs: Option<Cutoffs>,
     /// The packets that were cut.
     cut: Cut,
@@ -114,6 +116,7 @@ impl Device {
             numbers: Arc::default(),
             wake,
             watch,
+            alerts: None,
             cutoffs,
             cut: Cut::default(),
             noted: Instant::now(),
@@ -124,6 +127,11 @@ impl Device {
     /// Returns its numbers.
     pub(super) fn numbers(&self) -> Arc<Numbers> {
         Arc::clone(&self.numbers)
+    }
+
+    /// Has a meter look at its packets for alerts.
+    pub(super) fn raise(&mut self, alerts: Option<AlertMeter>) {
+        self.alerts = alerts;
     }
 
     /// Starts the first recording.
@@ -297,6 +305,9 @@ impl Device {
 
     /// Completes the last file.
     pub(super) fn finish(&mut self, stats: Stats) {
+        if let Some(alerts) = self.alerts.take() {
+            alerts.end();
+        }
         *lock(&self.numbers.stats) = stats;
         if let Err(error) = self.tick(stats) {
             self.failed(&error);
@@ -323,6 +334,9 @@ impl Receiver for Device {
         }
         if self.ticked.elapsed() >= TICK {
             self.ticked = Instant::now();
+            if let Some(alerts) = &mut self.alerts {
+                alerts.tick();
+            }
             self.numbers.ticks.fetch_add(1, Ordering::Relaxed);
             if self.recording.is_none() {
                 self.archive
@@ -345,6 +359,9 @@ impl Receiver for Device {
         if let Some(watch) = &mut self.watch {
             watch.block(block);
         }
+        if let Some(alerts) = &mut self.alerts {
+            alerts.block(block);
+        }
         let before = self.given + self.cut.packets;
         let packets = block.len() as u64;
         if self.recording.is_none() {
@@ -360,6 +377,12 @@ impl Receiver for Device {
 
     fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), RecorderError> {
         self.interfaces = interfaces.to_vec();
+        if let Some(watch) = &mut self.watch {
+            watch.interfaces(interfaces);
+        }
+        if let Some(alerts) = &mut self.alerts {
+            alerts.interfaces(interfaces);
+        }
         if let Some(cutoffs) = &mut self.cutoffs {
             cutoffs.interfaces(interfaces);
         }

@@ -56,6 +56,9 @@ pub(crate) enum RecorderError {
     /// Threads or signals could not be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// Two triggers have different thresholds of one kind of alert.
+    #[error("--trigger {name}: another trigger has a different threshold for `alert {kind}`")]
+    Thresholds { name: String, kind: &'static str },
     /// The answer could not be printed.
     #[error("standard output: {0}")]
     Print(io::Error),
@@ -77,7 +80,9 @@ impl RecorderError {
     /// Returns 2 for wrong usage, 1 for other errors.
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
-            Self::Budget { .. } | Self::Twice { .. } => crate::exit::USAGE,
+            Self::Budget { .. } | Self::Twice { .. } | Self::Thresholds { .. } => {
+                crate::exit::USAGE
+            }
             Self::Capture(error) => crate::exit::status_of(error),
             Self::Rights(error) => error.status(),
             _ => 1,

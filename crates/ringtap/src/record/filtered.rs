@@ -87,8 +87,16 @@ pub(super) fn copy(
         use std::os::unix::fs::MetadataExt as _;
         metadata.len().max(metadata.blocks() * 512)
     });
+    let packets = match written {
+        Ok(packets) => packets,
+        Err(error) => {
+            // A part without its reason would take the room of others.
+            let _ = rights::remove(&path);
+            archive.give_back_copy(room);
+            return Err(error);
+        }
+    };
     archive.give_back_copy(room.saturating_sub(taken + STEP));
-    let packets = written?;
     let summary = merge.summary(packets);
     let mut copied = Copied {
         files: vec![path],

@@ -1,5 +1,6 @@
 //! The folder of a recorder: created, locked, read.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -8,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use ringtap_record::archive::{
-    self, Files, Found, INCIDENTS, LOCK, Listing, STATUS, Window, open_catalogue,
+    self, Files, Found, INCIDENTS, LOCK, Listing, STATUS, Window, is_of_incident, open_catalogue,
 };
 use ringtap_sys::disk;
 use ringtap_sys::output::{self, Access, Output};
@@ -38,10 +39,41 @@ impl Files for Opener {
 pub(super) struct Locked {
     pub(super) directory: File,
     pub(super) found: Vec<Found>,
-    /// The bytes of the copies that triggers made.
-    pub(super) incidents: u64,
+    pub(super) incidental: Incidental,
     /// The lock is held as long as the file is open.
-    _lock: File,
+    pub(super) lock: File,
+}
+
+/// The folder of the copies that triggers made.
+pub(super) struct Incidental {
+    pub(super) folder: File,
+    /// The copies' files, and the bytes that they take.
+    pub(super) files: BTreeMap<PathBuf, u64>,
+    /// The bytes of everything else in it.
+    pub(super) others: u64,
+}
+
+impl Incidental {
+    fn open(folder: &Path) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(is_of_incident) {
+                files.insert(entry.path(), archive::taken(&entry.metadata()?));
+            }
+        }
+        let all = archive::bytes_in(folder)?;
+        Ok(Self {
+            folder: File::open(folder)?,
+            others: all.saturating_sub(files.values().sum()),
+            files,
+        })
+    }
+
+    /// Returns the bytes of everything in the folder.
+    pub(super) fn bytes(&self) -> u64 {
+        self.others + self.files.values().sum::<u64>()
+    }
 }
 
 /// How often a lock is tried that another process holds, which may only have looked at it.
@@ -71,8 +103,8 @@ impl Locked {
         Ok(Self {
             directory,
             found: archive::look(folder).map_err(failed(folder))?,
-            incidents: archive::bytes_in(&folder.join(INCIDENTS)).unwrap_or(0),
-            _lock: lock,
+            incidental: Incidental::open(&folder.join(INCIDENTS)).map_err(failed(folder))?,
+            lock,
         })
     }
 }

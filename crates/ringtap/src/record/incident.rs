@@ -1,23 +1,18 @@
-//! The copies of windows of time that triggers asked for, which the rotation leaves.
+//! Triggers and requests that were obeyed, until the windows of time around them are over and copied
+//! ([`Copier`]).
 
-use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::net::UnixDatagram;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{Filter, Timestamp};
-use ringtap_record::archive::{Archive, CONTROL, Copied, INCIDENTS, Window, nanos, safe, stamp};
-use ringtap_savefile::Codec;
-use ringtap_sys::output::Access;
-use serde::Serialize;
+use ringtap_capture::Timestamp;
+use ringtap_record::archive::{Archive, CONTROL, Window, nanos, safe};
 
-use super::error::RecorderError;
-use super::filtered;
-use super::trigger::{Fired, filter_of};
+use super::copier::Copier;
+use super::trigger::Fired;
 use crate::cli::RecorderTriggerArgs;
-use crate::extract::ExtractError;
-use crate::notice::{counted, notice};
+use crate::notice::notice;
 use crate::rights;
 
 /// How long after a window's end its packets are in files.
@@ -27,61 +22,45 @@ const LONGEST: usize = 256;
 /// The name of the copies that a signal requests.
 const SIGNAL: &str = "signal";
 
-/// The copies of a run.
+/// Windows that may wait for their end or their copy.
+const WAITING: usize = 64;
+
+/// The requests and conditions of a run, and their windows until these are copied.
 pub(super) struct Incidents {
     socket: Option<UnixDatagram>,
     fired: Receiver<Fired>,
     before: Duration,
     after: Duration,
     cool_down: Duration,
-    access: Access,
-    /// The packets that are copied, and how their file is compressed. `None` for all, as they are in the files.
-    filter: Option<Filter>,
-    codec: Option<Codec>,
     /// The windows that are not over.
     pending: Vec<Fired>,
+    /// Copies the others. The starts of their windows, the one that is copied first.
+    copier: Copier,
+    copying: VecDeque<i64>,
     /// When each trigger was last obeyed.
     last: BTreeMap<String, Instant>,
 }
 
-/// The reason of a copy, beside it.
-#[derive(Serialize)]
-struct Reason<'a> {
-    trigger: &'a str,
-    reason: &'a str,
-    /// Seconds since the epoch.
-    at: f64,
-    from: f64,
-    to: f64,
-    files: Vec<String>,
-    packets: u64,
-    cut_packets: u64,
-    cut_bytes: u64,
-    missing_chunks: u64,
-}
-
 impl Incidents {
     pub(super) fn new(
-        socket: UnixDatagram,
-        fired: Receiver<Fired>,
+        (socket, fired): (UnixDatagram, Receiver<Fired>),
         args: &RecorderTriggerArgs,
-        (codec, access): (Option<Codec>, Access),
+        copier: Copier,
     ) -> Self {
         Self {
-            filter: args.trigger_filter.as_deref().map(filter_of),
-            codec,
             socket: Some(socket),
             fired,
             before: args.before,
             after: args.after,
             cool_down: args.cool_down,
-            access,
             pending: Vec::new(),
+            copier,
+            copying: VecDeque::new(),
             last: BTreeMap::new(),
         }
     }
 
-    /// Takes requests and conditions, and copies the windows that are over. `is_last` copies all of them.
+    /// Takes requests and conditions, and has the windows copied that are over. `is_last` has all of them copied.
     pub(super) fn look(&mut self, archive: &Archive, is_last: bool) {
         self.take_requests();
         let fired: Vec<Fired> = self.fired.try_iter().collect();
@@ -91,14 +70,24 @@ impl Incidents {
         let is_over = |fired: &Fired| is_last || nanos(now) >= later(fired.at, settled);
         let (over, pending): (Vec<Fired>, Vec<Fired>) = self.pending.drain(..).partition(is_over);
         self.pending = pending;
-        for fired in &over {
-            self.copy(archive, fired);
+        for fired in over {
+            let window = Window {
+                from: Some(earlier(fired.at, self.before)),
+                to: Some(later(fired.at, self.after)),
+            };
+            self.copying.push_back(window.from.unwrap_or(0));
+            self.copier.copy(fired, window);
         }
-        let starts = self
-            .pending
-            .iter()
-            .map(|fired| earlier(fired.at, self.before));
-        archive.hold(starts.min());
+        self.hold(archive);
+    }
+
+    /// Keeps the files of windows that are not copied.
+    fn hold(&mut self, archive: &Archive) {
+        self.copying
+            .drain(..self.copier.take_done().min(self.copying.len()));
+        let pending = self.pending.iter();
+        let starts = pending.map(|fired| earlier(fired.at, self.before));
+        archive.hold(starts.chain(self.copying.iter().copied()).min());
     }
 
     /// Notes that SIGUSR1 came.
@@ -129,8 +118,15 @@ impl Incidents {
 
     /// Notes a window, unless its trigger is in its cool-down.
     fn obey(&mut self, fired: Fired) {
-        let last = self.last.get(&fired.name);
-        if last.is_some_and(|last| last.elapsed() < self.cool_down) {
+        self.last.retain(|_, last| last.elapsed() < self.cool_down);
+        if self.last.contains_key(&fired.name) {
+            return;
+        }
+        if self.pending.len() + self.copying.len() >= WAITING {
+            notice(format_args!(
+                "trigger {}: ignored, since {WAITING} copies wait",
+                fired.name
+            ));
             return;
         }
         self.last.insert(fired.name.clone(), Instant::now());
@@ -138,82 +134,10 @@ impl Incidents {
         self.pending.push(fired);
     }
 
-    fn copy(&self, archive: &Archive, fired: &Fired) {
-        let window = Window {
-            from: Some(earlier(fired.at, self.before)),
-            to: Some(later(fired.at, self.after)),
-        };
-        let prefix = format!("{}-{}", stamp(nanos(fired.at)), fired.name);
-        let copied = match self.copy_packets(archive, window, &prefix) {
-            Ok(copied) => copied,
-            Err(error) => {
-                notice(format_args!(
-                    "trigger {}: nothing is copied: {error}",
-                    fired.name
-                ));
-                return;
-            }
-        };
-        let names = copied.files.iter().filter_map(|path| path.file_name());
-        let seconds = |nanos: i64| {
-            #[expect(clippy::cast_precision_loss, reason = "microseconds are enough")]
-            let nanos = nanos as f64;
-            (nanos / 1e3).round() / 1e6
-        };
-        let reason = Reason {
-            trigger: &fired.name,
-            reason: &fired.reason,
-            at: seconds(nanos(fired.at)),
-            from: seconds(window.from.unwrap_or(0)),
-            to: seconds(window.to.unwrap_or(0)),
-            files: names
-                .map(|name| name.to_string_lossy().into_owned())
-                .collect(),
-            packets: copied.packets,
-            cut_packets: copied.cut.packets,
-            cut_bytes: copied.cut.bytes,
-            missing_chunks: copied.missing,
-        };
-        let path = archive
-            .folder()
-            .join(INCIDENTS)
-            .join(format!("{prefix}.json"));
-        let text = serde_json::to_string(&reason).unwrap_or_default();
-        let written = rights::write(&path, self.access, true)
-            .and_then(ringtap_sys::output::Output::emptied)
-            .and_then(|mut file| writeln!(file, "{text}"));
-        if let Err(error) = written {
-            notice(format_args!("{}: {error}", path.display()));
-        }
-        notice(format_args!(
-            "trigger {}: {} copied to {}",
-            fired.name,
-            counted(copied.packets, "packet"),
-            path.with_extension("").display()
-        ));
-    }
-
-    fn copy_packets(
-        &self,
-        archive: &Archive,
-        window: Window,
-        prefix: &str,
-    ) -> Result<Copied, ExtractError> {
-        match &self.filter {
-            None => {
-                let copied = archive.copy(window, prefix);
-                copied.map_err(|error| RecorderError::folder(archive.folder())(error).into())
-            }
-            Some(filter) => {
-                let how = (filter, self.codec, self.access);
-                filtered::copy(archive, window, prefix, how)
-            }
-        }
-    }
-
-    /// Removes the socket.
-    pub(super) fn end(mut self, archive: &Archive) {
+    /// Has the remaining windows copied, and removes the socket. `meanwhile` is called often.
+    pub(super) fn end(mut self, archive: &Archive, meanwhile: impl FnMut()) {
         self.look(archive, true);
+        self.copier.end(meanwhile);
         self.socket = None;
         // The next start removes it too.
         let _ = rights::remove(&archive.folder().join(CONTROL));

@@ -78,6 +78,16 @@ impl Read {
                 "Entries that the catalogue does not have, because the disk took none",
                 self.unlisted_entries,
             ),
+            (
+                "made_incidents",
+                "Copies that triggers made",
+                self.incidents,
+            ),
+            (
+                "failed_incidents",
+                "Copies of triggers that could not be made",
+                self.failed_incidents,
+            ),
         ] {
             let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(encoder)?;

@@ -1,11 +1,14 @@
 //! `ringtap record`: a capture that runs for ever, in a folder with a budget ([`ringtap_record::archive`]).
 //!
 //! Data in: blocks of each device, on a thread of its own ([`device`]). Data out: files of the archive. The
-//! main thread looks after the archive, copies what triggers ask for ([`trigger`], [`incident`]), writes the status, and
-//! reports to the service manager ([`notify`]). A further thread makes indices ([`indexer`]).
+//! main thread looks after the archive and triggers ([`trigger`], [`incident`]), writes the status, and reports to
+//! the service manager ([`notify`]). Further threads make indices ([`indexer`]) and copy what triggers ask for
+//! ([`copier`]).
 
+mod alerts;
 mod check;
 mod control;
+mod copier;
 mod cutoff;
 mod device;
 mod error;

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::notice::notice;
 
+/// The time that the end may take beyond the last request for it.
+const EXTEND: Duration = Duration::from_secs(30);
+
 /// The service manager.
 #[derive(Debug, Default)]
 pub(super) struct Manager {
@@ -85,6 +88,15 @@ impl Manager {
     /// Reports that the recorder ends.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1\nSTATUS=completing files\n");
+    }
+
+    /// Asks for more time to end, now and then.
+    pub(super) fn extend(&mut self) {
+        let is_due = self.fed.is_none_or(|fed| fed.elapsed() >= EXTEND / 3);
+        if is_due && self.socket.is_some() {
+            self.fed = Some(Instant::now());
+            self.send(&format!("EXTEND_TIMEOUT_USEC={}\n", EXTEND.as_micros()));
+        }
     }
 
     fn send(&self, message: &str) {

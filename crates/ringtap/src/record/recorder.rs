@@ -1,9 +1,9 @@
 //! Runs the recorder: opens devices and folder, gives up privileges, records until the end is requested.
 
-use std::fs::File;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,9 @@ use ringtap_record::{RecordOptions, RotationPlan};
 use ringtap_savefile::Format;
 use ringtap_sys::privileges::Capability;
 
+use super::alerts::Alarms;
 use super::control;
+use super::copier::{Copier, CopyPlan};
 use super::cutoff::Cutoffs;
 use super::device::Device;
 use super::error::RecorderError;
@@ -25,7 +27,7 @@ use super::incident::Incidents;
 use super::indexer::Indexer;
 use super::notify::Manager;
 use super::status::{Status, StatusFile};
-use super::trigger::Watch;
+use super::trigger::{Fired, Watch, filter_of};
 use crate::cli::RecorderArgs;
 use crate::expression;
 use crate::live::{self, LiveRun};
@@ -153,6 +155,9 @@ struct Opened {
 /// The triggers and cut-offs of a device, which see each packet before it is recorded.
 type Watches = (Option<Watch>, Option<Cutoffs>);
 
+/// The socket for requests, and the conditions that occur.
+type Asked = (UnixDatagram, Receiver<Fired>);
+
 /// The devices, for what needs privileges until the end.
 struct Devices<'a>(&'a mut [Opened]);
 
@@ -209,6 +214,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     placed.map_err(|source| setup("place the capture threads", source))?;
     let (sender, fired) = channel();
     let mut watches = Vec::new();
+    let alarms = Alarms::of(&args.triggers.trigger)?;
     for one in &opened {
         let watch = Watch::new(&args.triggers, &one.name, &one.interfaces, sender.clone())?;
         watches.push((watch, Cutoffs::new(&args.cuts, &one.interfaces)?));
@@ -217,12 +223,6 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     let access = args.files.access();
     let locked = Locked::open(plan.folder, access)?;
     let socket = control::listen(plan.folder)?;
-    let incidents = Incidents::new(
-        socket,
-        fired,
-        &args.triggers,
-        (args.writing.compress.0, access),
-    );
     rights.entrust(&mut Devices(&mut opened))?;
     rights.relinquish(&[], Needs::of_devices())?;
     if args.explain_capture {
@@ -235,8 +235,9 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
         args,
         &plan,
         (&options, opened),
-        &locked,
-        (watches, incidents, manager),
+        locked,
+        (watches, (socket, fired), manager),
+        (&alarms, &sender),
     )
 }
 
@@ -265,20 +266,19 @@ fn record(
     args: &RecorderArgs,
     plan: &Plan<'_>,
     (options, mut opened): (&CaptureOptions, Vec<Opened>),
-    locked: &Locked,
-    (watches, mut incidents, mut manager): (Vec<Watches>, Incidents, Manager),
+    locked: Locked,
+    (watches, asked, mut manager): (Vec<Watches>, Asked, Manager),
+    (alarms, sender): (&Alarms, &Sender<Fired>),
 ) -> Result<(), RecorderError> {
     let access = args.files.access();
-    let directory: File = locked
-        .directory
-        .try_clone()
-        .map_err(RecorderError::folder(plan.folder))?;
+    // It ends with the run.
+    let _lock = locked.lock;
     let files = Arc::new(Opener(access));
     let (archive, repaired) = Archive::open(
         plan.folder,
-        directory,
+        locked.directory,
         &locked.found,
-        locked.incidents,
+        locked.incidental.bytes(),
         files,
         plan.archive(args),
     )?;
@@ -293,19 +293,26 @@ fn record(
         .collect();
     requests.watch(wakers)?;
     let recording = (plan, plan.recording(args));
-    let devices = devices(
+    let mut devices = devices(
         recording,
         &opened,
         watches,
         (&archive, &complete, &requests),
     )?;
+    for (device, one) in devices.iter_mut().zip(&opened) {
+        device.raise(alarms.meter(&one.name, &one.interfaces, sender.clone())?);
+    }
     drop(complete);
     if !args.explain_capture {
         for device in &opened {
             announce("recording", &device.description, options.direction);
         }
     }
-    let mut report = Status::new(plan.folder, plan.budget, &opened_names(&opened), &devices);
+    let copier = Copier::start(&archive, copy_plan(args), locked.incidental)?;
+    let counts = copier.counts();
+    let names = opened_names(&opened);
+    let mut report = Status::new((plan.folder, plan.budget), &names, &devices, counts);
+    let mut incidents = Incidents::new(asked, &args.triggers, copier);
     manager.ready();
     let result = run_devices(&mut opened, devices, (options, &requests), |is_time| {
         if requests.take_report() {
@@ -313,6 +320,7 @@ fn record(
         }
         incidents.look(&archive, false);
         if is_time {
+            report.report_pace();
             archive.tick(Timestamp::now());
             report.update(&archive);
             status.write(&report);
@@ -321,13 +329,21 @@ fn record(
         manager.feed(|| report.is_alive());
     });
     manager.stopping();
-    incidents.end(&archive);
+    incidents.end(&archive, || manager.extend());
     indexer.finish();
     report.update(&archive);
     report.end();
     status.write(&report);
     report.print_end(args.json_stats);
     result
+}
+
+fn copy_plan(args: &RecorderArgs) -> CopyPlan {
+    CopyPlan {
+        filter: args.triggers.trigger_filter.as_deref().map(filter_of),
+        codec: args.writing.compress.0,
+        access: args.files.access(),
+    }
 }
 
 /// Starts the recording of each device.

@@ -13,16 +13,21 @@ use ringtap_record::archive::{Archive, STATUS, Usage};
 use ringtap_sys::output::Access;
 use serde::{Deserialize, Serialize};
 
+use super::copier::CopyCounts;
 use super::device::{Device, Numbers, lock};
 use super::error::RecorderError;
 use super::folder::{is_locked, read_files};
 use crate::cli::StatusArgs;
 use crate::losses::JsonDropped;
-use crate::notice::{counted, raw};
+use crate::notice::{counted, notice, raw};
 use crate::rights::{self, Needs, Rights};
 
-/// The size of the file: the text, filled with spaces.
-const SIZE: usize = 16 << 10;
+/// The step of the file's size: the text is filled with spaces.
+const STEP: usize = 16 << 10;
+/// The longest status that is read.
+const LONGEST: u64 = 4 << 20;
+/// The characters of a failure's message that are kept.
+const LONGEST_FAILURE: usize = 1024;
 
 /// The numbers of a recorder. Their names are part of the command line's contract.
 #[derive(Serialize)]
@@ -53,12 +58,20 @@ pub(super) struct Status {
     days: Option<f64>,
     removed_files: u64,
     incident_bytes: u64,
+    /// Copies that triggers made since the start, and those that could not be made.
+    incidents: u64,
+    failed_incidents: u64,
     devices: Vec<DeviceStatus>,
     #[serde(skip)]
     numbers: Vec<Arc<Numbers>>,
     /// How often each device's counters had been read when it was last known to be alive.
     #[serde(skip)]
     ticks: Vec<u64>,
+    /// Devices of which it was reported that the disk is too slow.
+    #[serde(skip)]
+    slow: Vec<bool>,
+    #[serde(skip)]
+    copies: Arc<CopyCounts>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +98,11 @@ struct DeviceStatus {
     queue: Option<(u64, u64)>,
 }
 
+/// Returns the beginning of a message, which may have a long name of a file.
+fn beginning(text: &str) -> String {
+    text.chars().take(LONGEST_FAILURE).collect()
+}
+
 fn now() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs_f64()
@@ -98,10 +116,10 @@ fn seconds(nanos: i64) -> f64 {
 
 impl Status {
     pub(super) fn new(
-        folder: &Path,
-        budget: u64,
+        (folder, budget): (&Path, u64),
         names: &[(String, &'static str)],
         devices: &[Device],
+        copies: Arc<CopyCounts>,
     ) -> Self {
         let devices_status = names.iter().map(|(device, engine)| DeviceStatus {
             device: device.clone(),
@@ -140,9 +158,13 @@ impl Status {
             days: None,
             removed_files: 0,
             incident_bytes: 0,
+            incidents: 0,
+            failed_incidents: 0,
             devices: devices_status.collect(),
             numbers: devices.iter().map(Device::numbers).collect(),
             ticks: vec![0; devices.len()],
+            slow: vec![false; devices.len()],
+            copies,
         }
     }
 
@@ -163,10 +185,12 @@ impl Status {
         self.days = days(&usage, self.budget);
         self.removed_files = usage.removed;
         self.incident_bytes = usage.incidents;
+        self.incidents = self.copies.made.load(Ordering::Relaxed);
+        self.failed_incidents = self.copies.failed.load(Ordering::Relaxed);
         for (device, numbers) in self.devices.iter_mut().zip(&self.numbers) {
             let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
             let stats = *lock(&numbers.stats);
-            device.failure.clone_from(&lock(&numbers.failure));
+            device.failure = lock(&numbers.failure).as_deref().map(beginning);
             device.received = stats.received;
             device.recorded = load(&numbers.packets).saturating_sub(load(&numbers.lost));
             device.bytes = load(&numbers.bytes);
@@ -191,6 +215,26 @@ impl Status {
             self.ticks = ticks;
         }
         is_alive
+    }
+
+    /// Reports devices for whose packets the disk is too slow, or no longer.
+    pub(super) fn report_pace(&mut self) {
+        for ((device, numbers), is_slow) in
+            self.devices.iter().zip(&self.numbers).zip(&mut self.slow)
+        {
+            let depth = lock(&numbers.gauge).as_ref().map(|gauge| gauge.depth());
+            let (waiting, room) = depth.unwrap_or((0, 1));
+            let name = &device.device;
+            if !*is_slow && waiting + 1 >= room && room > 1 {
+                *is_slow = true;
+                notice(format_args!(
+                    "{name}: the disk is too slow: all memory for packets that wait is used (--write-buffer)"
+                ));
+            } else if *is_slow && waiting < room / 2 {
+                *is_slow = false;
+                notice(format_args!("{name}: the disk is fast enough again"));
+            }
+        }
     }
 
     /// Returns the reason why a device is not recorded at present.
@@ -243,23 +287,29 @@ fn days(usage: &Usage, budget: u64) -> Option<f64> {
     (span >= 1.0 && share > 0.0).then(|| (span / share / DAY * 1e4).round() / 1e4)
 }
 
-/// The file with the status. It always has the same size, so that it takes no further room.
-pub(super) struct StatusFile(File);
+/// The file with the status. It keeps its size, so that it takes no further room.
+pub(super) struct StatusFile {
+    file: File,
+    size: usize,
+}
 
 impl StatusFile {
     pub(super) fn open(folder: &Path, access: Access) -> Result<Self, RecorderError> {
         let path = folder.join(STATUS);
         let opened =
             rights::write(&path, access, true).and_then(ringtap_sys::output::Output::into_file);
-        opened.map(Self).map_err(RecorderError::folder(&path))
+        let file = opened.map_err(RecorderError::folder(&path))?;
+        let len = file.metadata().map_or(0, |metadata| metadata.len());
+        let size = usize::try_from(len).unwrap_or(0).next_multiple_of(STEP);
+        Ok(Self { file, size })
     }
 
     pub(super) fn write(&mut self, status: &Status) {
         let mut text = status.json().into_bytes();
-        text.resize(SIZE, b' ');
-        text.truncate(SIZE);
+        self.size = self.size.max(text.len().next_multiple_of(STEP));
+        text.resize(self.size, b' ');
         // A disk that takes nothing is reported by the writer of the packets.
-        let _ = self.0.write_all_at(&text, 0);
+        let _ = self.file.write_all_at(&text, 0);
     }
 }
 
@@ -280,6 +330,10 @@ pub(crate) struct Read {
     pub(super) days: Option<f64>,
     pub(super) removed_files: u64,
     pub(super) incident_bytes: u64,
+    #[serde(default)]
+    pub(super) incidents: u64,
+    #[serde(default)]
+    pub(super) failed_incidents: u64,
     #[serde(default)]
     pub(super) cut_packets: u64,
     #[serde(default)]
@@ -346,7 +400,7 @@ pub(crate) fn read(folder: &Path) -> Result<(String, Read), RecorderError> {
     let path = folder.join(STATUS);
     let mut text = String::new();
     let file = rights::read(&path);
-    let read = file.and_then(|file| file.take(SIZE as u64).read_to_string(&mut text));
+    let read = file.and_then(|file| file.take(LONGEST).read_to_string(&mut text));
     read.map_err(RecorderError::folder(&path))?;
     text.truncate(text.trim_end().len());
     let invalid = |error: serde_json::Error| io::Error::new(io::ErrorKind::InvalidData, error);
@@ -400,6 +454,10 @@ impl Read {
         }
         if self.incident_bytes > 0 {
             text += &format!("{} bytes in incidents\n", self.incident_bytes);
+        }
+        if self.failed_incidents > 0 {
+            let copies = counted(self.failed_incidents, "incident");
+            text += &format!("{copies} NOT COPIED since the start\n");
         }
         for device in &self.devices {
             text += &device.line();

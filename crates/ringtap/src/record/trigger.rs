@@ -6,7 +6,7 @@
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::{Block, Filter, Interface, Matcher, Packet, Stats, Timestamp};
+use ringtap_capture::{Block, Filter, Interface, LinkType, Matcher, Packet, Stats, Timestamp};
 use ringtap_packet::MAX_SNAPLEN;
 
 use super::error::RecorderError;
@@ -38,8 +38,10 @@ pub(super) struct Watch {
 
 struct Watched {
     trigger: Trigger,
-    /// The programs of the interfaces. Empty if the condition is not about packets.
-    programs: Vec<Matcher>,
+    /// The filter, if the condition is about packets.
+    filter: Option<Filter>,
+    /// The programs of the interfaces, where the filter is for their link type.
+    programs: Vec<Option<Matcher>>,
     matched: u64,
     /// It occurred, and is not looked for until then.
     quiet_until: Option<Instant>,
@@ -58,41 +60,50 @@ impl Watch {
     ) -> Result<Option<Self>, RecorderError> {
         let mut conditions = Vec::new();
         if let Some(filter) = args.trigger_filter.as_deref().map(filter_of) {
-            for interface in interfaces {
-                filter.compile(interface.link_type, MAX_SNAPLEN)?;
-            }
+            check(&filter, interfaces)?;
         }
         for trigger in &args.trigger {
             let filter = match &trigger.condition {
                 Condition::Packet(filter) | Condition::Rate { filter, .. } => Some(filter),
-                Condition::Loss { .. } => None,
+                Condition::Loss { .. } | Condition::Alert(_) => None,
             };
             let filter = filter.map(|text| filter_of(text));
-            let compile = |filter: &Filter, interface: &Interface| {
-                let program = filter.compile(interface.link_type, MAX_SNAPLEN)?;
-                Ok::<_, RecorderError>(Matcher::new(program))
-            };
-            let programs = match &filter {
-                Some(filter) => {
-                    let programs = interfaces.iter().map(|one| compile(filter, one));
-                    programs.collect::<Result<Vec<_>, _>>()?
-                }
-                None => Vec::new(),
-            };
+            if let Some(filter) = &filter {
+                check(filter, interfaces)?;
+            }
             conditions.push(Watched {
                 trigger: trigger.clone(),
-                programs,
+                filter,
+                programs: Vec::new(),
                 matched: 0,
                 quiet_until: None,
             });
         }
-        Ok((!conditions.is_empty()).then(|| Self {
+        let mut watch = Self {
             conditions,
             sender,
             device: device.to_owned(),
             since: Instant::now(),
             lost: None,
-        }))
+        };
+        watch.interfaces(interfaces);
+        Ok((!watch.conditions.is_empty()).then_some(watch))
+    }
+
+    /// Compiles the filters for interfaces that are new. A filter that is not for an interface accepts none of its
+    /// packets.
+    pub(super) fn interfaces(&mut self, interfaces: &[Interface]) {
+        for watched in &mut self.conditions {
+            let Some(filter) = &watched.filter else {
+                continue;
+            };
+            let new = interfaces.iter().skip(watched.programs.len());
+            let programs = new.map(|interface| {
+                let program = filter.compile(interface.link_type, MAX_SNAPLEN);
+                program.ok().map(Matcher::new)
+            });
+            watched.programs.extend(programs);
+        }
     }
 
     /// Compares the packets of a block.
@@ -107,6 +118,7 @@ impl Watch {
             let programs = &watched.programs;
             let is_match = |packet: &Packet<'_>| {
                 let program = programs.get(packet.interface as usize);
+                let program = program.and_then(Option::as_ref);
                 program.is_some_and(|program| program.accepts(packet))
             };
             match &watched.trigger.condition {
@@ -120,7 +132,7 @@ impl Watch {
                         watched.fire(sender, reason, packet.timestamp);
                     }
                 }
-                Condition::Loss { .. } => {}
+                Condition::Loss { .. } | Condition::Alert(_) => {}
             }
         }
     }
@@ -183,6 +195,21 @@ impl Watched {
         // Without a receiver the run is over.
         let _ = sender.send(fired);
     }
+}
+
+/// Checks that a filter is valid, and for these interfaces. Without any it must be one for Ethernet.
+///
+/// # Errors
+/// It is not.
+pub(super) fn check(filter: &Filter, interfaces: &[Interface]) -> Result<(), RecorderError> {
+    let mut links: Vec<LinkType> = interfaces.iter().map(|one| one.link_type).collect();
+    if links.is_empty() {
+        links.push(LinkType::ETHERNET);
+    }
+    for link in links {
+        filter.compile(link, MAX_SNAPLEN)?;
+    }
+    Ok(())
 }
 
 /// Returns the filter of a trigger, or of its copies.

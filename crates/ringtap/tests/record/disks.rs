@@ -24,6 +24,14 @@ pub(crate) fn tests() -> Vec<Test> {
         Need::FileSystem("xfs"),
         Need::Tool("mkfs.xfs"),
     ];
+    let frozen = [ext4[0], ext4[1], ext4[2], ext4[3], Need::Tool("fsfreeze")];
+    let mapper = [
+        ext4[0],
+        ext4[1],
+        ext4[2],
+        ext4[3],
+        Need::DeviceMapper("error"),
+    ];
     vec![
         test("the_budget_is_never_exceeded", &root, budget).serial(),
         test("a_disk_smaller_than_the_budget_is_enough", &disk, || {
@@ -38,6 +46,18 @@ pub(crate) fn tests() -> Vec<Test> {
         test("a_disk_that_others_fill_is_survived", &disk, filled),
         test("some_of_the_disk_stays_free", &disk, kept_free),
         test("a_read_only_disk_is_survived", &ext4, read_only),
+        test(
+            "a_disk_that_stops_for_a_while_costs_nothing",
+            &frozen,
+            stopped,
+        ),
+        test("a_disk_with_errors_is_survived", &ext4, failing),
+        test("a_device_with_errors_is_survived", &mapper, mapped),
+        test(
+            "an_unmounted_disk_is_not_replaced_by_its_folder",
+            &disk,
+            unmounted,
+        ),
         test("a_removed_folder_ends_it", &root, removed),
         test("a_second_recorder_is_refused", &root, second),
         test("old_files_are_removed", &root, aged),
@@ -271,6 +291,121 @@ fn read_only() {
         numbers.extend(crate::scene::numbers(&file));
     }
     assert!(numbers.contains(&last), "{said}");
+}
+
+/// Waits until a script has made a file.
+fn wait_for(scene: &Scene, name: &str) {
+    let begun = std::time::Instant::now();
+    while !scene.root.path().join(name).exists() {
+        assert!(begun.elapsed() < LIMIT, "{name}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Returns the numbers of the packets that were on the disk at the end.
+fn kept(scene: &Scene) -> Vec<u64> {
+    let files = files(&scene.root.path().join("kept"));
+    files
+        .iter()
+        .flat_map(|file| crate::scene::numbers(file))
+        .collect()
+}
+
+fn stopped() {
+    let scene = Scene::new();
+    let beside = "sleep 1; fsfreeze -f rec; touch frozen; sleep 3; fsfreeze -u rec; touch thawed";
+    let options = "--budget 1G --file-size 1M --compress none";
+    let running = on_disk(&scene, EXT4, options, beside);
+    let sender = scene.sender().run(0, 700, 2000);
+    wait_for(&scene, "thawed");
+    std::thread::sleep(Duration::from_secs(1));
+    let sent = sender.end();
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&scene);
+    let output = running.wait(LIMIT).expect("an end");
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(!said.contains("lost by the writer"), "{said}");
+    let last = sent.last().expect("packets").0 + 10;
+    crate::scene::same(&kept(&scene), 0..last);
+}
+
+/// The disk is a file of 64 MiB in 20 MiB of memory: when these are used up, writing fails, until there are more.
+const SPARSE: &str = "PATH=$PATH:/usr/sbin:/sbin; mkdir memory; mount -t tmpfs -o size=20M tmpfs memory; \
+                      truncate -s 64M memory/image; \
+                      mkfs.ext4 -q -F -m 0 -E lazy_itable_init=0 -O ^has_journal memory/image; \
+                      mount -o loop memory/image rec";
+
+fn failing() {
+    let scene = Scene::new();
+    let beside =
+        "while ! test -e heal; do sleep 0.1; done; mount -o remount,size=200M memory; touch healed";
+    let options = "--budget 1G --file-size 1M --compress none";
+    let running = on_disk(&scene, SPARSE, options, beside);
+    survives(&scene, running);
+}
+
+/// The disk is a device of which the second half fails, until it does not.
+const MAPPED: &str = "PATH=$PATH:/usr/sbin:/sbin; truncate -s 64M image; loop=$(losetup -f --show image); \
+                      name=ringtap$$; printf '0 131072 linear %s 0\\n' $loop >whole; \
+                      printf '0 40960 linear %s 0\\n40960 90112 error\\n' $loop >broken; \
+                      dmsetup create $name whole; \
+                      mkfs.ext4 -q -F -m 0 -E lazy_itable_init=0 -O ^has_journal /dev/mapper/$name; \
+                      mount /dev/mapper/$name rec; \
+                      dmsetup suspend $name; dmsetup load $name broken; dmsetup resume $name";
+
+fn mapped() {
+    let scene = Scene::new();
+    let beside = "while ! test -e heal; do sleep 0.1; done; \
+                  dmsetup suspend $name; dmsetup load $name whole; dmsetup resume $name; touch healed; \
+                  trap 'umount -l rec; dmsetup remove --retry $name; losetup -d $loop' EXIT";
+    let options = "--budget 1G --file-size 1M --compress none";
+    let running = on_disk(&scene, MAPPED, options, beside);
+    survives(&scene, running);
+}
+
+/// Sends more than a disk takes, heals it, and checks that the recorder went on.
+fn survives(scene: &Scene, running: Running) {
+    let sender = scene.sender();
+    // 30 MB.
+    sender.send_steadily(0..20_000, 1400);
+    std::thread::sleep(Duration::from_secs(2));
+    std::fs::write(scene.root.path().join("heal"), "").expect("written");
+    wait_for(scene, "healed");
+    std::thread::sleep(Duration::from_secs(3));
+    sender.send(30_000..31_000, 1400);
+    std::thread::sleep(Duration::from_secs(2));
+    interrupt(scene);
+    let output = running.wait(LIMIT).expect("an end");
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let lost = "packets are lost until the disk takes them again";
+    assert!(said.contains(lost), "{said}");
+    assert!(said.contains("recording again"), "{said}");
+    assert!(said.contains("lost by the writer"), "{said}");
+    let folder = scene.root.path().join("kept");
+    let last = files(&folder).pop().expect("a file");
+    let numbers = crate::scene::numbers(&last);
+    assert!(numbers.contains(&30_999), "{said}");
+}
+
+fn unmounted() {
+    let scene = Scene::new();
+    let beside = "while ! test -e go; do sleep 0.1; done; umount -l rec; touch gone";
+    let options = "--budget 1G --file-time 1s --compress none";
+    let running = on_disk(&scene, MEMORY, options, beside);
+    let sender = scene.sender().run(0, 700, 500);
+    std::thread::sleep(Duration::from_secs(2));
+    std::fs::write(scene.root.path().join("go"), "").expect("written");
+    wait_for(&scene, "gone");
+    std::thread::sleep(Duration::from_secs(4));
+    sender.end();
+    interrupt(&scene);
+    let output = running.wait(LIMIT).expect("an end");
+    let said = stderr(&output);
+    assert!(said.contains("the folder is no longer there"), "{said}");
+    let under = std::fs::read_dir(scene.dir()).expect("a folder").count();
+    assert_eq!(under, 0, "the folder below the disk is empty: {said}");
 }
 
 fn removed() {

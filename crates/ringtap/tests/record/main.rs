@@ -1,7 +1,7 @@
 //! `ringtap record` and `ringtap extract` as their users run them, in namespaces.
 //!
 //! Packets are numbered, so that each test can say which ones are there ([`scene`]): what is recorded and
-//! extracted ([`recording`]), what is left out on purpose ([`cutoffs`]), what
+//! extracted ([`recording`]), copied ([`triggers`]), left out on purpose ([`cutoffs`]), what
 //! others are sent ([`served`]), limits and disks ([`disks`]), kills ([`kills`]), wrong usage ([`usage`]).
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod kills;
 mod recording;
 mod scene;
 mod served;
+mod triggers;
 mod usage;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use scene::{LIMIT, RINGTAP};
 fn main() -> ExitCode {
     let lists = [
         recording::tests(),
+        triggers::tests(),
         cutoffs::tests(),
         served::tests(),
         disks::tests(),

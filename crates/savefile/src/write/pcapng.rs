@@ -218,6 +218,9 @@ impl Framing for Blocks {
     fn record(&self, start: &[u8]) -> Option<(u64, bool)> {
         let block_type = self.0.u32_at(start, 0)?;
         let length = self.0.u32_at(start, 4)?;
+        if !is_block(length) {
+            return None;
+        }
         let is_packet = matches!(
             block_type,
             block_type::ENHANCED_PACKET | block_type::SIMPLE_PACKET | block_type::PACKET
@@ -226,11 +229,29 @@ impl Framing for Blocks {
     }
 }
 
+/// Finds the blocks of pcapng in bytes that may be damaged.
+struct SoundBlocks(ByteOrder);
+
+impl Framing for SoundBlocks {
+    fn record(&self, start: &[u8]) -> Option<(u64, bool)> {
+        let (length, is_packet) = Blocks(self.0).record(start)?;
+        let trailer = usize::try_from(length).ok()?.checked_sub(4)?;
+        let repeated = self.0.u32_at(start, trailer).map(u64::from);
+        (repeated == Some(length)).then_some((length, is_packet))
+    }
+}
+
+/// Returns whether a block may have this length.
+fn is_block(length: u32) -> bool {
+    length as usize >= MIN_BLOCK && length.is_multiple_of(4)
+}
+
 /// Returns the bytes of the complete blocks in a part of a pcapng file that begins with a block,
-/// and the number of packets among them.
+/// and the number of packets among them. Blocks are complete if they have their length at both ends: after a power
+/// cut a file may end with zeros.
 #[must_use]
 pub fn whole_blocks(bytes: &[u8], byte_order: ByteOrder) -> (u64, u64) {
-    whole(bytes, &Blocks(byte_order))
+    whole(bytes, &SoundBlocks(byte_order))
 }
 
 /// The contents of complete blocks, in numbers.
@@ -477,4 +498,37 @@ fn encode_head(
     head[20..24].copy_from_slice(&order.of_u32(caplen));
     head[24..].copy_from_slice(&order.of_u32(len));
     head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block without content.
+    const EMPTY: [u8; 12] = [9, 0, 0, 0, 12, 0, 0, 0, 12, 0, 0, 0];
+
+    #[test]
+    fn whole_blocks_end_before_damage() {
+        for (rest, reason) in [
+            (&[0; 64][..], "zeros after a power cut"),
+            (
+                &[9, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0],
+                "shorter than a block",
+            ),
+            (
+                &[9, 0, 0, 0, 13, 0, 0, 0, 0, 13, 0, 0, 0],
+                "not a multiple of four",
+            ),
+            (
+                &[9, 0, 0, 0, 16, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 0],
+                "no length at its end",
+            ),
+            (&[9, 0, 0, 0, 16, 0, 0, 0, 1, 2, 3, 4], "cut"),
+            (&[], "nothing"),
+        ] {
+            let bytes = [&EMPTY[..], &EMPTY, rest].concat();
+            let (whole, packets) = whole_blocks(&bytes, ByteOrder::Little);
+            assert_eq!((whole, packets), (24, 0), "{reason}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use ringtap_packet::{MAX_SNAPLEN, protocol};
 use ringtap_record::archive::{Cut, nanos};
 
 use super::error::RecorderError;
+use super::trigger::check;
 use crate::cli::CutArgs;
 use table::{FLOWS, Key, Table, Turn};
 
@@ -83,9 +84,7 @@ impl Cutoffs {
             shortened: Cut::default(),
         };
         for filter in cutoffs.rules.iter().filter_map(|rule| rule.filter.as_ref()) {
-            for interface in interfaces {
-                filter.compile(interface.link_type, MAX_SNAPLEN)?;
-            }
+            check(filter, interfaces)?;
         }
         let has_flows = |rule: &Rule| matches!(rule.action, Action::First(_));
         if cutoffs.rules.iter().any(has_flows) {
