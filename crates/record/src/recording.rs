@@ -308,6 +308,19 @@ impl Recording {
         self.checked(result)
     }
 
+    /// Takes out the blocks that describe processes, for another recording.
+    pub fn take_processes(&mut self) -> VecDeque<Vec<u8>> {
+        self.processes_bytes = 0;
+        std::mem::take(&mut self.processes)
+    }
+
+    /// Sets the blocks that describe processes, from [`Recording::take_processes`]. Call it before the first
+    /// interface is known.
+    pub fn know_processes(&mut self, blocks: VecDeque<Vec<u8>>) {
+        self.processes_bytes = blocks.iter().map(Vec::len).sum();
+        self.processes = blocks;
+    }
+
     /// Returns the blocks that describe processes in the next file: the latest that take at most a quarter of it.
     fn repeated_processes(&self) -> impl Iterator<Item = &Vec<u8>> {
         let size = self.rotation.as_ref().map_or(u64::MAX, Rotation::size);

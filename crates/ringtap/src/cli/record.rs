@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use super::{
     ConfigArg, Direction, FileArgs, FileFormat, NetnsArg, PrintArgs, RightsArgs, VersionArg,
 };
-use crate::values::{self, CpuList, Size, When};
+use crate::values::{self, CpuList, Size, When, WhoFields};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -80,6 +80,10 @@ pub(crate) struct RecorderCaptureArgs {
     /// Direction of the packets: received (in), sent (out), or both
     #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
     pub(crate) direction: Direction,
+    /// Record the process of each packet of this host's sockets: all, or of pid, comm, uid, cmdline and cgroup those
+    /// that are listed
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    pub(crate) who: Option<WhoFields>,
     /// CPUs that the capture threads run on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
@@ -236,6 +240,9 @@ pub(crate) struct ExtractArgs {
     /// Search without the files' indices
     #[arg(long)]
     pub(crate) no_index: bool,
+    /// Print the process of each packet that was recorded with one (record --who)
+    #[arg(long)]
+    pub(crate) who: bool,
     #[command(flatten, next_help_heading = "Other hosts")]
     pub(crate) remote: RemoteArgs,
     #[command(flatten)]

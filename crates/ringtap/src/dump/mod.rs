@@ -41,6 +41,7 @@ use plan::{Input, Plan};
 pub(crate) use error::DumpError;
 pub(crate) use index::Index;
 pub(crate) use printed::Printed;
+pub(crate) use processes::{Key as ProcessKey, Waiting as WaitingProcesses, key as process_key};
 pub(crate) use range::{first_time, settle};
 use select::Selector;
 use sink::Sink;

@@ -2,18 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use ringtap_capture::{Block, Item};
+use ringtap_capture::{Block, Item, Packet};
 use ringtap_packet::process::ProcessTag;
-use ringtap_record::Recording;
+use ringtap_record::{RecordError, Recording};
 use ringtap_savefile::RawBlock;
-
-use super::error::DumpError;
 
 /// The number of processes that wait at most. Beyond it, those that came first are forgotten.
 const WAITING_MAX: usize = 16_384;
 
 /// A process: its number, and its start.
-type Key = (u32, u64);
+pub(crate) type Key = (u32, u64);
 
 /// The descriptions that wait, as blocks in this machine's byte order.
 #[derive(Debug, Default)]
@@ -43,12 +41,23 @@ impl Waiting {
         &mut self,
         block: &Block<'_>,
         file: &mut Recording,
-    ) -> Result<(), DumpError> {
+    ) -> Result<(), RecordError> {
+        self.pass(block.packets(), |described| {
+            file.meta(&Item::Other(described))
+        })
+    }
+
+    /// Passes the descriptions of the processes of these packets to `take`, each once.
+    pub(crate) fn pass<'d, E>(
+        &mut self,
+        packets: impl Iterator<Item = Packet<'d>>,
+        mut take: impl FnMut(RawBlock<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.blocks.is_empty() {
             return Ok(());
         }
         let mut last = None;
-        for packet in block.packets() {
+        for packet in packets {
             let Some(tag) = packet.process.and_then(|process| process.tag) else {
                 continue;
             };
@@ -62,14 +71,15 @@ impl Waiting {
             };
             self.order.retain(|waiting| *waiting != key);
             if let Some(described) = RawBlock::built(&bytes) {
-                file.meta(&Item::Other(described))?;
+                take(described)?;
             }
         }
         Ok(())
     }
 }
 
-fn key(tag: &ProcessTag<'_>) -> Key {
+/// Returns the number and the start of a process.
+pub(crate) fn key(tag: &ProcessTag<'_>) -> Key {
     (tag.pid(), tag.start())
 }
 

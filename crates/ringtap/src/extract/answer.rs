@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ringtap_capture::{Interface, LinkType, Packet};
 use ringtap_packet::MAX_SNAPLEN;
 use ringtap_record::{Host, Output, RecordError, RecordOptions, Recording, automatic_memory};
-use ringtap_savefile::{Codec, Format, Options};
+use ringtap_savefile::{Codec, Format, Item, Options, ProcessBlock, RawBlock};
 use ringtap_sys::output::Access;
 
 use super::error::ExtractError;
@@ -46,7 +46,7 @@ impl Answer {
         let file = args.write.as_deref().map(create).transpose()?;
         let prints = (file.is_none() && !args.print.count_only) || args.print.print;
         let printed = match prints {
-            true => Some(Printed::new(&args.print, false, None)?),
+            true => Some(Printed::new(&args.print, args.who, None)?),
             false => None,
         };
         Ok(Self {
@@ -79,6 +79,17 @@ impl Sink for Answer {
             file.describe(known)?;
         }
         Ok(())
+    }
+
+    fn process(&mut self, described: &RawBlock<'_>) -> Result<(), ExtractError> {
+        if let (Some(printed), Some(process)) = (&mut self.printed, ProcessBlock::parse(described))
+        {
+            printed.process(process);
+        }
+        match &mut self.file {
+            Some(file) => Ok(file.meta(&Item::Other(*described))?),
+            None => Ok(()),
+        }
     }
 
     fn take<'d>(

@@ -19,10 +19,11 @@ use ringtap_packet::PacketFlags;
 use ringtap_record::archive::{
     Chunk, ChunkCounts, ChunkReader, Cut, Listed, Listing, Skipped, Window, nanos,
 };
-use ringtap_savefile::{ByteOrder, Options};
+use ringtap_savefile::{ByteOrder, Item, Options, ProcessBlock};
 use serde::Serialize;
 
 use super::error::ExtractError;
+use super::processes::Processes;
 use super::sink::Sink;
 use crate::notice::{notice, raw};
 use crate::rights;
@@ -52,6 +53,8 @@ struct Searched {
     uses_index: bool,
     counts: Arc<ChunkCounts>,
     by_index: Skipped,
+    /// Descriptions of processes.
+    processes: Processes,
     /// The number of files that could not be read to their end.
     failed: u64,
     /// The number of files that the recorder has removed meanwhile.
@@ -121,6 +124,7 @@ impl Merge {
                 uses_index,
                 counts: Arc::default(),
                 by_index: Skipped::default(),
+                processes: Processes::default(),
                 failed: 0,
                 gone: 0,
             },
@@ -223,7 +227,7 @@ impl Merge {
             let others = others.filter(|(at, _)| *at != first);
             let until = others.filter_map(|(_, stream)| stream.head()).min();
             if let Some(stream) = self.streams.get_mut(first) {
-                stream.pass(until, answer)?;
+                stream.pass(until, &mut self.search.processes, answer)?;
             }
             self.show_progress();
         }
@@ -348,6 +352,7 @@ impl Stream {
     fn pass(
         &mut self,
         until: Option<Timestamp>,
+        processes: &mut Processes,
         answer: &mut impl Sink,
     ) -> Result<(), ExtractError> {
         let rest = self.waiting.get(self.taken..).unwrap_or_default();
@@ -355,6 +360,8 @@ impl Stream {
         let count = rest.iter().take_while(is_turn).count();
         let bytes = &self.bytes;
         let packets = rest.iter().take(count).map(|waiting| waiting.packet(bytes));
+        let plain = packets.clone().map(|(packet, _)| packet);
+        processes.pass(plain, |described| answer.process(&described))?;
         answer.take(packets)?;
         self.taken += count;
         Ok(())
@@ -418,6 +425,14 @@ impl Stream {
                 Ok(true)
             }
             Ok(Next::End) => Ok(false),
+            Ok(Next::Meta(Item::Other(block))) => {
+                if let Some(process) = ProcessBlock::parse(&block)
+                    && block.byte_order() == ByteOrder::NATIVE
+                {
+                    search.processes.add(&process.tag, block.bytes());
+                }
+                Ok(true)
+            }
             Ok(_) => Ok(true),
             Err(error) => {
                 // The rest of the file is lost, and nothing else.

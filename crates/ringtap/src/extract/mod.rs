@@ -6,6 +6,7 @@
 mod answer;
 mod error;
 mod merge;
+mod processes;
 mod remote;
 mod sink;
 

@@ -2,7 +2,7 @@
 
 use ringtap_capture::{Interface, LinkType, Packet};
 use ringtap_packet::MAX_SNAPLEN;
-use ringtap_savefile::{Options, PcapngWriter, Section, WriteError};
+use ringtap_savefile::{Options, PcapngWriter, RawBlock, Section, WriteError};
 
 use super::error::ExtractError;
 
@@ -13,6 +13,12 @@ pub(crate) trait Sink {
     /// # Errors
     /// The output failed.
     fn interfaces(&mut self, known: &[Interface]) -> Result<(), ExtractError>;
+
+    /// Takes the description of a process that the next packets name.
+    ///
+    /// # Errors
+    /// The output failed.
+    fn process(&mut self, described: &RawBlock<'_>) -> Result<(), ExtractError>;
 
     /// Takes packets in order of time, with the options of their blocks.
     ///
@@ -85,6 +91,10 @@ impl<T: FnMut(Vec<u8>) -> Result<(), ExtractError>> Sink for Encoded<T> {
             self.interfaces += 1;
         }
         Ok(())
+    }
+
+    fn process(&mut self, described: &RawBlock<'_>) -> Result<(), ExtractError> {
+        self.writer.write_block(described).map_err(encode)
     }
 
     fn take<'d>(

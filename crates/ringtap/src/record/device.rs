@@ -1,18 +1,20 @@
 //! A device that is recorded: its packets go to the recording, which starts anew when the disk fails.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, Error, Interface, Source, Stats};
+use ringtap_capture::{Block, Error, Interface, Item, Source, Stats};
 use ringtap_record::archive::{Archive, Cut, Stream};
 use ringtap_record::{Counters, Gauge, Host, RecordError, RecordOptions, Recording};
-use ringtap_savefile::PacketRun;
+use ringtap_savefile::{PacketRun, ProcessBlock};
 
 use super::cutoff::Cutoffs;
 use super::error::RecorderError;
 use super::trigger::Watch;
+use crate::dump::WaitingProcesses;
 use crate::live::Receiver;
 use crate::look::AlertMeter;
 use crate::notice::{counted, interrupted, notice};
@@ -84,6 +86,9 @@ pub(super) struct Device {
     watch: Option<Watch>,
     alerts: Option<AlertMeter>,
     cutoffs: Option<Cutoffs>,
+    /// The processes that are not described in the files yet, and, after a failure, those that were.
+    waiting: WaitingProcesses,
+    described: VecDeque<Vec<u8>>,
     /// The packets that were cut.
     cut: Cut,
     noted: Instant,
@@ -118,6 +123,8 @@ impl Device {
             watch,
             alerts: None,
             cutoffs,
+            waiting: WaitingProcesses::default(),
+            described: VecDeque::new(),
             cut: Cut::default(),
             noted: Instant::now(),
             counted: Counters::default(),
@@ -149,6 +156,7 @@ impl Device {
         let host: Arc<dyn Host> = Arc::clone(&self.stream) as _;
         let mut recording = Recording::create(&unused, self.options.clone(), host)?;
         recording.count_from(self.counted);
+        recording.know_processes(std::mem::take(&mut self.described));
         recording.next_source(self.is_complete);
         recording.describe(&self.interfaces)?;
         let wake = Arc::clone(&self.wake);
@@ -183,8 +191,9 @@ impl Device {
 
     /// Handles the failure of the output: what it did not take is lost, and it is tried again.
     fn failed(&mut self, error: &RecordError) {
-        let recording = self.recording.take();
-        if recording.is_some() {
+        let mut recording = self.recording.take();
+        if let Some(recording) = &mut recording {
+            self.described = recording.take_processes();
             let intact = error.intact_packets().unwrap_or(0);
             self.lose(self.given.saturating_sub(intact));
         }
@@ -223,6 +232,7 @@ impl Device {
         let Some(recording) = &mut self.recording else {
             return Ok(());
         };
+        self.waiting.write(block, recording)?;
         let (given, numbers) = (&mut self.given, &*self.numbers);
         let mut count = |packets: u64, bytes: u64| {
             *given += packets;
@@ -390,6 +400,15 @@ impl Receiver for Device {
             && let Err(error) = recording.describe(interfaces)
         {
             self.failed(&error);
+        }
+        Ok(())
+    }
+
+    fn meta(&mut self, item: &Item<'_>) -> Result<(), RecorderError> {
+        if let Item::Other(block) = item
+            && let Some(process) = ProcessBlock::parse(block)
+        {
+            self.waiting.add(&process.tag, block.bytes());
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ringtap_capture::{Filter, Packet};
 use ringtap_record::archive::{Archive, Copied, INCIDENTS, Window};
 use ringtap_record::{Host, Output, RecordOptions, Recording};
-use ringtap_savefile::{Codec, Format, Options};
+use ringtap_savefile::{Codec, Format, Item, Options, RawBlock};
 use ringtap_sys::output::Access;
 
 use super::error::RecorderError;
@@ -49,6 +49,10 @@ struct Written {
 impl Sink for Written {
     fn interfaces(&mut self, known: &[ringtap_capture::Interface]) -> Result<(), ExtractError> {
         Ok(self.recording.describe(known)?)
+    }
+
+    fn process(&mut self, described: &RawBlock<'_>) -> Result<(), ExtractError> {
+        Ok(self.recording.meta(&Item::Other(*described))?)
     }
 
     fn take<'d>(

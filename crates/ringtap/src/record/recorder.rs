@@ -137,6 +137,7 @@ fn capture_options(args: &RecorderArgs) -> CaptureOptions {
         .wait(Some(TIMEOUT))
         .promiscuous(!capture.no_promiscuous)
         .direction(capture.direction.into())
+        .who(capture.who.map(|fields| fields.0))
         .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = &capture.buffer {
         options.buffer = buffer.0;
@@ -293,15 +294,8 @@ fn record(
         .collect();
     requests.watch(wakers)?;
     let recording = (plan, plan.recording(args));
-    let mut devices = devices(
-        recording,
-        &opened,
-        watches,
-        (&archive, &complete, &requests),
-    )?;
-    for (device, one) in devices.iter_mut().zip(&opened) {
-        device.raise(alarms.meter(&one.name, &one.interfaces, sender.clone())?);
-    }
+    let shared = (&archive, &complete, &requests);
+    let devices = devices(recording, &opened, (watches, alarms, sender), shared)?;
     drop(complete);
     if !args.explain_capture {
         for device in &opened {
@@ -350,14 +344,14 @@ fn copy_plan(args: &RecorderArgs) -> CopyPlan {
 fn devices(
     (plan, options): (&Plan<'_>, RecordOptions),
     opened: &[Opened],
-    watches: Vec<Watches>,
+    (watches, alarms, sender): (Vec<Watches>, &Alarms, &Sender<Fired>),
     (archive, complete, requests): (&Arc<Archive>, &Sender<Completed>, &Requests),
 ) -> Result<Vec<Device>, RecorderError> {
     let mut devices = Vec::new();
     for (one, watch) in opened.iter().zip(watches) {
-        let sender = complete.clone();
+        let completed = complete.clone();
         // Without a receiver the run is over.
-        let complete = Box::new(move |file: Completed| drop(sender.send(file)));
+        let complete = Box::new(move |file: Completed| drop(completed.send(file)));
         let stream = Stream::new(Arc::clone(archive), &one.name, complete, Box::new(notice));
         let woken = requests.clone();
         let mut device = Device::new(
@@ -370,6 +364,7 @@ fn devices(
         );
         let begun = device.begin(&one.interfaces);
         begun.map_err(|error| RecorderError::folder(plan.folder)(std::io::Error::other(error)))?;
+        device.raise(alarms.meter(&one.name, &one.interfaces, sender.clone())?);
         devices.push(device);
     }
     Ok(devices)

@@ -2,7 +2,8 @@
 //!
 //! Packets are numbered, so that each test can say which ones are there ([`scene`]): what is recorded and
 //! extracted ([`recording`]), copied ([`triggers`]), left out on purpose ([`cutoffs`]), what
-//! others are sent ([`served`]), limits and disks ([`disks`]), kills ([`kills`]), wrong usage ([`usage`]).
+//! others are sent ([`served`]), limits and disks ([`disks`]), kills ([`kills`]), processes
+//! ([`who`]), wrong usage ([`usage`]).
 #![forbid(unsafe_code)]
 
 #[expect(dead_code, reason = "the suite of `look` needs more of it")]
@@ -16,6 +17,7 @@ mod scene;
 mod served;
 mod triggers;
 mod usage;
+mod who;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         served::tests(),
         disks::tests(),
         kills::tests(),
+        who::tests(),
         usage::tests(),
     ];
     ringtap_testkit::suite(lists.into_iter().flatten().collect())
