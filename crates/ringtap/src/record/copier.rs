@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The bytes that a file counts beyond its content.
 const EACH: u64 = 4096;
 
-/// What is copied, and how it is written.
+/// The packets that are copied, and the form of their files.
 pub(super) struct CopyPlan {
     /// The packets that are copied. `None` for all, as they are in the files.
     pub(super) filter: Option<Filter>,

@@ -102,11 +102,15 @@ fn by_process() {
     let output = scene.ask(&["extract", "-w", path], &[]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(lines(&answer).matches(&name).count(), 10);
+    assert_eq!(copied(&scene).matches(&name).count(), 10);
+}
+
+/// Returns the lines that the copies of triggers have as packets.
+fn copied(scene: &Scene) -> String {
     let copies = std::fs::read_dir(scene.dir().join("incidents")).expect("a folder");
     let copies = copies.map(|entry| entry.expect("an entry").path());
     let copies = copies.filter(|path| path.extension().is_some_and(|end| end == "zst"));
-    let copied: usize = copies.map(|path| lines(&path).matches(&name).count()).sum();
-    assert_eq!(copied, 10);
+    copies.map(|path| lines(&path)).collect()
 }
 
 fn refused() {
