@@ -230,15 +230,13 @@ fn removed() {
     };
     let wait_for = |is_there: &dyn Fn(u64) -> bool| {
         let begun = Instant::now();
-        loop {
-            let (bytes, copies) = status();
-            if is_there(bytes.expect("a number")) {
-                assert_eq!(copies, Some(1));
-                return;
-            }
-            assert!(begun.elapsed() < LIMIT, "{bytes:?} in {copies:?} copies");
+        let mut found = status();
+        while !is_there(found.0.expect("a number")) {
+            assert!(begun.elapsed() < LIMIT, "{found:?}");
             std::thread::sleep(Duration::from_millis(100));
+            found = status();
         }
+        assert_eq!(found.1, Some(1));
     };
     wait_for(&|bytes| bytes > 1_500_000);
     for entry in std::fs::read_dir(scene.dir().join("incidents")).expect("a folder") {
