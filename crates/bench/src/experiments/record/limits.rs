@@ -17,7 +17,7 @@ use twox_hash::XxHash64;
 use super::super::dump::{Generator, Storage};
 use super::{LIMIT, end, recorder, recording, wire};
 use crate::helpers::{datagram, float};
-use crate::results::{Axis, Metric};
+use crate::results::{Axis, Case, Metric};
 use crate::session::{Done, Session};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
@@ -103,20 +103,25 @@ fn budget(session: &mut Session, folder: &Path) -> Done {
         ])
     })?;
     if let Some(case) = case {
-        let highest = case.contenders[0].samples[0].most();
-        let begun = case.contenders[0].samples[1].most();
-        let told = match (highest <= 100.0, begun > ROTATIONS) {
-            (true, true) => "reached",
-            (true, false) => "not tested: too few packets were captured",
-            (false, _) => "not reached",
-        };
-        session.note(format!(
-            "looked at every {} ms, the folder takes {highest:.2} % of its budget at most, with {begun} files one after \
-             the other; the goal, never more over {ROTATIONS} rotations, is {told}",
-            LOOK.as_millis()
-        ));
+        session.note(judged(&case));
     }
     Ok(())
+}
+
+/// Returns what the watched folder says of the goal.
+fn judged(case: &Case) -> String {
+    let highest = case.contenders[0].samples[0].most();
+    let begun = case.contenders[0].samples[1].most();
+    let told = match (highest <= 100.0, begun > ROTATIONS) {
+        (true, true) => "reached",
+        (true, false) => "not tested: too few packets were captured",
+        (false, _) => "not reached",
+    };
+    format!(
+        "looked at every {} ms, the folder takes {highest:.2} % of its budget at most, with {begun} files one after \
+         the other; the goal, never more over {ROTATIONS} rotations, is {told}",
+        LOOK.as_millis()
+    )
 }
 
 /// Returns the number of the newest file.
