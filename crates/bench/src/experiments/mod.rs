@@ -65,8 +65,8 @@ impl Experiment {
     }
 }
 
-/// The experiments that `all` leaves out, because they take much room and time.
-pub(crate) const ALONE: [&str; 1] = ["record"];
+/// The experiments that `all` leaves out, because they take much room or time.
+pub(crate) const ALONE: [&str; 2] = ["record", "who"];
 
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
