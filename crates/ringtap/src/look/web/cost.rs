@@ -44,12 +44,15 @@ impl InKernel {
             _statistics: statistics.map_err(failed)?,
         })
     }
+}
 
-    /// Returns the nanoseconds of all runs so far.
-    fn nanos(&self) -> Option<u64> {
-        let runs = self.programs.iter().map(Program::info);
-        runs.map(|info| Some(info.ok()?.run_time_ns)).sum()
+/// Returns the nanoseconds of all runs so far. `None` if there is no program, as with engine packet.
+fn run_time(programs: &[Program]) -> Option<u64> {
+    if programs.is_empty() {
+        return None;
     }
+    let runs = programs.iter().map(Program::info);
+    runs.map(|info| Some(info.ok()?.run_time_ns)).sum()
 }
 
 #[derive(Clone, Debug)]
@@ -80,7 +83,10 @@ impl Meter {
             return last.shown.clone();
         }
         let threads = threads();
-        let kernel_ns = self.in_kernel.as_ref().and_then(InKernel::nanos);
+        let kernel_ns = self
+            .in_kernel
+            .as_ref()
+            .and_then(|kernel| run_time(&kernel.programs));
         let mut cost = Cost {
             memory_bytes: memory(),
             ..Cost::default()
@@ -157,6 +163,11 @@ fn memory() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_program_its_time_is_unknown() {
+        assert_eq!(run_time(&[]), None);
+    }
 
     #[test]
     fn accounts_are_read_whatever_the_name() {
