@@ -2,6 +2,7 @@
 
 mod causes;
 mod outputs;
+mod processes;
 mod programs;
 mod scene;
 mod volume;
@@ -18,6 +19,9 @@ fn main() -> ExitCode {
     let tc = &[Need::Root, REASONS, Need::Tool("tc")];
     let nft = &[Need::Root, REASONS, Need::Tool("nft")];
     let tcx = &[Need::Root, REASONS, Need::Tcx];
+    let live = &[Need::Root, REASONS, Need::InitialPids];
+    // The tracepoint passes the receiver's socket from this version on.
+    let named = &[Need::Root, Need::Kernel(6, 11), Need::InitialPids];
     suite(vec![
         test("bad_packets_have_their_reasons", root, causes::bad_packets),
         test("a_full_socket_drops", root, causes::full_socket),
@@ -40,6 +44,9 @@ fn main() -> ExitCode {
         test("tags_beside_packets_are_put_back", tcx, programs::tags),
         test("flows_of_drops_are_metered", root, outputs::flows),
         test("reasons_are_counted", root, outputs::counts),
+        test("senders_are_named", live, processes::senders),
+        test("receivers_are_named", named, processes::receivers),
+        test("the_process_is_filtered", named, processes::filters),
         test("devices_lists_the_engine", root, outputs::devices),
         test("the_capture_is_explained", root, outputs::explained),
         test(

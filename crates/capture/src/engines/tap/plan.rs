@@ -147,8 +147,8 @@ impl Programs<'_> {
 
     fn load_tap(&self, tap: &Tap<'_>) -> bpf::Result<bpf::Program> {
         let place = tap.place;
-        let kind = if tap.drops.is_some() {
-            ProgramKind::RawTracepoint
+        let kind = if let Some(drops) = tap.drops {
+            drops.kind()
         } else if place.is_xdp() {
             ProgramKind::Xdp { frags: true }
         } else {

@@ -188,6 +188,9 @@ mod slot {
     pub(super) const FIB: i16 = IP - 64;
     /// The key of a connection, in the same place.
     pub(super) const CONNECTION: i16 = FIB;
+    /// The structures of a dropped packet and of the socket that should have received it, in the same place.
+    pub(super) const DROPPED: i16 = FIB;
+    pub(super) const RECEIVER: i16 = FIB + 8;
 }
 
 /// Offsets in `struct __sk_buff`.

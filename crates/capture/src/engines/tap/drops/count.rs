@@ -2,9 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, ProgramKind, Tracepoint};
+use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Tracepoint};
 
-use super::{ENGINE, Facts, Known, TRACEPOINT, settings};
+use super::{ENGINE, Facts, Known, settings};
 use crate::engines::Device;
 use crate::engines::tap::program::drops::{Counted, LOST_BYTES, LOST_WORD};
 use crate::hook::HookError;
@@ -65,9 +65,8 @@ impl DropCounters {
         };
         let code = drops.code_that_counts(&counted)?;
         let name = "ringtap_drops";
-        let program = bpf::Program::load(kernel, name, ProgramKind::RawTracepoint, &code);
-        let program = program.map_err(failed)?;
-        let point = Tracepoint::attach(kernel, TRACEPOINT, &program).map_err(failed)?;
+        let program = bpf::Program::load(kernel, name, drops.kind(), &code).map_err(failed)?;
+        let point = Tracepoint::at_function(kernel, &program).map_err(failed)?;
         Ok(Self {
             counters,
             names,

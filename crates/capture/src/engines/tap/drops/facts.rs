@@ -27,6 +27,8 @@ const SUBSYSTEMS: [&str; 2] = ["mac80211_drop_reason", "ovs_drop_reason"];
 pub(crate) struct Facts {
     pub(in crate::engines::tap) layout: Layout,
     pub(in crate::engines::tap) reasons: Reasons,
+    /// The tracepoint's type.
+    pub(in crate::engines::tap) tracepoint: u32,
     /// The names of reasons, without the prefix.
     pub(crate) names: BTreeMap<u32, String>,
 }
@@ -60,6 +62,7 @@ impl Facts {
         Ok(Self {
             layout: layout(types).ok_or(Feature::KernelTypes)?,
             names: names(types, &constants, &reasons.none),
+            tracepoint: types.tracepoint(TRACEPOINT).ok_or(Feature::DropReasons)?,
             reasons,
         })
     }

@@ -1,6 +1,6 @@
 //! Engine `drop`: the packets that the kernel drops, with the reason and the place.
 //!
-//! A program at the tracepoint `kfree_skb` (raw, so it needs no function that can be probed) runs for each packet
+//! A program at the tracepoint `kfree_skb` (it needs no function that can be probed) runs for each packet
 //! that the kernel frees for another reason than that it was used. It copies the packet to memory of its
 //! processor ([`super::program::drops`]), filters it, and writes a record to the tap's ring. The reader gives
 //! names to the numbers in records ([`notes`]).
@@ -26,7 +26,7 @@ use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
 use super::chain::ChainWatch;
-use super::open::{clock_of, set_clock};
+use super::open::{clock_of, note_of, open_owners, set_clock};
 use super::plan::{Bound, Form, Programs};
 use super::program::drops::{Drops, OPTION_BYTES};
 use super::program::largest_record;
@@ -35,7 +35,7 @@ use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
-use crate::engines::filter_plan::FilterPlan;
+use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::Target;
 use crate::filter::Groups;
 use crate::hook::{Announced, Attached, HookError, HookPoint, Side};
@@ -48,8 +48,6 @@ use notes::Notes;
 
 /// The engine's name, and that of its interface in capture files.
 const ENGINE: &str = "drop";
-/// The tracepoint.
-const TRACEPOINT: &std::ffi::CStr = c"kfree_skb";
 /// The form of records.
 pub(super) const FORM: Form = Form::own(LinkType::LINUX_SLL2);
 /// Stands for the tracepoint where a program's place is asked for.
@@ -71,7 +69,7 @@ pub(super) struct DropTap {
 impl DropTap {
     /// Attaches a program in place of the present one.
     pub(super) fn attach(&mut self, kernel: &Kernel, program: bpf::Program) -> bpf::Result<()> {
-        let point = Tracepoint::attach(kernel, TRACEPOINT, &program)?;
+        let point = Tracepoint::at_function(kernel, &program)?;
         let missed = self.missed();
         let before = self.attached.replace((program, point));
         if before.is_some() {
@@ -129,7 +127,7 @@ pub(crate) fn trial(kernel: &Kernel) -> bpf::Result<()> {
         let older = programs.load(FORM, PLACE, KernelClock::Monotonic);
         older.map_err(|_| error)
     });
-    let point = Tracepoint::attach(kernel, TRACEPOINT, &loaded?)?;
+    let point = Tracepoint::at_function(kernel, &loaded?)?;
     drop(point);
     Ok(())
 }
@@ -156,6 +154,7 @@ fn settings(
     let drops = Drops {
         layout: facts.layout,
         reasons: facts.reasons.clone(),
+        tracepoint: facts.tracepoint,
         scratch: map.as_fd().as_raw_fd(),
         only,
         direction: options.direction,
@@ -176,9 +175,7 @@ fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan>
     if options.timestamp == TimestampSource::Adapter {
         return Err(OptionError::AdapterClockAtSocket { engine }.into());
     }
-    if options.who.is_some() {
-        return Err(OptionError::WhoAtEngine { engine }.into());
-    }
+    check_processes(filter, options)?;
     FilterPlan::of_dropped(filter, options)
 }
 
@@ -267,6 +264,8 @@ fn prepare(
     let kernel = host.kernel;
     let failed = |source| HookError::of_bpf(name, source);
     let (settings, scratch) = settings(&kernel, facts, known.only(), options).map_err(failed)?;
+    let owners = open_owners(&kernel, name, options)?;
+    let notes_on_owners = note_of(owners.as_ref());
     let rings = RingSet::create(&kernel, host.processors, options.buffer, record());
     let rings = rings.map_err(failed)?;
     let kernel_clock = match clock_of(options) {
@@ -288,7 +287,7 @@ fn prepare(
         _scratch: scratch,
     };
     Ok(TapSource {
-        owners: None,
+        owners,
         groups: Groups::default(),
         engine: ENGINE,
         choice: device.choice(),
@@ -327,7 +326,7 @@ fn prepare(
         _promiscuous: None,
         home: None,
         receive_stamps: None,
-        notes: hidden.into_iter().collect(),
+        notes: hidden.into_iter().chain(notes_on_owners).collect(),
     })
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use ringtap_packet::process::{PROCESS_ENTERPRISE, PROCESS_TAG_BYTES};
 use ringtap_packet::{DropNote, Packet};
 use ringtap_savefile::{Options, RunTotals, pcapng};
 use ringtap_sys::netlink::Link;
@@ -20,6 +21,7 @@ const USUAL: usize = 256 << 10;
 const COMMENT: u16 = 1;
 const FLAGS: u16 = 2;
 const DROPCOUNT: u16 = 4;
+const PROCESS_THREAD: u16 = 8;
 /// Block type of an enhanced packet block, and its bytes before the packet.
 const ENHANCED_PACKET: u32 = 6;
 const HEADER: usize = 28;
@@ -142,6 +144,7 @@ impl Notes {
         if let Some(facts) = Facts::of(options) {
             self.append_note(facts);
         }
+        self.append_process(options);
         self.option(FLAGS, &packet.flags.0.to_ne_bytes());
         if let Some(count) = options.packet_drop_count() {
             self.option(DROPCOUNT, &count.to_ne_bytes());
@@ -173,6 +176,20 @@ impl Notes {
         self.records[begin + 2..begin + 4].copy_from_slice(&len.to_ne_bytes());
         self.pad();
         self.text = text;
+    }
+
+    /// Appends the options that name the process, as they are.
+    fn append_process(&mut self, options: &Options<'_>) {
+        let is_tag = |code, value: &[u8]| {
+            let enterprise = PROCESS_ENTERPRISE.to_ne_bytes();
+            let bytes = enterprise.len() + PROCESS_TAG_BYTES;
+            code == OPTION_CODE && value.len() == bytes && value.starts_with(&enterprise)
+        };
+        for option in options {
+            if option.code == PROCESS_THREAD || is_tag(option.code, option.value) {
+                self.option(option.code, option.value);
+            }
+        }
     }
 
     /// Returns the facts with their names.

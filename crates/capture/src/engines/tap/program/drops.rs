@@ -15,11 +15,13 @@ use ringtap_filter::ebpf::lower::{Exits, Hook, lower, scratch};
 use ringtap_filter::ebpf::{
     AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
 };
+use ringtap_sys::bpf::ProgramKind;
 
 use super::record::{self, HEADER, cooked};
-use super::{Ends, look_up, slot, state};
+use super::{Ends, look_up, owner, slot, state};
 use crate::options::Direction;
 use crate::stat::{Counters, StatError, slot_offset};
+use crate::who::OwnerMaps;
 
 /// The offsets of the members of a kernel's structures that programs read, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,8 @@ pub(in super::super) struct Reasons {
 pub(in super::super) struct Drops {
     pub(in super::super) layout: Layout,
     pub(in super::super) reasons: Reasons,
+    /// The tracepoint's type.
+    pub(in super::super) tracepoint: u32,
     /// The map of values for packets, by processor.
     pub(in super::super) scratch: i32,
     /// The only interface, and the network namespace to which it belongs.
@@ -105,8 +109,6 @@ mod own {
     pub(super) const HARDWARE_TYPE: i16 = scratch::OWN + 24;
     /// An address on the way to another.
     pub(super) const ADDRESS: i16 = scratch::OWN + 32;
-    /// The address of the receiving socket, or 0.
-    pub(super) const SOCKET: i16 = scratch::OWN + 40;
     /// The packet's structure.
     pub(super) const PACKET: i16 = scratch::OWN + 48;
 }
@@ -154,6 +156,29 @@ pub(super) struct Out {
 }
 
 impl Drops {
+    /// Returns the kind of its programs. The verifier knows the tracepoint's types, so that they can ask for the
+    /// storage of sockets.
+    pub(in super::super) fn kind(&self) -> ProgramKind {
+        let tracepoint = self.tracepoint;
+        ProgramKind::TypedTracepoint { tracepoint }
+    }
+
+    /// Puts the process into slot PROCESS that holds the socket of the packet: the one that sent it or that was
+    /// found for it, else the one that the tracepoint names as its receiver.
+    pub(super) fn find_process(&self, owners: OwnerMaps, asm: &mut Assembler) {
+        let (receiver, done) = (asm.label(), asm.label());
+        asm.load(Size::Dw, Reg::R1, Reg::R10, slot::DROPPED);
+        asm.load(Size::Dw, Reg::R2, Reg::R1, self.layout.packet.sk);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, receiver);
+        owner::read_owner(owners.by_socket, receiver, asm);
+        asm.jump(done);
+        asm.place(receiver);
+        asm.load(Size::Dw, Reg::R2, Reg::R10, slot::RECEIVER);
+        asm.jump_if(Cond::Eq, Width::W64, Reg::R2, 0, done);
+        owner::read_owner(owners.by_socket, done, asm);
+        asm.place(done);
+    }
+
     /// Writes the first part. R1 holds the context; R6 holds the scratch value afterwards.
     pub(super) fn gather(&self, state: i32, out: Out, asm: &mut Assembler) {
         let (end, nested) = (asm.label(), asm.label());
@@ -193,10 +218,11 @@ impl Drops {
     fn take_scratch(&self, nested: Label, asm: &mut Assembler) {
         asm.load(Size::Dw, Reg::R7, Reg::R1, 0);
         asm.load(Size::Dw, Reg::R9, Reg::R1, 8);
-        asm.store_imm(Size::Dw, Reg::R10, slot::TIME, 0);
+        asm.store(Size::Dw, Reg::R10, slot::DROPPED, Reg::R7);
+        asm.store_imm(Size::Dw, Reg::R10, slot::RECEIVER, 0);
         if self.layout.passes_socket {
             asm.load(Size::Dw, Reg::R2, Reg::R1, 24);
-            asm.store(Size::Dw, Reg::R10, slot::TIME, Reg::R2);
+            asm.store(Size::Dw, Reg::R10, slot::RECEIVER, Reg::R2);
         }
         asm.call(Helper::GetSmpProcessorId);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
@@ -247,7 +273,7 @@ impl Drops {
         self.find_namespace(self.layout.socket_net, second, asm);
         asm.jump(known);
         asm.place(second);
-        asm.load(Size::Dw, Reg::R7, Reg::R6, own::SOCKET);
+        asm.load(Size::Dw, Reg::R7, Reg::R10, slot::RECEIVER);
         self.find_namespace(self.layout.socket_net, third, asm);
         asm.jump(known);
         asm.place(third);

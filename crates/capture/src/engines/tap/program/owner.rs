@@ -4,6 +4,8 @@
 //! ports. A wildcard socket matches packets to any address, also those that are only forwarded; so the route
 //! is asked whether the packet is for this host. A received packet without a receiving socket here may still
 //! know the socket that sent it: it came through a virtual cable.
+//!
+//! A dropped packet names its socket itself ([`super::drops`]).
 
 use ringtap_filter::ebpf::lower::{self, Exits};
 use ringtap_filter::ebpf::{
@@ -76,7 +78,9 @@ impl Tap<'_> {
         };
         let (unknown, done) = (asm.label(), asm.label());
         asm.store_imm(Size::Dw, Reg::R10, slot::OPTIONS, 0);
-        if self.place.is_ingress() {
+        if let Some(drops) = self.drops {
+            drops.find_process(owners, asm);
+        } else if self.place.is_ingress() {
             // Packets to other hosts; and those that several sockets may receive.
             asm.load(Size::W, Reg::R1, Reg::R6, skb::PACKET_TYPE);
             asm.jump_if(Cond::Ne, Width::W32, Reg::R1, 0, unknown);
@@ -471,7 +475,7 @@ fn ask_route(version: Version, asm: &mut Assembler) {
 
 /// Copies the owner of the socket in R2 into slot PROCESS, and notes the options' length. Goes to `none` if the
 /// owner is unknown, or is being written.
-fn read_owner(owners: i32, none: Label, asm: &mut Assembler) {
+pub(super) fn read_owner(owners: i32, none: Label, asm: &mut Assembler) {
     asm.push(Insn::LoadMap {
         dst: Reg::R1,
         fd: owners,

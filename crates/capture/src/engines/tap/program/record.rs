@@ -301,10 +301,10 @@ impl Tap<'_> {
         asm.load(Size::Dw, Reg::R3, Reg::R10, slot::TOTAL);
         asm.store_imm(Size::W, Reg::R2, HEADER, FLAGS.word());
         asm.store(Size::W, Reg::R2, HEADER + 4, Reg::R1);
-        let mut at = HEADER + 8;
+        let at = HEADER + 8;
         if self.drops.is_some() {
             Drops::write_option(at, asm);
-            at += drops::OPTION_BYTES;
+            asm.add64(Reg::R2, i32::from(drops::OPTION_BYTES));
         }
         self.write_process(asm);
         let (lossless, done) = (asm.label(), asm.label());
