@@ -37,6 +37,12 @@ pub struct Process {
 }
 
 impl Process {
+    /// Returns what tells it from all others until the next boot: its number and its start.
+    #[must_use]
+    pub fn key(&self) -> [u64; 2] {
+        [self.pid.into(), self.start]
+    }
+
     /// Returns text that others have chosen as a field: at most 254 bytes, with [`char::REPLACEMENT_CHARACTER`] in
     /// the place of control characters and of bytes that are no UTF-8.
     #[must_use]

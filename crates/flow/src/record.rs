@@ -263,6 +263,22 @@ impl FlowRecord {
         }
     }
 
+    /// Returns the processes at the ends, each with what it sent of two amounts: that of the forward direction and
+    /// that of the reverse one. A process at both ends is there once, and has sent both.
+    pub fn processes(
+        &self,
+        forward: u64,
+        reverse: u64,
+    ) -> impl Iterator<Item = (&Arc<Process>, u64)> {
+        let key = |process: &Option<Arc<Process>>| process.as_deref().map(Process::key);
+        let source = key(&self.source_process);
+        let is_same = source.is_some() && source == key(&self.destination_process);
+        let sent = forward + if is_same { reverse } else { 0 };
+        let source = self.source_process.iter().map(move |one| (one, sent));
+        let destination = self.destination_process.iter().filter(move |_| !is_same);
+        source.chain(destination.map(move |one| (one, reverse)))
+    }
+
     /// Returns the packets of both directions.
     #[must_use]
     pub fn packets(&self) -> u64 {

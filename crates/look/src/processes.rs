@@ -41,8 +41,8 @@ impl ProcessBook {
 
     /// Counts the new traffic of a flow for the processes at its ends, once if they are the same.
     pub(crate) fn count(&mut self, record: &FlowRecord, delta: &Delta, is_new: bool) {
-        for (process, sent) in ends(record, (delta.forward.1, delta.reverse.1)) {
-            let key = key_of(process);
+        for (process, sent) in record.processes(delta.forward.1, delta.reverse.1) {
+            let key = process.key();
             let sum = Sum {
                 bytes: delta.bytes(),
                 packets: delta.packets(),
@@ -76,27 +76,6 @@ impl ProcessBook {
     }
 }
 
-/// Returns the processes at the ends of a record, each with the bytes of these two directions that it sent.
-pub(crate) fn ends(
-    record: &FlowRecord,
-    (forward, reverse): (u64, u64),
-) -> impl Iterator<Item = (&Arc<Process>, u64)> {
-    let [source, destination] = [&record.source_process, &record.destination_process];
-    let key = |process: &Option<Arc<Process>>| process.as_deref().map(key_of);
-    let is_same = key(source).is_some() && key(source) == key(destination);
-    let source = source
-        .as_ref()
-        .map(|process| (process, forward + if is_same { reverse } else { 0 }));
-    let destination = destination.as_ref().filter(|_| !is_same);
-    source
-        .into_iter()
-        .chain(destination.map(|process| (process, reverse)))
-}
-
-fn key_of(process: &Process) -> ProcessKey {
-    [process.pid.into(), process.start]
-}
-
 /// Returns the key as text: the number, and the start if it is known.
 pub(crate) fn text([pid, start]: &ProcessKey) -> String {
     match start {
@@ -107,7 +86,7 @@ pub(crate) fn text([pid, start]: &ProcessKey) -> String {
 
 /// The same of a process.
 pub(crate) fn text_of(process: &Process) -> String {
-    text(&key_of(process))
+    text(&process.key())
 }
 
 #[cfg(test)]

@@ -175,7 +175,8 @@ fn keys_of(
                 (system(key.destination), reverse),
             )
         }
-        Kind::Processes => processes::ends(record, (forward, reverse))
+        Kind::Processes => record
+            .processes(forward, reverse)
             .map(|(process, sent)| (processes::text_of(process), sent))
             .collect(),
         Kind::Countries => {

@@ -82,20 +82,8 @@ impl Talkers {
     fn count_processes(&mut self, record: &FlowRecord) {
         let (bytes, packets) = (record.bytes(), record.packets());
         let forward = record.forward.bytes;
-        let ends = [
-            (&record.source_process, forward),
-            (&record.destination_process, bytes - forward),
-        ];
-        let mut counted = None;
-        for (process, sent) in ends {
-            let Some(process) = process else {
-                continue;
-            };
-            let key = [process.pid.into(), process.start];
-            if counted == Some(key) {
-                continue;
-            }
-            counted = Some(key);
+        for (process, sent) in record.processes(forward, bytes - forward) {
+            let key = process.key();
             let sum = Sum {
                 bytes,
                 packets,

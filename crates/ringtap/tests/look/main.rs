@@ -78,6 +78,11 @@ fn terminals() -> Vec<Test> {
     let python = &[Need::Root, Need::Tool("python3")];
     vec![
         test("top_shows_and_obeys_keys", tmux, terminal::keys),
+        test(
+            "top_lists_processes",
+            &[Need::Root, Need::InitialPids, Need::Tool("tmux")],
+            terminal::processes,
+        ),
         test("top_fits_a_large_terminal", tmux, terminal::large),
         test("top_writes_the_packets_of_a_host", tmux, terminal::write),
         test("top_puts_the_terminal_back", tmux, terminal::put_back),

@@ -10,7 +10,7 @@ use crate::client::Server;
 use crate::web::count;
 
 /// Datagrams in each direction.
-const DATAGRAMS: u64 = 50;
+pub(crate) const DATAGRAMS: u32 = 50;
 
 /// Rows of processes have exactly what the totals and the summary have, where one process has all traffic.
 pub(crate) fn live() {
@@ -20,7 +20,7 @@ pub(crate) fn live() {
     let server = Server::start(&pair.left.namespace, &arguments);
     exchange(&pair);
     let status = server.wait("all packets", |status| {
-        count(status, "/totals/packets") == 2 * DATAGRAMS
+        count(status, "/totals/packets") == u64::from(2 * DATAGRAMS)
     });
     assert_eq!(status["has_processes"], true);
     let listed = || server.get("/api/v1/top?of=processes&window=all").json();
@@ -28,7 +28,7 @@ pub(crate) fn live() {
     server.wait_for("all packets of the process", || {
         let rows = rows(&listed());
         rows.first()
-            .is_some_and(|row| count(row, "/packets") == 2 * DATAGRAMS)
+            .is_some_and(|row| count(row, "/packets") == u64::from(2 * DATAGRAMS))
     });
     let rows = rows(&listed());
     let [row] = &rows[..] else {
@@ -40,7 +40,7 @@ pub(crate) fn live() {
     let comm = std::fs::read_to_string("/proc/self/comm").expect("a name");
     assert_eq!(row["name"], comm.trim_end());
     assert_eq!(count(row, "/bytes"), count(&status, "/totals/bytes"));
-    assert_eq!(count(row, "/bytes_out"), DATAGRAMS * (28 + 8));
+    assert_eq!(count(row, "/bytes_out"), u64::from(DATAGRAMS) * (28 + 8));
     assert_eq!(count(row, "/flows"), 1);
     let filtered = server
         .get("/api/v1/top?of=processes&window=all&filter=udp")
@@ -73,7 +73,7 @@ pub(crate) fn live() {
 }
 
 /// Sends datagrams from the left side to the right one, and back.
-fn exchange(pair: &VethPair) {
+pub(crate) fn exchange(pair: &VethPair) {
     let to = SocketAddr::from((pair.right.ipv4, 7000));
     let there = pair.right.run(|| UdpSocket::bind(to).expect("a socket"));
     let own = SocketAddr::from((pair.left.ipv4, 0));

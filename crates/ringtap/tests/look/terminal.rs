@@ -9,6 +9,7 @@ use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay, Traffic};
 
 use super::hostile as names;
+use super::processes::{DATAGRAMS, exchange};
 use super::{LIMIT, RINGTAP};
 
 /// A terminal of its own.
@@ -162,6 +163,32 @@ pub(crate) fn keys() {
     terminal.keys(&["q"]);
     let screen = terminal.wait("10000 packets");
     assert!(!screen.contains("1 Hosts"), "{screen}");
+}
+
+/// The list of processes, and the processes of a flow.
+pub(crate) fn processes() {
+    let pair = VethPair::new();
+    let terminal = Terminal::open(&pair.left, (100, 50), "processes");
+    terminal.top(&pair.left, "--who udp port 7000");
+    exchange(&pair);
+    let name = fs::read_to_string("/proc/self/comm").expect("a name");
+    let process = format!("{}:{}", name.trim_end(), std::process::id());
+    terminal.keys(&["5"]);
+    let screen = terminal.wait(&process);
+    assert!(screen.contains("5 Processes"), "{screen}");
+    let sent = format!("{:.2}kB", f64::from(DATAGRAMS) * (28.0 + 8.0) / 1000.0);
+    let row = terminal.wait_for("all bytes that the process sent", |screen| {
+        let row = screen.lines().find(|line| line.starts_with(&process));
+        row.is_some_and(|row| row.contains(&sent))
+    });
+    assert!(row.contains("received"), "{row}");
+    terminal.keys(&["2"]);
+    terminal.wait(":7000");
+    terminal.keys(&["Enter"]);
+    terminal.wait(&std::process::id().to_string());
+    terminal.keys(&["q"]);
+    terminal.keys(&["q"]);
+    terminal.wait(&format!("{} packets", 2 * DATAGRAMS));
 }
 
 pub(crate) fn large() {
