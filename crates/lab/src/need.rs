@@ -35,6 +35,8 @@ pub enum Need {
     MemoryGroup,
     /// Permission to create control groups (version 2).
     ControlGroups,
+    /// A kernel that lets processes use io_uring.
+    IoUring,
     /// A kernel with loop devices, to mount files.
     LoopDevices,
     /// A kernel whose device mapper has this target, and the program `dmsetup`.
@@ -77,6 +79,13 @@ fn has_file_system(name: &str) -> bool {
     known
         .lines()
         .any(|line| line.split_whitespace().next_back() == Some(name))
+}
+
+/// Returns whether processes may use io_uring. Kernels before Linux 6.6 have no switch for it.
+fn allows_rings() -> bool {
+    let switch = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    kernel_version() >= (5, 6)
+        && switch.map_or(kernel_version() < (6, 6), |text| text.trim() == "0")
 }
 
 /// Returns whether the device mapper lists a target.
@@ -156,6 +165,7 @@ impl Need {
             Self::InitialPids => is_initial_pid_namespace(),
             Self::MemoryGroup => crate::memory::MemoryGroup::new(u64::from(u32::MAX)).is_some(),
             Self::ControlGroups => crate::group::ControlGroup::new("probe").is_ok(),
+            Self::IoUring => allows_rings(),
             Self::LoopDevices => Path::new("/dev/loop-control").exists(),
             Self::DeviceMapper(target) => has_device_mapper(target),
             Self::FileSystem(name) => has_file_system(name),
@@ -198,6 +208,7 @@ impl fmt::Display for Need {
             Self::InitialPids => f.write_str("the initial PID namespace, not a container's"),
             Self::MemoryGroup => f.write_str("control groups that limit memory"),
             Self::ControlGroups => f.write_str("control groups of version 2"),
+            Self::IoUring => f.write_str("io_uring (Linux 5.6; sysctl kernel.io_uring_disabled=0)"),
             Self::LoopDevices => f.write_str("loop devices"),
             Self::DeviceMapper(target) => {
                 write!(f, "a device mapper with the target {target}, and dmsetup")

@@ -32,7 +32,7 @@ pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, RecordedArgs, TopArgs, WebArgs};
-pub(crate) use netns::{NetnsArg, NetnsError};
+pub(crate) use netns::{NAMED, NetnsArg, NetnsError};
 pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
 pub(crate) use record::{
     CheckArgs, CutArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, RemoteArgs,
@@ -482,6 +482,8 @@ pub(crate) struct FlowArgs {
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Reports")]
     pub(crate) report: TalkerArgs,
+    #[command(flatten)]
+    pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }

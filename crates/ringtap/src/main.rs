@@ -4,6 +4,7 @@
 mod cli;
 mod complete;
 mod config;
+mod containers;
 mod devices;
 mod dump;
 mod ending;

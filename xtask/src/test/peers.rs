@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 45] = [
+const PEERS: [(&str, Sign); 47] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -49,6 +49,7 @@ const PEERS: [(&str, Sign); 45] = [
     ("p0f", Sign::Program("p0f")),
     ("pkg-config", Sign::Program("pkg-config")),
     ("pmacct", Sign::Program("pmacctd")),
+    ("podman", Sign::Program("podman")),
     ("prometheus", Sign::Program("prometheus")),
     (
         "python3-pcapy",
@@ -59,6 +60,7 @@ const PEERS: [(&str, Sign); 45] = [
         Sign::File("/usr/lib/python3/dist-packages/scapy/__init__.py"),
     ),
     ("qemu-system-x86", Sign::Program("qemu-system-x86_64")),
+    ("runc", Sign::Program("runc")),
     ("softflowd", Sign::Program("softflowd")),
     ("strace", Sign::Program("strace")),
     ("tcpdump", Sign::Program("tcpdump")),

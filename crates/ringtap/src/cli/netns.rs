@@ -7,15 +7,25 @@ use ringtap_sys::Error;
 use ringtap_sys::netns::Namespace;
 
 use super::Command;
+use crate::containers::{self, ContainerError};
 
 /// The folder of namespaces with names, which ip-netns(8) makes.
-const NAMED: &str = "/run/netns";
+pub(crate) const NAMED: &str = "/run/netns";
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NetnsArg {
     /// Capture and send in this network namespace: a name of ip netns, the number of a process in it, or a path
     #[arg(long, value_name = "NETNS", help_heading = "Network namespace")]
     netns: Option<String>,
+    /// Capture and send in the network namespace of this container: its name, its id or the first digits of it, or
+    /// the UID of a pod
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "netns",
+        help_heading = "Network namespace"
+    )]
+    container: Option<String>,
 }
 
 impl NetnsArg {
@@ -24,11 +34,21 @@ impl NetnsArg {
     /// # Errors
     /// There is no such namespace, or the privilege is missing.
     pub(crate) fn enter(&self) -> Result<(), NetnsError> {
-        let Some(given) = &self.netns else {
-            return Ok(());
+        let (option, given, path) = match (&self.netns, &self.container) {
+            (Some(given), _) => ("netns", given, path(given)),
+            (None, Some(given)) => {
+                let failed = |source| NetnsError::Container {
+                    given: given.clone(),
+                    source,
+                };
+                let pid = containers::process_of(given).map_err(failed)?;
+                ("container", given, path(&pid.to_string()))
+            }
+            (None, None) => return Ok(()),
         };
-        let entered = Namespace::open(&path(given)).and_then(|namespace| namespace.enter());
-        entered.map_err(|source| NetnsError {
+        let entered = Namespace::open(&path).and_then(|namespace| namespace.enter());
+        entered.map_err(|source| NetnsError::Namespace {
+            option,
             given: given.clone(),
             source,
         })
@@ -37,10 +57,18 @@ impl NetnsArg {
 
 /// A network namespace cannot be entered.
 #[derive(Debug, thiserror::Error)]
-#[error("--netns {given}: {source}")]
-pub(crate) struct NetnsError {
-    given: String,
-    source: Error,
+pub(crate) enum NetnsError {
+    #[error("--{option} {given}: {source}")]
+    Namespace {
+        option: &'static str,
+        given: String,
+        source: Error,
+    },
+    #[error("--container {given}: {source}")]
+    Container {
+        given: String,
+        source: ContainerError,
+    },
 }
 
 /// Returns the file of a namespace.
@@ -64,6 +92,7 @@ impl Command {
             Self::Stat(args) => Some(&args.netns),
             Self::ExplainLoss(args) => Some(&args.netns),
             Self::Top(args) => Some(&args.look.netns),
+            Self::Flow(args) => Some(&args.netns),
             Self::Record(args) => Some(&args.netns),
             Self::Generate(args) => Some(&args.common.netns),
             Self::Send(args) => Some(&args.common.netns),

@@ -3,7 +3,7 @@
 //! A shell's script calls the program with the variable `RINGTAP_COMPLETE` set to the name of the shell, and the
 //! words so far behind `--`; the program prints what could come next. Without words it prints the script. Options
 //! and commands are those of [`Cli`]; values of some options are asked of the system at that moment: interfaces,
-//! timestamps of the interface, users, groups. Nothing is opened for capturing, and no privilege is needed.
+//! timestamps of the interface, containers, network namespaces, users, groups. Nothing is opened for capturing, and no privilege is needed.
 
 mod bash;
 mod values;
@@ -42,6 +42,8 @@ fn with_values(argument: Arg) -> Arg {
         "timestamp" => ArgValueCompleter::new(values::timestamps),
         "link_type" => ArgValueCompleter::new(values::link_types),
         "user" => ArgValueCompleter::new(values::users),
+        "container" => ArgValueCompleter::new(values::containers),
+        "netns" => ArgValueCompleter::new(values::namespaces),
         "group" => ArgValueCompleter::new(values::groups),
         "filter" | "filters" => ArgValueCompleter::new(values::filter_words),
         _ => return argument,

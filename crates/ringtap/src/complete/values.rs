@@ -6,6 +6,9 @@ use clap_complete::engine::CompletionCandidate as Candidate;
 use ringtap_capture::{ENGINES, LinkType, devices};
 use ringtap_sys::ethtool::Timestamping;
 
+use crate::cli::NAMED;
+use crate::containers;
+
 /// Words with which expressions of the filter language begin or go on.
 const FILTER_WORDS: [&str; 27] = [
     "and",
@@ -129,6 +132,20 @@ pub(super) fn link_types(current: &OsStr) -> Vec<Candidate> {
         Some(Candidate::new(link_type.name()?).help(help))
     });
     matching(known, &current.to_string_lossy())
+}
+
+/// Returns the ids of the containers that run.
+pub(super) fn containers(current: &OsStr) -> Vec<Candidate> {
+    let found = containers::running(|_| true).into_iter();
+    let named = found.map(|one| Candidate::new(one.id).help(Some(one.runtime.into())));
+    matching(named, &current.to_string_lossy())
+}
+
+/// Returns the names of network namespaces.
+pub(super) fn namespaces(current: &OsStr) -> Vec<Candidate> {
+    let entries = std::fs::read_dir(NAMED).into_iter().flatten().flatten();
+    let names = entries.map(|entry| Candidate::new(entry.file_name()));
+    matching(names, &current.to_string_lossy())
 }
 
 /// Returns the names of users.

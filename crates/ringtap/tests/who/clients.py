@@ -1,5 +1,7 @@
 """Processes that use sockets in the ways that the tests name. Each writes its number into what it sends."""
 
+import ctypes
+import mmap
 import os
 import socket
 import struct
@@ -126,6 +128,57 @@ def send_file(address, port):
         file.flush()
         os.sendfile(connection.fileno(), file.fileno(), 0, len(own()))
     connection.close()
+
+
+class Ring:
+    """An io_uring(7) of a few entries."""
+
+    ENTRIES = 4
+    SEND = 26
+    ASYNCHRONOUS = 1 << 4
+
+    def __init__(self):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        parameters = ctypes.create_string_buffer(120)
+        self.fd = self.call(425, self.ENTRIES, parameters)
+        # The places of the submission queue's members: head, tail, mask, entries, flags, dropped, array.
+        places = struct.unpack_from("7I", parameters.raw, 40)
+        self.tail, self.array = places[1], places[6]
+        self.queue = mmap.mmap(self.fd, self.array + 4 * self.ENTRIES)
+        self.entries = mmap.mmap(self.fd, 64 * self.ENTRIES, offset=0x10000000)
+
+    def call(self, number, *arguments):
+        result = self.libc.syscall(number, *arguments)
+        if result < 0:
+            raise OSError(ctypes.get_errno(), "io_uring")
+        return result
+
+    def send(self, connection, data, flags):
+        """Sends through the kernel, and waits until it is done."""
+        buffer = ctypes.create_string_buffer(data, len(data))
+        entry = struct.pack(
+            "BBHiQQI", self.SEND, flags, 0, connection.fileno(), 0, ctypes.addressof(buffer), len(data)
+        )
+        (tail,) = struct.unpack_from("I", self.queue, self.tail)
+        index = tail % self.ENTRIES
+        self.entries[64 * index : 64 * index + 64] = entry.ljust(64, b"\0")
+        struct.pack_into("I", self.queue, self.array + 4 * index, index)
+        struct.pack_into("I", self.queue, self.tail, tail + 1)
+        # Completions are not taken away: there must be one for each so far.
+        self.call(426, self.fd, 1, tail + 1, 1, None, 0)
+
+
+def ring(address, port):
+    """Sends by io_uring: in the call, by a thread of the kernel, and both by another process with the same socket."""
+    connection = socket.socket(family(address), socket.SOCK_DGRAM)
+    connection.connect((address, int(port)))
+    for is_other in False, True:
+        if is_other and os.fork() != 0:
+            os.wait()
+            return
+        own_ring = Ring()
+        for flags in 0, Ring.ASYNCHRONOUS:
+            own_ring.send(connection, own(), flags)
 
 
 def echo_request():

@@ -3,6 +3,7 @@
 
 mod captured;
 mod closed;
+mod containers;
 mod filters;
 mod flows;
 mod ipv6;
@@ -16,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_testkit::netns::{Side, VethPair};
-use ringtap_testkit::{Need, repetitions, suite, test};
+use ringtap_testkit::{Need, Test, repetitions, suite, test};
 
 use captured::{Captured, Capturing, LIMIT, RINGTAP, Seen};
 
@@ -26,7 +27,8 @@ const PORT: u16 = 7000;
 
 fn main() -> ExitCode {
     let live = &[Need::Root, Need::InitialPids, PYTHON];
-    suite(vec![
+    let uring = &[Need::Root, Need::InitialPids, PYTHON, Need::IoUring];
+    let mut tests = vec![
         test("processes_that_exit_at_once", live, short_lived).serial(),
         test("datagrams_with_and_without_connection", live, datagrams),
         test("a_socket_passed_to_another_process", live, passed),
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         test("a_worker_forked_after_accept", live, forking_worker),
         test("several_sockets_of_one_port", live, reuse_port),
         test("a_file_sent_by_the_kernel", live, send_file),
+        test("sockets_of_io_uring", uring, ring),
         test("raw_sockets_and_echo_requests", live, raw),
         test("frames_of_packet_sockets", live, frames),
         test("sockets_that_existed_before", live, held),
@@ -60,6 +63,16 @@ fn main() -> ExitCode {
         test("ipv6_connections_and_datagrams", live, ipv6::exchanges).serial(),
         test("sockets_of_both_versions", live, ipv6::both_versions),
         test("filters_of_ipv6", live, ipv6::filtered),
+    ];
+    tests.extend(views());
+    tests.extend(containers());
+    suite(tests)
+}
+
+/// Tests of filters, flows and options.
+fn views() -> Vec<Test> {
+    let live = &[Need::Root, Need::InitialPids, PYTHON];
+    vec![
         test(
             "filters_live_and_on_files",
             &[Need::Root, Need::InitialPids, PYTHON, Need::ControlGroups],
@@ -84,7 +97,30 @@ fn main() -> ExitCode {
             flows::unknown_and_chosen,
         ),
         test("what_cannot_be_is_refused", &[Need::Root], refused),
-    ])
+    ]
+}
+
+/// Tests with containers.
+fn containers() -> Vec<Test> {
+    vec![
+        test(
+            "containers_are_found_by_their_groups",
+            &[Need::Root, Need::InitialPids, Need::ControlGroups],
+            containers::by_group,
+        ),
+        test(
+            "containers_of_podman_are_entered_by_name",
+            &[
+                Need::Root,
+                Need::InitialPids,
+                Need::ControlGroups,
+                Need::Tool("podman"),
+                Need::Tool("runc"),
+                Need::Tool("ping"),
+            ],
+            containers::by_name,
+        ),
+    ]
 }
 
 /// A process of the clients' script.
@@ -354,6 +390,21 @@ fn send_file() {
     assert_senders(&capturing.finish(), 1);
 }
 
+fn ring() {
+    let pair = VethPair::new();
+    let at = SocketAddr::from((pair.right.ipv4, PORT));
+    let server = pair.right.run(|| UdpSocket::bind(at).expect("a socket"));
+    let capturing = Capturing::start(&pair.left, &[]);
+    let (address, port) = address(&pair.right, PORT);
+    run(&pair.left, &["ring", &address, &port]);
+    server.set_read_timeout(Some(LIMIT)).expect("a socket");
+    for _ in 0..4 {
+        server.recv(&mut [0; 64]).expect("a datagram");
+    }
+    let captured = capturing.finish();
+    assert_senders(&captured, 4);
+}
+
 fn raw() {
     let pair = VethPair::new();
     let range = pair
@@ -600,11 +651,8 @@ fn refused() {
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    for engine in ["packet", "xdp", "drop"] {
-        let device = match engine {
-            "drop" => "drop:".to_owned(),
-            _ => format!("{engine}:{}", pair.left.device),
-        };
+    for engine in ["packet", "xdp"] {
+        let device = format!("{engine}:{}", pair.left.device);
         let text = told(&["-i", &device, "--who", "-c", "1"]);
         let expected = format!("engine {engine} cannot find the process of a packet, tcx can");
         assert!(text.contains(&expected), "{text}");

@@ -1,0 +1,189 @@
+//! `--container`: the network of a container, by its id or its name.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use ringtap_testkit::group::ControlGroup;
+use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::process::Running;
+use serde_json::Value;
+
+use super::captured::{LIMIT, RINGTAP};
+
+fn devices(container: &str) -> Output {
+    let mut command = Command::new(RINGTAP);
+    command.args(["devices", "--container", container]);
+    command.output().expect("ringtap runs")
+}
+
+/// A process in a network and in a control group with the name of a container's.
+struct Contained {
+    process: Running,
+    group: Option<ControlGroup>,
+}
+
+impl Contained {
+    fn start(side: &Side, group: &str) -> Self {
+        let mut command = side.namespace.command("sleep");
+        let process = Running::start(command.arg("600")).expect("sleep starts");
+        let group = ControlGroup::new(group).expect("a control group");
+        group.add(process.id()).expect("it is moved");
+        let group = Some(group);
+        Self { process, group }
+    }
+}
+
+impl Drop for Contained {
+    fn drop(&mut self) {
+        let _ = self.process.signal("KILL");
+        while !self.process.has_ended() {
+            std::thread::yield_now();
+        }
+        drop(self.group.take());
+    }
+}
+
+/// Docker's and LXC's groups, made by hand.
+pub(crate) fn by_group() {
+    let pair = VethPair::new();
+    let id = format!("{:08x}", std::process::id()).repeat(8);
+    let name = format!("shop{}", std::process::id());
+    let _first = Contained::start(&pair.left, &format!("docker-{id}.scope"));
+    let _second = Contained::start(&pair.right, &format!("lxc.payload.{name}"));
+    let ends = [&pair.left, &pair.right].map(|side| side.device.as_str());
+    for (container, end) in [(&*id, 0), (&id[..12], 0), (&id[..8], 0), (&*name, 1)] {
+        let output = devices(container);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{container}: {output:?}");
+        let has = |end: usize| text.contains(&format!(": {} (", ends[end]));
+        assert!(has(end) && !has(1 - end), "{container}: {text}");
+    }
+    let output = devices("no-such-container");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let listed = format!("docker {}", &id[..12]);
+    assert!(
+        said.contains("no such container runs here (running: "),
+        "{said}"
+    );
+    assert!(said.contains(&listed) && said.contains(&name), "{said}");
+    // Another id with the same first digits, and another network.
+    let other = format!("{}{}", &id[..16], "0".repeat(48));
+    let _third = Contained::start(&pair.right, &format!("docker-{other}.scope"));
+    let output = devices(&id[..8]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("several containers have this name"), "{said}");
+    assert!(devices(&other).status.success());
+}
+
+/// A container of podman that sleeps. It has the host's programs.
+struct Container {
+    name: String,
+    id: String,
+    pid: String,
+}
+
+fn podman(arguments: &[&str]) -> String {
+    let mut command = Command::new("podman");
+    // This one works with both hierarchies of control groups, as some machines have them.
+    command.args(["--log-level=error", "--runtime", "runc"]);
+    command
+        .args(["--cgroup-manager", "cgroupfs"])
+        .args(arguments);
+    let output = command.output().expect("podman runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+impl Container {
+    fn start(files: &Path, name: &str) -> Self {
+        let name = format!("ringtap-{name}-{}", std::process::id());
+        let files = files.to_string_lossy();
+        let limits = [
+            "--ulimit",
+            "nofile=1024:1024",
+            "--ulimit",
+            "nproc=4096:4096",
+        ];
+        let run = ["run", "-d", "--name", &name, "--network", "none"];
+        let sleep = [
+            "-v",
+            "/usr:/usr:ro",
+            "--cap-add",
+            "NET_RAW",
+            "--rootfs",
+            &files,
+            "/usr/bin/sleep",
+            "600",
+        ];
+        let id = podman(&[&run[..], &limits, &sleep].concat());
+        let pid = podman(&["inspect", "--format", "{{.State.Pid}}", &name]);
+        Self { name, id, pid }
+    }
+
+    /// Runs a command in the container's network.
+    fn ip(&self, arguments: &[&str]) {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.pid, "-n", "ip"]).args(arguments);
+        let output = command.output().expect("nsenter runs");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let mut command = Command::new("podman");
+        let _ = command.args(["rm", "-f", "-t", "0", &self.name]).output();
+    }
+}
+
+/// Two containers on a wire; the capture enters one by its name, and names the other's process never.
+pub(crate) fn by_name() {
+    let files = tempfile::tempdir().expect("a folder");
+    for folder in ["dev", "etc", "proc", "run", "sys", "tmp", "usr"] {
+        fs::create_dir(files.path().join(folder)).expect("a folder");
+    }
+    for folder in ["bin", "lib", "lib64"] {
+        symlink(format!("usr/{folder}"), files.path().join(folder)).expect("a link");
+    }
+    let [one, two] = ["one", "two"].map(|name| Container::start(files.path(), name));
+    let wire = ["link", "add", "va", "type", "veth", "peer", "name", "vb"];
+    one.ip(&[&wire[..], &["netns", &two.pid]].concat());
+    for (container, device, address) in [(&one, "va", "10.98.0.1/24"), (&two, "vb", "10.98.0.2/24")]
+    {
+        container.ip(&["addr", "add", address, "dev", device]);
+        container.ip(&["link", "set", device, "up"]);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("one.pcapng");
+    let mut command = Command::new(RINGTAP);
+    command.args(["dump", "--container", &one.name, "-i", "va", "--who", "-w"]);
+    command.arg(&file).args(["-c", "6", "icmp"]);
+    let mut capture = Running::start_piped(&mut command).expect("ringtap starts");
+    let told = capture.wait_until_told("capturing on va", LIMIT);
+    told.unwrap_or_else(|error| panic!("{error}: {}", capture.said()));
+    podman(&["exec", &one.name, "/usr/bin/ping", "-c", "3", "10.98.0.2"]);
+    let output = capture.wait(LIMIT).expect("an end");
+    assert!(output.status.success(), "{output:?}");
+    let mut command = Command::new(RINGTAP);
+    command.args(["dump", "--json", "-r"]).arg(&file);
+    let output = command.output().expect("ringtap runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let packets: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(packets.len(), 6, "{text}");
+    for packet in packets.iter().filter(|packet| packet["direction"] == "out") {
+        let process = &packet["process"];
+        assert_eq!(process["comm"], "ping", "{packet}");
+        assert_eq!(process["container"]["id"], one.id, "{packet}");
+        assert_eq!(process["container"]["runtime"], "podman", "{packet}");
+    }
+    assert!(!text.contains(&two.id), "{text}");
+    let output = devices(&two.name);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("vb") && !text.contains("va"), "{text}");
+}
