@@ -7,6 +7,7 @@
 mod extras;
 mod package;
 mod query;
+mod rpm;
 mod sbom;
 
 use std::fs;

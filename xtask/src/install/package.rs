@@ -1,7 +1,7 @@
-//! `cargo xtask package`: Debian packages of the same files.
+//! `cargo xtask package`: Debian packages of the same files, and one for distributions with RPM.
 //!
 //! There are three packages. `ringtap` has the programs, manual pages, completion, services and the link by which
-//! Wireshark finds ringtap's interfaces. `ringtap-libpcap` has the library in a folder of its own, beside Debian's,
+//! Wireshark finds ringtap's interfaces; it is made as .rpm, too ([`rpm`]). `ringtap-libpcap` has the library in a folder of its own, beside Debian's,
 //! and `ringtap-dev` its headers. Beside them are their checksums and the list of the crates in the programs.
 //!
 //! The bytes depend only on the built programs and on the time of the sources. With `--check`, each package is
@@ -14,11 +14,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use super::extras::{DATE, gzip, seconds};
+use super::rpm;
 use super::{DOCUMENTS, LIBPCAP, Layout, PROGRAMS, RELEASE, RINGTAP, build, copy, sbom, write};
 use crate::process;
 
 /// The work in the copy of the system.
 const CHECK: &str = include_str!("check.sh");
+/// Services, and their configuration.
+const UNITS: [&str; 3] = [
+    "ringtap-flow@.service",
+    "ringtap-record@.service",
+    "ringtap-web.service",
+];
+const CONFIGURATION: [&str; 3] = ["flow.toml", "record.toml", "web.toml"];
 const MAINTAINER: &str = "The ringtap developers <ringtap@packages.invalid>";
 
 /// Builds the packages into `target/debian`.
@@ -76,11 +84,15 @@ fn check(made: &[PathBuf], profile: &'static str) -> Result<(), String> {
         "--tag-display-limit=0",
         "--allow-root",
     ]);
-    process::check(lintian.args(made))?;
+    let (debian, others): (Vec<&PathBuf>, Vec<&PathBuf>) = made
+        .iter()
+        .partition(|path| path.extension().is_some_and(|ending| ending == "deb"));
+    process::check(lintian.args(&debian))?;
     println!("lintian: no errors and no warnings");
+    others.into_iter().try_for_each(|path| rpm::check(path))?;
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--net", "sh", "-c", CHECK, "sh"]);
-    process::check(unshare.args(made))
+    process::check(unshare.args(debian))
 }
 
 fn packages(profile: &'static str) -> Result<Vec<PathBuf>, String> {
@@ -93,7 +105,8 @@ fn packages(profile: &'static str) -> Result<Vec<PathBuf>, String> {
         out,
         profile,
     };
-    let made = vec![pack.program()?, pack.library()?, pack.development()?];
+    let mut made = vec![pack.program()?, pack.library()?, pack.development()?];
+    made.extend(pack.rpm()?);
     let list = sbom::list(&["ringtap", "ringtap-bench"])?;
     write(
         &pack.out.join(format!("ringtap_{RINGTAP}.cdx.json")),
@@ -116,31 +129,11 @@ impl Pack {
     /// Packs the programs.
     fn program(&self) -> Result<PathBuf, String> {
         self.package("ringtap", |layout| {
-            layout.programs()?;
-            for name in PROGRAMS {
-                strip(&layout.program(name))?;
-            }
-            layout.documents()?;
-            for name in DOCUMENTS {
-                let _ = fs::remove_file(layout.place(format!("share/doc/ringtap/{name}")));
-            }
-            let program = process::built_program(self.profile, "ringtap")?;
-            layout.manual(&program)?;
-            layout.completion(&program)?;
+            let extcap = format!("lib/{}/wireshark/extcap", self.triplet);
+            self.programs(layout, "lib/systemd/system", &extcap)?;
             let contrib = ringtap_testkit::repository().join("contrib");
-            for unit in ["ringtap-flow@.service", "ringtap-record@.service", "ringtap-web.service"] {
-                let place = layout.root.join("lib/systemd/system").join(unit);
-                copy(&contrib.join("systemd").join(unit), &place, 0o644)?;
-            }
-            let mut kept = String::new();
-            for name in ["flow.toml", "record.toml", "web.toml"] {
-                copy(&contrib.join("etc").join(name), &layout.root.join("etc/ringtap").join(name), 0o644)?;
-                kept += &format!("/etc/ringtap/{name}\n");
-            }
-            write(&layout.root.join("DEBIAN/conffiles"), kept.as_bytes(), 0o644)?;
-            let extcap = layout.place(format!("lib/{}/wireshark/extcap", self.triplet));
-            fs::create_dir_all(&extcap).map_err(|error| format!("{}: {error}", extcap.display()))?;
-            symlink("../../../../bin/ringtap", extcap.join("ringtap-extcap")).map_err(|error| error.to_string())?;
+            let kept = CONFIGURATION.map(|name| format!("/etc/ringtap/{name}\n"));
+            write(&layout.root.join("DEBIAN/conffiles"), kept.concat().as_bytes(), 0o644)?;
             for (script, mode) in [("config", 0o755), ("postinst", 0o755), ("prerm", 0o755), ("postrm", 0o755), ("templates", 0o644)] {
                 let from = contrib.join(format!("debian/ringtap.{script}"));
                 copy(&from, &layout.root.join("DEBIAN").join(script), mode)?;
@@ -158,6 +151,67 @@ impl Pack {
                  every lost packet was lost.\n"
             ))
         })
+    }
+
+    /// Installs the programs with all that belongs to them. Units go below the root, Wireshark's link below the prefix.
+    fn programs(&self, layout: &Layout, units: &str, extcap: &str) -> Result<(), String> {
+        layout.programs()?;
+        for name in PROGRAMS {
+            strip(&layout.program(name))?;
+        }
+        layout.documents()?;
+        for name in DOCUMENTS {
+            let _ = fs::remove_file(layout.place(format!("share/doc/ringtap/{name}")));
+        }
+        let program = process::built_program(self.profile, "ringtap")?;
+        layout.manual(&program)?;
+        layout.completion(&program)?;
+        let contrib = ringtap_testkit::repository().join("contrib");
+        for unit in UNITS {
+            let place = layout.root.join(units).join(unit);
+            copy(&contrib.join("systemd").join(unit), &place, 0o644)?;
+        }
+        for name in CONFIGURATION {
+            let place = layout.root.join("etc/ringtap").join(name);
+            copy(&contrib.join("etc").join(name), &place, 0o644)?;
+        }
+        let up = "../".repeat(Path::new(extcap).components().count());
+        let extcap = layout.place(extcap);
+        fs::create_dir_all(&extcap).map_err(|error| format!("{}: {error}", extcap.display()))?;
+        symlink(format!("{up}bin/ringtap"), extcap.join("ringtap-extcap"))
+            .map_err(|error| error.to_string())
+    }
+
+    /// Packs the programs for distributions with RPM. `None` if that is not possible here.
+    fn rpm(&self) -> Result<Option<PathBuf>, String> {
+        let Some(names) = rpm::names(&self.architecture) else {
+            return Ok(None);
+        };
+        let folder =
+            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let layout = self.layout(folder.path());
+        let extcap = format!("{}/wireshark/extcap", names.libraries);
+        self.programs(&layout, "usr/lib/systemd/system", &extcap)?;
+        let [debians, others] = ["vendor-completions", "site-functions"]
+            .map(|name| layout.place("share/zsh").join(name));
+        fs::rename(&debians, others).map_err(|error| format!("{}: {error}", debians.display()))?;
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            let place = layout.place(format!("share/licenses/ringtap/{licence}"));
+            copy(&ringtap_testkit::repository().join(licence), &place, 0o644)?;
+        }
+        make_readable(folder.path())?;
+        rpm::pack(folder.path(), names, &self.out).map(Some)
+    }
+
+    /// Returns where the files of a package go: as they will be installed, below a folder.
+    fn layout(&self, root: &Path) -> Layout {
+        Layout {
+            prefix: PathBuf::from("/usr"),
+            root: root.to_path_buf(),
+            libraries: PathBuf::from("lib"),
+            headers: PathBuf::from("include"),
+            profile: self.profile,
+        }
     }
 
     /// Packs the library, in a folder that the loader does not search by itself.
@@ -224,13 +278,7 @@ impl Pack {
     ) -> Result<PathBuf, String> {
         let folder =
             tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-        let mut layout = Layout {
-            prefix: PathBuf::from("/usr"),
-            root: folder.path().to_path_buf(),
-            libraries: PathBuf::from("lib"),
-            headers: PathBuf::from("include"),
-            profile: self.profile,
-        };
+        let mut layout = self.layout(folder.path());
         let fields = fill(&mut layout)?;
         self.documents(&layout, name)?;
         let size = kibibytes(folder.path())?;
