@@ -52,6 +52,7 @@ fi
 [ ! -d /run/systemd/system ] || systemctl daemon-reload || :
 
 %files
+%defattr(-,root,root,-)
 ";
 
 /// Settings of rpmbuild: nothing of this machine and of this moment gets into the package.
@@ -63,7 +64,7 @@ const DEFINES: [&str; 8] = [
     "use_source_date_epoch_as_buildtime 1",
     "clamp_mtime_to_source_date_epoch 1",
     "build_mtime_policy clamp_to_source_date_epoch",
-    "_binary_payload w6.gzdio",
+    "_binary_payload w6.xzdio",
 ];
 
 /// The names of an architecture.
