@@ -39,7 +39,8 @@ pub fn markdown(all: &[Results]) -> Result<String, String> {
         rows.any(|row| row.experiment == results.experiment)
     };
     // Results of other experiments alone tell at least the machine.
-    let machine = machine_of(all.iter().filter(is_shown)).or_else(|_| machine(all))?;
+    let shown: Vec<&Results> = all.iter().filter(is_shown).collect();
+    let machine = machine_of(&shown).or_else(|_| machine(all))?;
     let mut text = machine + "\n| what | ringtap | peer | ratio |\n|---|---|---|---|\n";
     let mut missing = Vec::new();
     for row in &rows.row {
@@ -61,15 +62,15 @@ pub fn markdown(all: &[Results]) -> Result<String, String> {
 /// # Errors
 /// Returns an error if there are no results.
 pub(super) fn machine(all: &[Results]) -> Result<String, String> {
-    machine_of(all.iter())
+    machine_of(&all.iter().collect::<Vec<_>>())
 }
 
-fn machine_of<'r>(shown: impl Iterator<Item = &'r Results> + Clone) -> Result<String, String> {
+fn machine_of(shown: &[&Results]) -> Result<String, String> {
     let newest = shown
-        .clone()
+        .iter()
         .max_by(|a, b| a.machine.time.cmp(&b.machine.time));
     let newest = newest.ok_or("there are no results")?;
-    let quick = shown.clone().any(|results| results.quick);
+    let quick = shown.iter().any(|results| results.quick);
     let rounds = if quick {
         "short runs"
     } else {
