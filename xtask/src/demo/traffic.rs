@@ -1,7 +1,7 @@
 //! Real traffic between the two ends of the pair: sockets of the standard library, one thread each.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,11 @@ const CLOSED: u16 = 40_001;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Sizes of the datagrams, in bytes of payload.
 const DATAGRAMS: [usize; 5] = [64, 172, 512, 900, 1400];
-const NAMES: [&str; 3] = ["www.example.org", "mail.example.net", "cdn.example.com"];
+/// The names that are asked for. The first is the server's own.
+const NAMES: [&str; 3] = [SERVER, "mail.example.net", "cdn.example.com"];
+pub(super) const SERVER: &str = "www.example.org";
+/// The address of the others, which nobody has.
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// The packets that the senders passed to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +44,7 @@ pub(super) fn run(pair: &VethPair, duration: Duration) -> io::Result<Sent> {
     let media = udp(server, MEDIA)?;
     let listener = server.run(|| TcpListener::bind((server.ipv4, HTTPS)))?;
     thread::scope(|scope| {
-        let resolver = scope.spawn(|| answer(&resolver, &ends));
+        let resolver = scope.spawn(|| answer(&resolver, server.ipv4, &ends));
         let queries = scope.spawn(|| query(client, server, &ends));
         // The names come first, then the requests.
         thread::sleep(Duration::from_millis(20));
@@ -157,8 +161,9 @@ fn query(client: &Side, server: &Side, ends: &AtomicBool) -> io::Result<u64> {
     Ok(sent)
 }
 
-/// Answers every query with the address 192.0.2.1.
-fn answer(socket: &UdpSocket, ends: &AtomicBool) -> io::Result<()> {
+/// Answers queries for the server's name with its address, and others with an address that nobody has.
+fn answer(socket: &UdpSocket, server: Ipv4Addr, ends: &AtomicBool) -> io::Result<()> {
+    let own = question(0, SERVER);
     let mut query = [0; 512];
     while !ends.load(Ordering::Relaxed) {
         let Some((length, from)) = received(socket, &mut query)? else {
@@ -172,7 +177,9 @@ fn answer(socket: &UdpSocket, ends: &AtomicBool) -> io::Result<()> {
         message[2..8].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1]);
         // The question's name again, type A, class IN, an hour to live, four bytes.
         message.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4]);
-        message.extend_from_slice(&[192, 0, 2, 1]);
+        let is_own = query[12..length] == own[12..];
+        let address = if is_own { server } else { ELSEWHERE };
+        message.extend_from_slice(&address.octets());
         socket.send_to(&message, from)?;
     }
     Ok(())

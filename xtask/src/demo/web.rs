@@ -78,7 +78,7 @@ fn end(server: Running) -> Result<(), String> {
     }
 }
 
-/// The page must be there, and show packets, hosts and flows.
+/// The page must be there, and show packets, hosts with the names that were asked for, and applications.
 fn check(address: SocketAddr, pair: &VethPair) -> Result<(), String> {
     let deadline = Instant::now() + LIMIT;
     if !get(address, "/")?.contains("<html") {
@@ -89,7 +89,8 @@ fn check(address: SocketAddr, pair: &VethPair) -> Result<(), String> {
         traffic::run(pair, Duration::from_secs(1)).map_err(|error| explain(&error))?;
         let top = get(address, "/api/v1/top?of=hosts")?;
         let applications = get(address, "/api/v1/top?of=applications")?;
-        if top.contains(&host) && applications.contains("\"dns\"") {
+        let is_named = top.contains(&host) && top.contains(traffic::SERVER);
+        if is_named && applications.contains("\"dns\"") {
             let status = get(address, "/api/v1/status")?;
             let body = status.rsplit("\r\n\r\n").next().unwrap_or_default();
             println!("   GET /api/v1/status");
@@ -98,7 +99,8 @@ fn check(address: SocketAddr, pair: &VethPair) -> Result<(), String> {
         }
         if Instant::now() > deadline {
             return Err(format!(
-                "{host} and DNS are not shown: {top} {applications}"
+                "{host}, {} and DNS are not shown: {top} {applications}",
+                traffic::SERVER
             ));
         }
     }
