@@ -35,6 +35,11 @@ fn main() -> ExitCode {
         ),
         test("devices_are_chosen_by_any_name", root, chosen_by_any_name),
         test(
+            "flows_of_another_namespace_are_metered",
+            &[Need::Root, Need::InitialPids],
+            flows_of_another_namespace,
+        ),
+        test(
             "another_namespace_is_entered",
             &[Need::Root, Need::InitialPids],
             another_namespace,
@@ -499,4 +504,34 @@ fn another_namespace() {
         reason.contains("--netns no-such: open /run/netns/no-such"),
         "{reason}"
     );
+}
+
+/// `flow --netns` meters in a namespace that a process stands for, and writes its records here.
+fn flows_of_another_namespace() {
+    let pair = VethPair::new();
+    let side = &pair.right;
+    let mut sleep = side.namespace.command("sleep");
+    let mut inside = sleep.arg("300").spawn().expect("sleep starts");
+    let number = inside.id().to_string();
+    let mut flow = std::process::Command::new(RINGTAP);
+    flow.args(["flow", "--netns", &number, "-i", &side.device, "-w", "-"]);
+    let mut flow = Running::start_piped(flow.arg("udp port 7000")).expect("it starts");
+    flow.wait_until_capturing(side, LIMIT).expect("it captures");
+    let socket = pair.left.run(|| UdpSocket::bind((pair.left.ipv4, 0)));
+    let socket = socket.expect("a socket");
+    for _ in 0..3 {
+        let sent = socket.send_to(b"x", (side.ipv4, 7000));
+        sent.expect("sent");
+    }
+    flow.signal("INT").expect("a signal");
+    let metered = flow.wait(LIMIT).expect("it ends");
+    inside.kill().expect("killed");
+    inside.wait().expect("an end");
+    let text = String::from_utf8_lossy(&metered.stdout).into_owned();
+    let records: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(records.len(), 1, "{metered:?}");
+    assert_eq!(records[0]["packets"], 3, "{text}");
 }
