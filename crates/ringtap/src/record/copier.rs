@@ -52,6 +52,8 @@ pub(super) struct CopyPlan {
 pub(super) struct CopyCounts {
     pub(super) made: AtomicU64,
     pub(super) failed: AtomicU64,
+    /// Triggers that were not obeyed, since too many copies waited.
+    pub(super) ignored: AtomicU64,
 }
 
 /// The thread that copies.
@@ -95,6 +97,11 @@ impl Copier {
     /// Returns the numbers of its copies.
     pub(super) fn counts(&self) -> Arc<CopyCounts> {
         Arc::clone(&self.counts)
+    }
+
+    /// Counts a trigger that is not obeyed.
+    pub(super) fn ignore(&self) {
+        self.counts.ignored.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Has a window copied after those before it.

@@ -123,6 +123,7 @@ impl Incidents {
             return;
         }
         if self.pending.len() + self.copying.len() >= WAITING {
+            self.copier.ignore();
             notice(format_args!(
                 "trigger {}: ignored, since {WAITING} copies wait",
                 fired.name

@@ -88,6 +88,11 @@ impl Read {
                 "Copies of triggers that could not be made",
                 self.failed_incidents,
             ),
+            (
+                "ignored_triggers",
+                "Triggers that were not obeyed, because too many copies waited",
+                self.ignored_triggers,
+            ),
         ] {
             let encoder = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(encoder)?;

@@ -61,6 +61,8 @@ pub(super) struct Status {
     /// Copies that triggers made since the start, and those that could not be made.
     incidents: u64,
     failed_incidents: u64,
+    /// Triggers that were not obeyed, since too many copies waited.
+    ignored_triggers: u64,
     devices: Vec<DeviceStatus>,
     #[serde(skip)]
     numbers: Vec<Arc<Numbers>>,
@@ -160,6 +162,7 @@ impl Status {
             incident_bytes: 0,
             incidents: 0,
             failed_incidents: 0,
+            ignored_triggers: 0,
             devices: devices_status.collect(),
             numbers: devices.iter().map(Device::numbers).collect(),
             ticks: vec![0; devices.len()],
@@ -187,6 +190,7 @@ impl Status {
         self.incident_bytes = usage.incidents;
         self.incidents = self.copies.made.load(Ordering::Relaxed);
         self.failed_incidents = self.copies.failed.load(Ordering::Relaxed);
+        self.ignored_triggers = self.copies.ignored.load(Ordering::Relaxed);
         for (device, numbers) in self.devices.iter_mut().zip(&self.numbers) {
             let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
             let stats = *lock(&numbers.stats);
@@ -335,6 +339,8 @@ pub(crate) struct Read {
     #[serde(default)]
     pub(super) failed_incidents: u64,
     #[serde(default)]
+    pub(super) ignored_triggers: u64,
+    #[serde(default)]
     pub(super) cut_packets: u64,
     #[serde(default)]
     pub(super) cut_bytes: u64,
@@ -458,6 +464,10 @@ impl Read {
         if self.failed_incidents > 0 {
             let copies = counted(self.failed_incidents, "incident");
             text += &format!("{copies} NOT COPIED since the start\n");
+        }
+        if self.ignored_triggers > 0 {
+            let triggers = counted(self.ignored_triggers, "trigger");
+            text += &format!("{triggers} NOT OBEYED since the start: too many copies waited\n");
         }
         for device in &self.devices {
             text += &device.line();

@@ -12,6 +12,11 @@ pub(crate) fn tests() -> Vec<Test> {
     let root = [Need::Root];
     vec![
         test("a_request_copies_the_window", &root, requested),
+        test(
+            "triggers_beyond_those_that_wait_are_counted",
+            &root,
+            ignored,
+        ),
         test("a_packet_a_rate_and_a_loss_trigger", &root, triggered),
         test("a_signal_copies_the_window", &root, signalled),
         test("a_copy_may_have_a_filter", &root, selected),
@@ -142,6 +147,24 @@ fn requested() {
     // A copy stays although the budget needs room.
     let status = stdout(&scene.ask(&["record", "status"], &[]));
     assert!(status.contains("bytes in incidents"), "{status}");
+}
+
+fn ignored() {
+    let scene = Scene::new();
+    let running = scene.recording(&["--budget", "64M", "--after", "1h"]);
+    for number in 0..67 {
+        let name = format!("t{number}");
+        let output = scene.ask(&["record", "trigger", &name], &[]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let said = stderr(&ended(running));
+    assert_eq!(said.matches("ignored, since 64 copies wait").count(), 3);
+    let json = stdout(&scene.ask(&["record", "status", "--json"], &[]));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["incidents"], 64, "{json}");
+    assert_eq!(json["ignored_triggers"], 3, "{json}");
+    let text = stdout(&scene.ask(&["record", "status"], &[]));
+    assert!(text.contains("3 triggers NOT OBEYED"), "{text}");
 }
 
 fn triggered() {
