@@ -169,8 +169,8 @@ pub(crate) struct SourceArgs {
     )]
     pub(crate) interface: Option<String>,
     /// File to read (pcap or pcapng, also compressed with gzip, zstd or lz4); - is standard input, and
-    /// tcp:HOST:PORT a server (PCAP over IP). May be given several times, or as a list, -r FILE FILE...; packets
-    /// are then read in order of time
+    /// tcp:HOST:PORT or tls:HOST:PORT,ca=FILE a server (PCAP over IP). May be given several times, or as a list,
+    /// -r FILE FILE...; packets are then read in order of time
     #[arg(short = 'r', long = "read", value_name = "FILE", value_parser = over_ip::readable())]
     pub(crate) read: Vec<PathBuf>,
     /// Read the files that are listed in FILE, one a line, in this order; - is standard input
@@ -190,7 +190,7 @@ pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     /// File to write the packets to; - is standard output. tcp-listen:PORT or tcp-listen:ADDRESS:PORT serves them
-    /// as pcapng to each client that connects (PCAP over IP); a port alone is on 127.0.0.1
+    /// as pcapng to each client that connects (PCAP over IP), and tls-listen: with TLS; a port alone is on 127.0.0.1
     #[arg(short = 'w', long = "write", value_name = "FILE", value_parser = over_ip::writable())]
     pub(crate) write: Option<PathBuf>,
     /// Format of the file written; without it, the file name decides (.pcapng), else pcap

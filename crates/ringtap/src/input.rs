@@ -10,7 +10,7 @@ use ringtap_capture::{Error, FileSource, Filter, ReadError, ReadOptions, Waker, 
 use ringtap_sys::poll::{self, Interest};
 
 use crate::notice::notice;
-use crate::over_ip;
+use crate::over_ip::{self, Connection};
 use crate::rights::{self, Kind};
 use crate::signals::Requests;
 
@@ -137,19 +137,25 @@ pub(crate) fn open_with(
     if !may_be_silent(path) {
         return Ok(of_opened(path, rights::read(path), options, filter)?);
     }
-    let (file, name) = if path.as_os_str() == "-" {
-        let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-        (file, "standard input".to_owned())
+    let mut name = path.display().to_string();
+    let stream = if path.as_os_str() == "-" {
+        name = "standard input".to_owned();
+        let file = io::stdin().as_fd().try_clone_to_owned();
+        file.map(|file| Silent::File(file.into()))
     } else if over_ip::is_server(path) {
-        (over_ip::connect(path), path.display().to_string())
+        let opened = Connection::open(path);
+        opened.and_then(|it| it.never_wait().map(|()| Silent::Connection(it)))
     } else {
-        (rights::read(path), path.display().to_string())
+        rights::read(path).map(Silent::File)
     };
-    let file = file.map_err(|source| InputError::Read {
+    let stream = stream.map_err(|source| InputError::Read {
         path: path.to_owned(),
         source,
     })?;
-    let stream = Interruptible { file, interruption };
+    let stream = Interruptible {
+        stream,
+        interruption,
+    };
     Ok(open_stream(Box::new(stream), &name, options, filter)?)
 }
 
@@ -185,8 +191,36 @@ pub(crate) fn open_indexed(
 
 /// Standard input, a connection or a FIFO that ends on a signal, even if its writer is silent.
 struct Interruptible {
-    file: File,
+    stream: Silent,
     interruption: Interruption,
+}
+
+/// A stream whose writer may be silent for long.
+enum Silent {
+    /// Reading it may wait.
+    File(File),
+    /// Reading it never waits, and it may hold bytes that came before.
+    Connection(Connection),
+}
+
+impl Silent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::File(file) => file.as_fd(),
+            Self::Connection(connection) => connection.as_fd(),
+        }
+    }
+
+    /// Reads what has come. `is_ready` means that there is something. `None` if nothing has come.
+    fn take(&mut self, buffer: &mut [u8], is_ready: bool) -> Option<io::Result<usize>> {
+        let done = match self {
+            Self::File(_) if !is_ready => return None,
+            Self::File(file) => file.read(buffer),
+            Self::Connection(connection) => connection.read(buffer),
+        };
+        let is_early = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        (!done.as_ref().is_err_and(is_early)).then_some(done)
+    }
 }
 
 /// How a signal wakes a waiting reader.
@@ -206,25 +240,23 @@ impl Interruption {
 
 impl Read for Interruptible {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut is_ready = false;
         loop {
-            let interests = [
-                Interest::read(self.file.as_fd()),
-                Interest::read(self.interruption.waker.as_fd()),
-            ];
-            let [input, interrupt] = poll::wait(interests, None).map_err(|error| error.source)?;
             if self.interruption.requests.stop() {
                 return Ok(0);
             }
+            if let Some(done) = self.stream.take(buffer, is_ready) {
+                return done;
+            }
+            let interests = [
+                Interest::read(self.stream.as_fd()),
+                Interest::read(self.interruption.waker.as_fd()),
+            ];
+            let [input, interrupt] = poll::wait(interests, None).map_err(|error| error.source)?;
             if interrupt.readable {
                 self.interruption.waker.take();
             }
-            if !input.readable && !input.failed {
-                continue;
-            }
-            match self.file.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
-            }
+            is_ready = input.readable || input.failed;
         }
     }
 }

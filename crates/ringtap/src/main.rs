@@ -33,6 +33,7 @@ mod send;
 mod setup;
 mod signals;
 mod stat;
+mod tls;
 mod values;
 
 use std::ffi::OsString;

@@ -9,6 +9,7 @@
 
 #[cfg(feature = "captures")]
 pub mod captures;
+mod certificates;
 pub mod datagrams;
 pub mod examples;
 pub mod expressions;
@@ -21,6 +22,7 @@ pub mod pages;
 mod suite;
 pub mod versions;
 
+pub use certificates::make_certificates;
 pub use ringtap_lab::{
     Need, adapters, corpus, group, memory, need, netns, page_folder, patience, pcap, process,
     repetitions, repository, traffic,

@@ -1,7 +1,6 @@
 //! Passes a live capture to the outputs.
 
 use std::iter::repeat_with;
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -114,7 +113,7 @@ pub(crate) fn run(
 }
 
 /// Listens for clients of the capture, if requested. A low port needs privileges.
-fn listen(args: &DumpArgs) -> Result<Option<TcpListener>, DumpError> {
+fn listen(args: &DumpArgs) -> Result<Option<over_ip::Listener>, DumpError> {
     let Some(path) = &args.write else {
         return Ok(None);
     };

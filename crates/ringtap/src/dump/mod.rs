@@ -18,7 +18,6 @@ mod sink;
 mod summary;
 
 use std::io::{self, IsTerminal, Write as _};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -153,7 +152,7 @@ fn open_outputs(
     args: &DumpArgs,
     plan: &Plan,
     live: bool,
-    listener: Option<TcpListener>,
+    listener: Option<over_ip::Listener>,
     rights: &mut Rights,
 ) -> Result<(Sink, After), DumpError> {
     let inputs = match &plan.input {

@@ -49,7 +49,7 @@ fn open(path: &Path) -> Result<FileSource, DumpError> {
     Ok(match path.to_str() {
         Some("-") => open_stream(Box::new(io::stdin()), "standard input", &options, None)?,
         _ if over_ip::is_server(path) => {
-            let opened = over_ip::connect(path);
+            let opened = over_ip::Connection::open(path);
             let stream = opened.map_err(|source| InputError::Read {
                 path: path.to_owned(),
                 source,

@@ -52,7 +52,7 @@ pub(crate) enum LookError {
     Place(#[from] PlaceError),
     /// A file of TLS cannot be used.
     #[error(transparent)]
-    Tls(#[from] super::web::TlsError),
+    Tls(#[from] crate::tls::TlsError),
     /// The folder of `--record` cannot be used.
     #[error(transparent)]
     Recorder(#[from] crate::record::RecorderError),

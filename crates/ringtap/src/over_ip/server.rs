@@ -6,18 +6,21 @@
 
 use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_rustls::TlsAcceptor;
 
+use super::Listener;
 use super::blocks::Blocks;
 use crate::notice::notice;
 
@@ -29,6 +32,8 @@ const QUEUE: usize = 16 << 20;
 const BATCH: usize = 128;
 /// Bytes that are read at once.
 const READ: usize = 256 << 10;
+/// How long a client may take to agree on the encryption.
+const AGREEING: Duration = Duration::from_secs(10);
 /// How long clients may take for the rest at the end.
 const END: Duration = Duration::from_secs(2);
 
@@ -44,8 +49,9 @@ impl Server {
     ///
     /// # Errors
     /// No pipe or thread can be created.
-    pub(crate) fn start(listener: TcpListener) -> io::Result<Self> {
-        let address = listener.local_addr()?;
+    pub(crate) fn start(listener: Listener) -> io::Result<Self> {
+        let address = listener.socket.local_addr()?;
+        let scheme = if listener.tls.is_some() { "tls" } else { "tcp" };
         let (reader, writer) = io::pipe()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -55,10 +61,10 @@ impl Server {
         let thread = thread::Builder::new().name("clients".to_owned());
         let thread = thread.spawn(move || {
             if let Err(error) = runtime.block_on(serve(listener, reader)) {
-                notice(format_args!("tcp-listen:{address}: {error}"));
+                notice(format_args!("{scheme}-listen:{address}: {error}"));
             }
         })?;
-        notice(format_args!("serving packets on tcp:{address}"));
+        notice(format_args!("serving packets on {scheme}:{address}"));
         Ok(Self {
             output: Mutex::new(Some(OwnedFd::from(writer).into())),
             thread: Mutex::new(Some(thread)),
@@ -109,10 +115,15 @@ struct Client {
 }
 
 impl Client {
-    fn new(stream: TcpStream, address: SocketAddr, head: &[u8]) -> Self {
+    fn new(
+        (stream, tls): (TcpStream, Option<TlsAcceptor>),
+        address: SocketAddr,
+        head: &[u8],
+    ) -> Self {
         let (queue, batches) = unbounded_channel();
         let counters = Arc::new(Counters::default());
-        let task = tokio::spawn(feed(stream, batches, Arc::clone(&counters)));
+        let task = feed((stream, tls), address, batches, Arc::clone(&counters));
+        let task = tokio::spawn(task);
         let mut client = Self {
             address,
             queue,
@@ -178,29 +189,45 @@ impl Client {
     }
 }
 
-/// Writes batches to a client until it leaves or the queue ends.
-async fn feed(stream: TcpStream, mut batches: UnboundedReceiver<Batch>, counters: Arc<Counters>) {
+/// Agrees on the encryption if there is one, then writes batches to a client until it leaves or the queue ends.
+async fn feed(
+    (stream, tls): (TcpStream, Option<TlsAcceptor>),
+    address: SocketAddr,
+    batches: UnboundedReceiver<Batch>,
+    counters: Arc<Counters>,
+) {
+    let Some(tls) = tls else {
+        return pour(stream, batches, counters).await;
+    };
+    let agreed = timeout(AGREEING, tls.accept(stream)).await;
+    match agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(stream) => pour(stream, batches, counters).await,
+        Err(error) => notice(format_args!("tls:{address}: refused: {error}")),
+    }
+}
+
+async fn pour(
+    mut stream: impl AsyncWrite + Unpin,
+    mut batches: UnboundedReceiver<Batch>,
+    counters: Arc<Counters>,
+) {
     while let Some(batch) = batches.recv().await {
-        let mut rest = &*batch.bytes;
-        while !rest.is_empty() {
-            if stream.writable().await.is_err() {
-                return;
-            }
-            match stream.try_write(rest) {
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
-            }
+        let written = stream.write_all(&batch.bytes).await;
+        if written.is_err() || stream.flush().await.is_err() {
+            return;
         }
         counters
             .waiting
             .fetch_sub(batch.bytes.len() + BATCH, Relaxed);
         counters.sent.fetch_add(batch.packets, Relaxed);
     }
+    // With TLS this tells the client that nothing is missing. One that has left does not mind.
+    let _ = stream.shutdown().await;
 }
 
-async fn serve(listener: TcpListener, reader: OwnedFd) -> io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+async fn serve(listener: Listener, reader: OwnedFd) -> io::Result<()> {
+    let Listener { socket, tls } = listener;
+    let listener = tokio::net::TcpListener::from_std(socket)?;
     let reader = pipe::Receiver::from_owned_fd(reader)?;
     let (mut clients, mut blocks) = (Vec::<Client>::new(), Blocks::default());
     let mut buffer = vec![0; READ];
@@ -211,7 +238,7 @@ async fn serve(listener: TcpListener, reader: OwnedFd) -> io::Result<()> {
                 leave(&mut clients);
                 match accepted {
                     Ok((stream, address)) if clients.len() < CLIENTS => {
-                        clients.push(Client::new(stream, address, blocks.head()));
+                        clients.push(Client::new((stream, tls.clone()), address, blocks.head()));
                     }
                     Ok(_) => refused += 1,
                     // Without descriptors; others will be closed.

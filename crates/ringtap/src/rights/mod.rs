@@ -499,8 +499,12 @@ pub(crate) fn look(path: &Path) -> io::Result<Kind> {
     }
 }
 
-/// Returns the input files of the command line, without `-` and servers.
+/// Returns the input files of the command line, without `-`; of servers the files of TLS.
 pub(crate) fn named<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Vec<PathBuf> {
-    let is_file = |path: &&PathBuf| path.as_os_str() != "-" && !over_ip::is_server(path);
-    paths.into_iter().filter(is_file).cloned().collect()
+    let files = |path: &PathBuf| match over_ip::is_server(path) {
+        true => over_ip::files(path),
+        false => vec![path.clone()],
+    };
+    let paths = paths.into_iter().filter(|path| path.as_os_str() != "-");
+    paths.flat_map(files).collect()
 }

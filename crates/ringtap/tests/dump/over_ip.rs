@@ -8,7 +8,7 @@ use std::thread;
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay, Traffic};
-use ringtap_testkit::{Need, Test, test};
+use ringtap_testkit::{Need, Test, make_certificates, test};
 
 use crate::program::{
     LIMIT, RINGTAP, bytes, capturing, dump, dump_live, figure, finished, frames, interrupted,
@@ -22,11 +22,13 @@ const SERVER: &str = "tcp:127.0.0.1:57012";
 pub(crate) fn tests() -> Vec<Test> {
     let needs = [Need::Root, Need::Tool("tcpreplay")];
     let tshark = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("tshark")];
+    let encrypted = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("openssl")];
     vec![
         test("invalid_addresses_are_usage_errors", &[], invalid),
         test("pcap_of_another_server_is_read", &[], other_server),
         test("a_capture_is_read_by_another_ringtap", &needs, both_sides),
         test("a_capture_is_read_by_tshark", &tshark, wireshark),
+        test("clients_with_certificates_are_served", &encrypted, tls),
         test(
             "a_client_that_never_reads_loses_packets_alone",
             &needs,
@@ -36,7 +38,9 @@ pub(crate) fn tests() -> Vec<Test> {
 }
 
 fn invalid() {
-    let usage: [&[&str]; 9] = [
+    let usage: [&[&str]; 11] = [
+        &["-r", "tls:127.0.0.1:5"],
+        &["-w", "tls-listen:5,cert=x"],
         &["-r", "tcp:host"],
         &["-r", "tcp:::1:5"],
         &["-w", "tcp-listen:host:5"],
@@ -175,6 +179,67 @@ fn wireshark() {
         stderr(&shown)
     );
     interrupted(server);
+}
+
+/// ringtap and openssl are the clients of a server that serves none without a certificate of its authority.
+fn tls() {
+    let (folder, path) = sent(400);
+    make_certificates(folder.path());
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let pair = VethPair::new();
+    let side = &pair.right;
+    side.namespace.output("ip", &["link", "set", "lo", "up"]);
+    let own = format!("cert={},key={}", file("server.pem"), file("server.key"));
+    let listen = format!("tls-listen:57012,{own},client-ca={}", file("ca.pem"));
+    let server = capturing(dump_live(side).args(["-U", "-w", &listen]), side);
+    let name = |authority: &str, client: &str| {
+        let (cert, key) = (
+            file(&format!("{client}.pem")),
+            file(&format!("{client}.key")),
+        );
+        format!(
+            "tls:127.0.0.1:57012,ca={},cert={cert},key={key}",
+            file(authority)
+        )
+    };
+    let read = |name: &str| {
+        let mut command = side.namespace.command(RINGTAP);
+        command.args(["dump", "-r", name, "-w", &file("copy.pcap")]);
+        Running::start_piped(&mut command).expect("ringtap starts")
+    };
+    let without = format!("tls:127.0.0.1:57012,ca={}", file("ca.pem"));
+    for (wrong, reason) in [
+        (name("other.pem", "client"), "UnknownIssuer"),
+        (name("ca.pem", "stranger"), "UnknownCA"),
+        (without, "CertificateRequired"),
+    ] {
+        let output = read(&wrong).wait(LIMIT).expect("an end");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(reason), "{wrong}: {said}");
+    }
+    let reader = read(&name("ca.pem", "client"));
+    let mut openssl = side.namespace.command("openssl");
+    openssl.args(["s_client", "-quiet", "-connect", "127.0.0.1:57012"]);
+    openssl.args(["-verify_return_error", "-CAfile", &file("ca.pem")]);
+    openssl.args(["-cert", &file("client.pem"), "-key", &file("client.key")]);
+    let openssl = Running::start_piped(openssl.stdin(Stdio::null())).expect("openssl starts");
+    wait_for_clients(side, 2);
+    Replay::new(path.clone(), Rate::Pps(5_000)).run(&pair.left);
+    let told = stderr(&interrupted(server));
+    succeeded(reader.wait(LIMIT).expect("the reader ends with the server"));
+    let decrypted = openssl.wait(LIMIT).expect("openssl ends with the server");
+    assert_eq!(
+        frames(&bytes(&folder.path().join("copy.pcap"))),
+        frames(&bytes(&path))
+    );
+    let other = folder.path().join("other.pcapng");
+    std::fs::write(&other, &decrypted.stdout).expect("a file");
+    let same = folder.path().join("same.pcap");
+    succeeded(finished(dump().arg("-r").arg(&other).arg("-w").arg(&same)));
+    assert_eq!(frames(&bytes(&same)), frames(&bytes(&path)));
+    let served = told.matches(": 400 packets sent, 0 packets lost").count();
+    assert_eq!(served, 2, "{told}");
 }
 
 fn never_reads() {

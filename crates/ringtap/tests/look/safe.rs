@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use ringtap_testkit::make_certificates;
 use ringtap_testkit::netns::Namespace;
 
 use super::LIMIT;
@@ -149,36 +150,11 @@ pub(crate) fn bounds() {
     server.stop();
 }
 
-/// Makes two authorities; a server and a client of one, and a client of the other.
-const CERTIFICATES: &str = "
-    set -e
-    curve='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2'
-    for authority in ca other; do
-        openssl req -x509 $curve -keyout $authority.key -out $authority.pem -subj /CN=$authority
-    done
-    printf 'subjectAltName=IP:127.0.0.1\n' > names
-    for made in server:ca client:ca stranger:other; do
-        who=${made%:*} by=${made#*:}
-        openssl req $curve -keyout $who.key -out $who.csr -subj /CN=$who
-        openssl x509 -req -in $who.csr -CA $by.pem -CAkey $by.key -CAcreateserial \
-            -days 2 -extfile names -out $who.pem
-    done";
-
 /// With an authority of clients, a certificate of it is the key; curl and openssl are the other side.
 pub(crate) fn tls() {
     let folder = tempfile::tempdir().expect("a folder");
     let namespace = Namespace::new();
-    let mut openssl = Command::new("sh");
-    let made = openssl
-        .args(["-c", CERTIFICATES])
-        .current_dir(folder.path())
-        .output();
-    let made = made.expect("openssl runs");
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    make_certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (cert, key, ca) = (path("server.pem"), path("server.key"), path("ca.pem"));
     let own = ["--tls-cert", &cert, "--tls-key", &key];

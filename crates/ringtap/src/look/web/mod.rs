@@ -10,7 +10,6 @@ mod packets;
 mod page;
 mod recorded;
 mod server;
-mod tls;
 mod token;
 
 use std::net::TcpListener;
@@ -35,8 +34,8 @@ use crate::notice::{announce, notice, raw};
 use crate::over_ip;
 use crate::rights::{NamedFiles, Needs, Rights};
 use crate::signals::Requests;
+use crate::tls::{self, TlsError};
 use guard::Guard;
-pub(super) use tls::TlsError;
 
 /// How often the history is written.
 const SAVE: Duration = Duration::from_secs(300);
@@ -68,13 +67,13 @@ enum Origin {
 /// Serves until it is told to end.
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
-    let files = tls::Files::of(args);
+    let files = tls_files(args);
     let listener = listen(args)?;
     look.netns.enter()?;
     let rights = Rights::begin(&look.rights, named_files(args, files.as_ref()), None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref())?;
-    let tls = files.as_ref().map(tls::acceptor).transpose()?;
+    let tls = files.as_ref().map(accept).transpose()?;
     let (renewed, tls) = watch::channel(tls);
     let token = token::token(args)?;
     let tables = tables();
@@ -159,9 +158,22 @@ fn named_files(args: &WebArgs, files: Option<&tls::Files>) -> NamedFiles {
     }
 }
 
+/// Returns the files of TLS; `None` without a certificate.
+fn tls_files(args: &WebArgs) -> Option<tls::Files> {
+    Some(tls::Files {
+        chain: args.tls_cert.clone()?,
+        key: args.tls_key.clone()?,
+        authorities: args.tls_client_ca.clone(),
+    })
+}
+
+fn accept(files: &tls::Files) -> Result<TlsAcceptor, TlsError> {
+    tls::acceptor(files, &[b"http/1.1"])
+}
+
 /// Reads the files of TLS again, for connections from now on.
 fn renew(files: &tls::Files, renewed: &watch::Sender<Option<TlsAcceptor>>) {
-    match tls::acceptor(files) {
+    match accept(files) {
         Ok(acceptor) => {
             renewed.send_replace(Some(acceptor));
             notice("the certificate and its key were read again");

@@ -1,4 +1,4 @@
-//! TLS: the server's certificate and key, and the authorities whose clients are served.
+//! TLS: a server's certificate and key, and the authorities whose clients are served; and the same of a client.
 //!
 //! Certificates are checked by rustls and webpki. A certificate that its authority has revoked stays valid here until it
 //! expires: give clients certificates of a short life, or of an authority of their own.
@@ -12,9 +12,8 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 
-use crate::cli::WebArgs;
 use crate::rights;
 
 /// A file of TLS that cannot be used.
@@ -37,26 +36,27 @@ pub(crate) enum TlsError {
     },
 }
 
-/// The files of TLS that the command line names.
-#[derive(Clone, Debug)]
-pub(super) struct Files {
-    chain: PathBuf,
-    key: PathBuf,
-    authorities: Option<PathBuf>,
+/// The files of a server with TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Files {
+    pub(crate) chain: PathBuf,
+    pub(crate) key: PathBuf,
+    /// The authorities of clients; without them every client is served.
+    pub(crate) authorities: Option<PathBuf>,
+}
+
+/// The files of a client with TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientFiles {
+    /// The authorities of servers.
+    pub(crate) authorities: PathBuf,
+    /// The client's own certificate and key.
+    pub(crate) own: Option<(PathBuf, PathBuf)>,
 }
 
 impl Files {
-    /// Returns the files; `None` without a certificate.
-    pub(super) fn of(args: &WebArgs) -> Option<Self> {
-        Some(Self {
-            chain: args.tls_cert.clone()?,
-            key: args.tls_key.clone()?,
-            authorities: args.tls_client_ca.clone(),
-        })
-    }
-
     /// Returns their paths.
-    pub(super) fn paths(&self) -> impl Iterator<Item = PathBuf> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = PathBuf> {
         let known = [
             Some(&self.chain),
             Some(&self.key),
@@ -66,17 +66,13 @@ impl Files {
     }
 }
 
-/// Returns what accepts connections with TLS. The files are read with the privileges of the user who started the
+/// Returns what accepts connections with TLS, for one of these protocols (ALPN) if there are any. The files are read with the privileges of the user who started the
 /// program, now and later.
 ///
 /// # Errors
 /// A file cannot be read, or its content cannot be used.
-pub(super) fn acceptor(files: &Files) -> Result<TlsAcceptor, TlsError> {
+pub(crate) fn acceptor(files: &Files, protocols: &[&[u8]]) -> Result<TlsAcceptor, TlsError> {
     let (chain, key) = (&files.chain, &files.key);
-    let unusable = |path: &Path| {
-        let path = path.display().to_string();
-        move |reason| TlsError::Unusable { path, reason }
-    };
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder
@@ -85,11 +81,7 @@ pub(super) fn acceptor(files: &Files) -> Result<TlsAcceptor, TlsError> {
     let builder = match &files.authorities {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in certificates(path)? {
-                roots.add(certificate).map_err(unusable(path))?;
-            }
-            let roots = Arc::new(roots);
+            let roots = Arc::new(roots(path)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
             let verifier = verifier.map_err(|reason| TlsError::Authorities {
                 path: path.display().to_string(),
@@ -98,16 +90,49 @@ pub(super) fn acceptor(files: &Files) -> Result<TlsAcceptor, TlsError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let secret = opened(key).and_then(|file| {
-        PrivateKeyDer::from_pem_reader(file).map_err(|reason| TlsError::Pem {
-            path: key.display().to_string(),
-            reason,
-        })
-    })?;
-    let config = builder.with_single_cert(certificates(chain)?, secret);
+    let config = builder.with_single_cert(certificates(chain)?, secret(key)?);
     let mut config = config.map_err(unusable(chain))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Returns the settings of a client.
+///
+/// # Errors
+/// The same as for [`acceptor`].
+pub(crate) fn client(files: &ClientFiles) -> Result<ClientConfig, TlsError> {
+    let path = &files.authorities;
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(unusable(path))?;
+    let builder = builder.with_root_certificates(roots(path)?);
+    match &files.own {
+        None => Ok(builder.with_no_client_auth()),
+        Some((chain, key)) => builder
+            .with_client_auth_cert(certificates(chain)?, secret(key)?)
+            .map_err(unusable(chain)),
+    }
+}
+
+fn unusable(path: &Path) -> impl FnOnce(rustls::Error) -> TlsError + use<> {
+    let path = path.display().to_string();
+    move |reason| TlsError::Unusable { path, reason }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(unusable(path))?;
+    }
+    Ok(roots)
+}
+
+fn secret(key: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_reader(opened(key)?).map_err(|reason| TlsError::Pem {
+        path: key.display().to_string(),
+        reason,
+    })
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
