@@ -67,6 +67,9 @@ const DEFINES: [&str; 8] = [
     "_binary_payload w6.xzdio",
 ];
 
+/// Where RPM keeps its list of packages; Debian's program has another place.
+const DATABASE: &str = "/var/lib/rpm";
+
 /// The names of an architecture.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
@@ -150,7 +153,8 @@ fn listed(root: &Path) -> Result<Vec<(String, bool)>, String> {
             if is_folder {
                 folders.push(path.clone());
             }
-            if !is_folder || entry.file_name() == "ringtap" {
+            let is_own = || below.components().any(|part| part.as_os_str() == "ringtap");
+            if !is_folder || is_own() {
                 found.push((installed, is_folder));
             }
         }
@@ -168,7 +172,8 @@ pub(super) fn check(package: &Path) -> Result<(), String> {
     let place = root.path().to_string_lossy().into_owned();
     let rpm = |words: &[&str], last: &str| {
         let mut rpm = Command::new("rpm");
-        process::check(rpm.args(["--root", &place]).args(words).arg(last))
+        rpm.args(["--root", &place, "--dbpath", DATABASE]);
+        process::check(rpm.args(words).arg(last))
     };
     rpm(
         &["--install", "--nodeps", "--noscripts"],
@@ -183,7 +188,7 @@ pub(super) fn check(package: &Path) -> Result<(), String> {
     process::check(Command::new(program).arg("--version"))?;
     rpm(&["--erase", "--nodeps", "--noscripts"], "ringtap")?;
     for (path, _) in listed(root.path())? {
-        if !path.starts_with("/var/lib/rpm/") {
+        if !path.starts_with(DATABASE) {
             return Err(format!("{path}: left by the package"));
         }
     }
