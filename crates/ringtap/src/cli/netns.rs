@@ -62,12 +62,12 @@ pub(crate) enum NetnsError {
     Namespace {
         option: &'static str,
         given: String,
-        source: Error,
+        r#source: Error,
     },
     #[error("--container {given}: {source}")]
     Container {
         given: String,
-        source: ContainerError,
+        r#source: ContainerError,
     },
 }
 
