@@ -5,7 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConnection, StreamOwned};
@@ -50,10 +50,7 @@ impl Connection {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let connection = ClientConnection::new(Arc::new(config), name);
         let mut connection = connection.map_err(io::Error::other)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        while connection.is_handshaking() {
-            connection.complete_io(&mut stream)?;
-        }
+        agree(&mut connection, &mut stream)?;
         stream.set_read_timeout(None)?;
         Ok(Self::Encrypted(Box::new(StreamOwned::new(
             connection, stream,
@@ -69,6 +66,38 @@ impl Connection {
         match self {
             Self::Plain(stream) => stream,
             Self::Encrypted(stream) => &stream.sock,
+        }
+    }
+}
+
+/// Agrees on the encryption, in limited time, however slowly the server sends.
+fn agree(connection: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        while connection.wants_write() {
+            connection.write_tls(stream)?;
+        }
+        if !connection.is_handshaking() {
+            return Ok(());
+        }
+        let left = limit.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let came = connection
+            .read_tls(stream)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+                _ => error,
+            })?;
+        if came == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Err(error) = connection.process_new_packets() {
+            // The server gets the reason, too, if it still listens.
+            let _ = connection.write_tls(stream);
+            return Err(io::Error::other(error));
         }
     }
 }

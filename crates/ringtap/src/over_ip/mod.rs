@@ -27,6 +27,13 @@ pub(crate) struct Listener {
     tls: Option<TlsAcceptor>,
 }
 
+impl Listener {
+    /// Returns how an address of it begins.
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "tls" } else { "tcp" }
+    }
+}
+
 /// Listens on the address with this name. `None` if the name is that of a file. Ports below 1024 need a
 /// privilege.
 ///

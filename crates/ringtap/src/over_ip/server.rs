@@ -17,12 +17,13 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 
 use super::Listener;
 use super::blocks::Blocks;
-use crate::notice::notice;
+use crate::notice::{counted, notice};
 
 /// Clients at a time.
 const CLIENTS: usize = 32;
@@ -32,8 +33,10 @@ const QUEUE: usize = 16 << 20;
 const BATCH: usize = 128;
 /// Bytes that are read at once.
 const READ: usize = 256 << 10;
-/// How long a client may take to agree on the encryption.
+/// How long a connection may take to agree on the encryption, and how many do so at a time. They take no place of
+/// a client, and no packets wait for them.
 const AGREEING: Duration = Duration::from_secs(10);
+const STRANGERS: usize = 256;
 /// How long clients may take for the rest at the end.
 const END: Duration = Duration::from_secs(2);
 
@@ -51,7 +54,7 @@ impl Server {
     /// No pipe or thread can be created.
     pub(crate) fn start(listener: Listener) -> io::Result<Self> {
         let address = listener.socket.local_addr()?;
-        let scheme = if listener.tls.is_some() { "tls" } else { "tcp" };
+        let scheme = listener.scheme();
         let (reader, writer) = io::pipe()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -103,8 +106,12 @@ struct Counters {
     sent: AtomicU64,
 }
 
+/// The way to a client.
+type Stream = Box<dyn AsyncWrite + Unpin + Send>;
+
 struct Client {
-    address: SocketAddr,
+    /// Its address, as messages have it.
+    name: String,
     queue: UnboundedSender<Batch>,
     counters: Arc<Counters>,
     task: tokio::task::JoinHandle<()>,
@@ -115,17 +122,12 @@ struct Client {
 }
 
 impl Client {
-    fn new(
-        (stream, tls): (TcpStream, Option<TlsAcceptor>),
-        address: SocketAddr,
-        head: &[u8],
-    ) -> Self {
+    fn new(stream: Stream, name: String, head: &[u8]) -> Self {
         let (queue, batches) = unbounded_channel();
         let counters = Arc::new(Counters::default());
-        let task = feed((stream, tls), address, batches, Arc::clone(&counters));
-        let task = tokio::spawn(task);
+        let task = tokio::spawn(feed(stream, batches, Arc::clone(&counters)));
         let mut client = Self {
-            address,
+            name,
             queue,
             counters,
             task,
@@ -157,8 +159,8 @@ impl Client {
         }
         if self.lost == 0 && packets > 0 {
             notice(format_args!(
-                "tcp:{}: loses packets, because it reads too slowly",
-                self.address
+                "{}: loses packets, because it reads too slowly",
+                self.name
             ));
         }
         self.lost += packets;
@@ -182,35 +184,15 @@ impl Client {
         let sent = self.counters.sent.load(Relaxed);
         let cut = if is_end { self.accepted - sent } else { 0 };
         notice(format_args!(
-            "tcp:{}: {sent} packets sent, {} packets lost",
-            self.address,
+            "{}: {sent} packets sent, {} packets lost",
+            self.name,
             self.lost + cut
         ));
     }
 }
 
-/// Agrees on the encryption if there is one, then writes batches to a client until it leaves or the queue ends.
-async fn feed(
-    (stream, tls): (TcpStream, Option<TlsAcceptor>),
-    address: SocketAddr,
-    batches: UnboundedReceiver<Batch>,
-    counters: Arc<Counters>,
-) {
-    let Some(tls) = tls else {
-        return pour(stream, batches, counters).await;
-    };
-    let agreed = timeout(AGREEING, tls.accept(stream)).await;
-    match agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-        Ok(stream) => pour(stream, batches, counters).await,
-        Err(error) => notice(format_args!("tls:{address}: refused: {error}")),
-    }
-}
-
-async fn pour(
-    mut stream: impl AsyncWrite + Unpin,
-    mut batches: UnboundedReceiver<Batch>,
-    counters: Arc<Counters>,
-) {
+/// Writes batches to a client until it leaves or the queue ends.
+async fn feed(mut stream: Stream, mut batches: UnboundedReceiver<Batch>, counters: Arc<Counters>) {
     while let Some(batch) = batches.recv().await {
         let written = stream.write_all(&batch.bytes).await;
         if written.is_err() || stream.flush().await.is_err() {
@@ -225,50 +207,128 @@ async fn pour(
     let _ = stream.shutdown().await;
 }
 
+/// Agrees on the encryption. Returns the connection, or the reason why there is none.
+async fn agree(
+    stream: TcpStream,
+    address: SocketAddr,
+    tls: TlsAcceptor,
+) -> (SocketAddr, io::Result<Stream>) {
+    let agreed = timeout(AGREEING, tls.accept(stream)).await;
+    let agreed = agreed.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    (address, agreed.map(|stream| Box::new(stream) as Stream))
+}
+
+/// The connections, and the stream that clients get.
+struct Serving {
+    scheme: &'static str,
+    tls: Option<TlsAcceptor>,
+    agreeing: JoinSet<(SocketAddr, io::Result<Stream>)>,
+    clients: Vec<Client>,
+    blocks: Blocks,
+    /// Connections for which there was no place, and those that did not agree on the encryption.
+    refused: u64,
+    strangers: u64,
+}
+
+impl Serving {
+    fn accept(&mut self, stream: TcpStream, address: SocketAddr) {
+        match &self.tls {
+            None => self.welcome(Box::new(stream), address),
+            Some(tls) if self.agreeing.len() < STRANGERS => {
+                let _ = self.agreeing.spawn(agree(stream, address, tls.clone()));
+            }
+            Some(_) => self.refused += 1,
+        }
+    }
+
+    /// Takes the outcome of an agreement. Only the first failure is told, since strangers may cause any number.
+    fn agreed(&mut self, address: SocketAddr, outcome: io::Result<Stream>) {
+        match outcome {
+            Ok(stream) => self.welcome(stream, address),
+            Err(error) => {
+                if self.strangers == 0 {
+                    notice(format_args!("{}:{address}: refused: {error}", self.scheme));
+                }
+                self.strangers += 1;
+            }
+        }
+    }
+
+    fn welcome(&mut self, stream: Stream, address: SocketAddr) {
+        leave(&mut self.clients);
+        if self.clients.len() < CLIENTS {
+            let name = format!("{}:{address}", self.scheme);
+            let client = Client::new(stream, name, self.blocks.head());
+            self.clients.push(client);
+        } else {
+            self.refused += 1;
+        }
+    }
+
+    /// Gives clients the next part of the stream.
+    fn offer(&mut self, bytes: &[u8]) {
+        let cut = self.blocks.take(bytes);
+        leave(&mut self.clients);
+        if !cut.bytes.is_empty() && !self.clients.is_empty() {
+            let bytes: Arc<[u8]> = Arc::from(cut.bytes);
+            let head = (cut.before, self.blocks.head());
+            let clients = self.clients.iter_mut();
+            clients.for_each(|client| client.offer(&bytes, cut.packets, head));
+        }
+    }
+
+    async fn end(self) {
+        end(self.clients).await;
+        let (refused, strangers) = (self.refused, self.strangers);
+        if refused > 0 {
+            let clients = counted(refused, "client");
+            notice(format_args!(
+                "{clients} refused, because there was no place"
+            ));
+        }
+        if strangers > 0 {
+            let clients = counted(strangers, "client");
+            notice(format_args!("{clients} refused by TLS"));
+        }
+    }
+}
+
 async fn serve(listener: Listener, reader: OwnedFd) -> io::Result<()> {
-    let Listener { socket, tls } = listener;
-    let listener = tokio::net::TcpListener::from_std(socket)?;
+    let mut serving = Serving {
+        scheme: listener.scheme(),
+        tls: listener.tls,
+        agreeing: JoinSet::new(),
+        clients: Vec::new(),
+        blocks: Blocks::default(),
+        refused: 0,
+        strangers: 0,
+    };
+    let listener = tokio::net::TcpListener::from_std(listener.socket)?;
     let reader = pipe::Receiver::from_owned_fd(reader)?;
-    let (mut clients, mut blocks) = (Vec::<Client>::new(), Blocks::default());
     let mut buffer = vec![0; READ];
-    let mut refused = 0_u64;
     loop {
         tokio::select! {
-            accepted = listener.accept() => {
-                leave(&mut clients);
-                match accepted {
-                    Ok((stream, address)) if clients.len() < CLIENTS => {
-                        clients.push(Client::new((stream, tls.clone()), address, blocks.head()));
-                    }
-                    Ok(_) => refused += 1,
-                    // Without descriptors; others will be closed.
-                    Err(_) => sleep(Duration::from_millis(20)).await,
-                }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, address)) => serving.accept(stream, address),
+                // Without descriptors; others will be closed.
+                Err(_) => sleep(Duration::from_millis(20)).await,
+            },
+            // A task that panicked was reported.
+            Some(Ok((address, outcome))) = serving.agreeing.join_next() => {
+                serving.agreed(address, outcome);
             }
             ready = reader.readable() => {
                 ready?;
-                let count = match reader.try_read(&mut buffer) {
+                match reader.try_read(&mut buffer) {
                     Ok(0) => break,
-                    Ok(count) => count,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    Ok(count) => serving.offer(&buffer[..count]),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(error),
-                };
-                let cut = blocks.take(&buffer[..count]);
-                leave(&mut clients);
-                if !cut.bytes.is_empty() && !clients.is_empty() {
-                    let bytes: Arc<[u8]> = Arc::from(cut.bytes);
-                    let head = (cut.before, blocks.head());
-                    clients.iter_mut().for_each(|client| client.offer(&bytes, cut.packets, head));
                 }
             }
         }
     }
-    end(clients).await;
-    if refused > 0 {
-        notice(format_args!(
-            "{refused} clients refused: {CLIENTS} were connected"
-        ));
-    }
+    serving.end().await;
     Ok(())
 }
 

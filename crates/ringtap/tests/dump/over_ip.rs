@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -22,13 +23,13 @@ const SERVER: &str = "tcp:127.0.0.1:57012";
 pub(crate) fn tests() -> Vec<Test> {
     let needs = [Need::Root, Need::Tool("tcpreplay")];
     let tshark = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("tshark")];
-    let encrypted = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("openssl")];
+    let openssl = [Need::Root, Need::Tool("tcpreplay"), Need::Tool("openssl")];
     vec![
         test("invalid_addresses_are_usage_errors", &[], invalid),
         test("pcap_of_another_server_is_read", &[], other_server),
         test("a_capture_is_read_by_another_ringtap", &needs, both_sides),
         test("a_capture_is_read_by_tshark", &tshark, wireshark),
-        test("clients_with_certificates_are_served", &encrypted, tls),
+        test("clients_with_certificates_are_served", &openssl, tls),
         test(
             "a_client_that_never_reads_loses_packets_alone",
             &needs,
@@ -181,65 +182,82 @@ fn wireshark() {
     interrupted(server);
 }
 
-/// ringtap and openssl are the clients of a server that serves none without a certificate of its authority.
+/// Returns the name of the server with TLS, for a client with this certificate.
+fn encrypted(folder: &Path, authority: &str, client: Option<&str>) -> String {
+    let file = |name: &str, ending: &str| format!("{}/{name}.{ending}", folder.display());
+    let own = client.map_or(String::new(), |name| {
+        format!(",cert={},key={}", file(name, "pem"), file(name, "key"))
+    });
+    format!("tls:127.0.0.1:57012,ca={}{own}", file(authority, "pem"))
+}
+
+/// Reads from a server into a file.
+fn read_from(side: &Side, name: &str, file: &Path) -> Running {
+    let mut command = side.namespace.command(RINGTAP);
+    command.args(["dump", "-r", name, "-w"]).arg(file);
+    Running::start_piped(&mut command).expect("ringtap starts")
+}
+
+/// Clients of a server that serves none without a certificate of its authority: three that it refuses, more that
+/// never speak than it serves, then ringtap and openssl.
 fn tls() {
     let (folder, path) = sent(400);
-    make_certificates(folder.path());
-    let file = |name: &str| folder.path().join(name).display().to_string();
+    let folder = folder.path();
+    make_certificates(folder);
     let pair = VethPair::new();
     let side = &pair.right;
     side.namespace.output("ip", &["link", "set", "lo", "up"]);
-    let own = format!("cert={},key={}", file("server.pem"), file("server.key"));
-    let listen = format!("tls-listen:57012,{own},client-ca={}", file("ca.pem"));
+    let place = folder.display();
+    let own = format!("cert={place}/server.pem,key={place}/server.key");
+    let listen = format!("tls-listen:57012,{own},client-ca={place}/ca.pem");
     let server = capturing(dump_live(side).args(["-U", "-w", &listen]), side);
-    let name = |authority: &str, client: &str| {
-        let (cert, key) = (
-            file(&format!("{client}.pem")),
-            file(&format!("{client}.key")),
-        );
-        format!(
-            "tls:127.0.0.1:57012,ca={},cert={cert},key={key}",
-            file(authority)
-        )
-    };
-    let read = |name: &str| {
-        let mut command = side.namespace.command(RINGTAP);
-        command.args(["dump", "-r", name, "-w", &file("copy.pcap")]);
-        Running::start_piped(&mut command).expect("ringtap starts")
-    };
-    let without = format!("tls:127.0.0.1:57012,ca={}", file("ca.pem"));
-    for (wrong, reason) in [
-        (name("other.pem", "client"), "UnknownIssuer"),
-        (name("ca.pem", "stranger"), "UnknownCA"),
-        (without, "CertificateRequired"),
+    for (authority, client, reason) in [
+        ("other", Some("client"), "UnknownIssuer"),
+        ("ca", Some("stranger"), "UnknownCA"),
+        ("ca", None, "CertificateRequired"),
     ] {
-        let output = read(&wrong).wait(LIMIT).expect("an end");
+        let wrong = encrypted(folder, authority, client);
+        let reader = read_from(side, &wrong, &folder.join("never.pcap"));
+        let output = reader.wait(LIMIT).expect("an end");
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(reason), "{wrong}: {said}");
     }
-    let reader = read(&name("ca.pem", "client"));
+    let connect = || TcpStream::connect("127.0.0.1:57012").expect("a connection");
+    let silent: Vec<TcpStream> = side.run(|| (0..40).map(|_| connect()).collect());
+    let copies = ["ringtap.pcap", "openssl.pcapng"].map(|name| folder.join(name));
+    let reader = read_from(side, &encrypted(folder, "ca", Some("client")), &copies[0]);
     let mut openssl = side.namespace.command("openssl");
     openssl.args(["s_client", "-quiet", "-connect", "127.0.0.1:57012"]);
-    openssl.args(["-verify_return_error", "-CAfile", &file("ca.pem")]);
-    openssl.args(["-cert", &file("client.pem"), "-key", &file("client.key")]);
-    let openssl = Running::start_piped(openssl.stdin(Stdio::null())).expect("openssl starts");
-    wait_for_clients(side, 2);
+    openssl.args(["-verify_return_error", "-CAfile", "ca.pem"]);
+    openssl.args(["-cert", "client.pem", "-key", "client.key"]);
+    let into = std::fs::File::create(&copies[1]).expect("a file");
+    openssl
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(into);
+    let openssl = Running::start(openssl.stderr(Stdio::piped())).expect("openssl starts");
+    // Each has the start of the stream: ringtap opens its file then, openssl writes it.
+    let has_begun = || copies[0].exists() && copies[1].metadata().is_ok_and(|file| file.len() > 0);
+    while !has_begun() {
+        thread::sleep(std::time::Duration::from_millis(20));
+    }
     Replay::new(path.clone(), Rate::Pps(5_000)).run(&pair.left);
     let told = stderr(&interrupted(server));
+    drop(silent);
     succeeded(reader.wait(LIMIT).expect("the reader ends with the server"));
-    let decrypted = openssl.wait(LIMIT).expect("openssl ends with the server");
-    assert_eq!(
-        frames(&bytes(&folder.path().join("copy.pcap"))),
-        frames(&bytes(&path))
-    );
-    let other = folder.path().join("other.pcapng");
-    std::fs::write(&other, &decrypted.stdout).expect("a file");
-    let same = folder.path().join("same.pcap");
-    succeeded(finished(dump().arg("-r").arg(&other).arg("-w").arg(&same)));
-    assert_eq!(frames(&bytes(&same)), frames(&bytes(&path)));
+    openssl.wait(LIMIT).expect("openssl ends with the server");
+    let same = folder.join("same.pcap");
+    succeeded(finished(
+        dump().arg("-r").arg(&copies[1]).arg("-w").arg(&same),
+    ));
+    for copy in [&copies[0], &same] {
+        assert_eq!(frames(&bytes(copy)), frames(&bytes(&path)));
+    }
     let served = told.matches(": 400 packets sent, 0 packets lost").count();
     assert_eq!(served, 2, "{told}");
+    assert!(told.contains("3 clients refused by TLS"), "{told}");
+    assert_eq!(told.matches(": refused: ").count(), 1, "{told}");
 }
 
 fn never_reads() {
