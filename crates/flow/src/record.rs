@@ -273,7 +273,7 @@ impl FlowRecord {
         let key = |process: &Option<Arc<Process>>| process.as_deref().map(Process::key);
         let source = key(&self.source_process);
         let is_same = source.is_some() && source == key(&self.destination_process);
-        let sent = forward + if is_same { reverse } else { 0 };
+        let sent = forward.saturating_add(if is_same { reverse } else { 0 });
         let source = self.source_process.iter().map(move |one| (one, sent));
         let destination = self.destination_process.iter().filter(move |_| !is_same);
         source.chain(destination.map(move |one| (one, reverse)))

@@ -66,8 +66,8 @@ impl Files {
     }
 }
 
-/// Returns what accepts connections with TLS, for one of these protocols (ALPN) if there are any. The files are read with the privileges of the user who started the
-/// program, now and later.
+/// Returns what accepts connections with TLS, for one of these protocols (ALPN) if there are any. The files are read
+/// with the privileges of the user who started the program, now and later.
 ///
 /// # Errors
 /// A file cannot be read, or its content cannot be used.

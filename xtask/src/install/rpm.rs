@@ -109,7 +109,6 @@ pub(super) fn pack(root: &Path, names: Names, out: &Path) -> Result<PathBuf, Str
         let line = match (path.starts_with("/etc/"), is_folder) {
             (_, true) => format!("%dir {path}\n"),
             (true, false) => format!("%config(noreplace) {path}\n"),
-            (false, false) if path.starts_with("/usr/share/man/") => format!("%doc {path}\n"),
             (false, false) => format!("{path}\n"),
         };
         spec += &line;

@@ -97,7 +97,8 @@ pub(crate) struct WebArgs {
     /// Show the records of other exporters, NetFlow v5, v9, IPFIX or sFlow v5, that are sent to this address
     #[arg(long, value_name = "udp:HOST:PORT", conflicts_with_all = ["interface", "read", "file_list", "filter", "extended",
           "inactive", "flows", "tunnels", "who", "replay",
-          "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "netns", "container", "explain_capture"])]
+          "snaplen", "no_promiscuous", "buffer", "mode", "force", "direction", "cpu", "netns", "container",
+          "explain_capture"])]
     pub(crate) collect: Option<ListenAddress>,
     /// With --collect: take datagrams of this address or network only, such as 192.0.2.0/24; may be given
     /// several times

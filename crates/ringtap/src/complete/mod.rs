@@ -3,7 +3,8 @@
 //! A shell's script calls the program with the variable `RINGTAP_COMPLETE` set to the name of the shell, and the
 //! words so far behind `--`; the program prints what could come next. Without words it prints the script. Options
 //! and commands are those of [`Cli`]; values of some options are asked of the system at that moment: interfaces,
-//! timestamps of the interface, containers, network namespaces, users, groups. Nothing is opened for capturing, and no privilege is needed.
+//! timestamps of the interface, containers, network namespaces, users, groups. Nothing is opened for capturing, and
+//! no privilege is needed.
 
 mod bash;
 mod values;

@@ -68,7 +68,9 @@ pub(crate) fn by_group() {
         said.contains("no such container runs here (running: "),
         "{said}"
     );
-    assert!(said.contains(&listed) && said.contains(&name), "{said}");
+    // Of many containers that run here, only the first are listed.
+    let is_listed = said.contains(&listed) && said.contains(&name);
+    assert!(is_listed || said.contains(", …)"), "{said}");
     // Another id with the same first digits, and another network.
     let other = format!("{}{}", &id[..16], "0".repeat(48));
     let _third = Contained::start(&pair.right, &format!("docker-{other}.scope"));
@@ -107,7 +109,7 @@ impl Container {
             "--ulimit",
             "nproc=4096:4096",
         ];
-        let run = ["run", "-d", "--name", &name, "--network", "none"];
+        let run = ["run", "-d", "--rm", "--name", &name, "--network", "none"];
         let sleep = [
             "-v",
             "/usr:/usr:ro",

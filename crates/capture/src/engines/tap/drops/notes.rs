@@ -144,7 +144,9 @@ impl Notes {
         if let Some(facts) = Facts::of(options) {
             self.append_note(facts);
         }
-        self.append_process(options);
+        if packet.process.is_some() {
+            self.append_process(options);
+        }
         self.option(FLAGS, &packet.flags.0.to_ne_bytes());
         if let Some(count) = options.packet_drop_count() {
             self.option(DROPCOUNT, &count.to_ne_bytes());
