@@ -68,7 +68,7 @@ pub(crate) fn by_group() {
         said.contains("no such container runs here (running: "),
         "{said}"
     );
-    // Of many containers that run here, only the first are listed.
+    // The error lists only the first of many containers.
     let is_listed = said.contains(&listed) && said.contains(&name);
     assert!(is_listed || said.contains(", …)"), "{said}");
     // Another id with the same first digits, and another network.
