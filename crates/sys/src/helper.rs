@@ -34,7 +34,10 @@ pub type Received = (usize, Option<OwnedFd>);
 
 impl Channel {
     /// Creates a connected pair of channels.
-    fn pair() -> Result<(Self, Self)> {
+    ///
+    /// # Errors
+    /// There are no free file descriptors.
+    pub fn pair() -> Result<(Self, Self)> {
         let mut ends: [RawFd; 2] = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: the call writes two numbers to the array, which outlives it.
@@ -91,6 +94,23 @@ impl Channel {
     /// # Errors
     /// The message is longer than `buffer` (`EMSGSIZE`), or the kernel has no memory.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Option<Received>> {
+        self.receive_with(buffer, libc::MSG_CMSG_CLOEXEC)
+    }
+
+    /// Returns the length of a message that is there already; `None` if there is none. Descriptors are closed.
+    ///
+    /// # Errors
+    /// The same as [`Channel::receive`].
+    pub fn try_receive(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
+        match self.receive_with(buffer, flags) {
+            Ok(received) => Ok(received.map(|(length, _)| length)),
+            Err(error) if error.errno() == Some(libc::EAGAIN) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> Result<Option<Received>> {
         let mut control = Control { bytes: [0; 64] };
         let mut part = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -101,9 +121,7 @@ impl Channel {
         header.msg_controllen = room_for_one() as _;
         let length = loop {
             // SAFETY: the header describes memory that the call may write to and that outlives it.
-            let received = unsafe {
-                libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC)
-            };
+            let received = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
             match usize::try_from(received) {
                 Ok(length) => break length,
                 Err(_) => {

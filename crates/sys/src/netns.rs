@@ -6,6 +6,8 @@
 //!
 //! Source: `network_namespaces(7)`, `user_namespaces(7)`, unshare(2), setns(2).
 
+mod list;
+
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,6 +21,7 @@ use std::thread;
 
 use crate::netlink::{self, Netlink};
 use crate::{Error, Result};
+pub use list::{Found, list};
 
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
 

@@ -24,6 +24,16 @@ impl<'a> Interest<'a> {
         }
     }
 
+    /// Makes [`wait`] wait until a file of the kernel has changed, such as `/proc/self/mountinfo` after a mount
+    /// (proc_pid_mountinfo(5)); [`Readiness::failed`] reports it. The file counts as unchanged from then on.
+    #[must_use]
+    pub const fn change(fd: BorrowedFd<'a>) -> Self {
+        Self {
+            fd,
+            events: libc::POLLPRI,
+        }
+    }
+
     /// Makes [`wait`] wait until the descriptor is writable.
     #[must_use]
     pub const fn write(fd: BorrowedFd<'a>) -> Self {

@@ -44,6 +44,30 @@ impl LinkWatch {
         Ok(Self { fd })
     }
 
+    /// Also reports interfaces of the other network namespaces that this one has a number for (`ip netns list-id`),
+    /// such as those at the other ends of its virtual cables. Needs `CAP_NET_BROADCAST` and Linux 4.2.
+    ///
+    /// # Errors
+    /// The kernel does not support it.
+    pub fn include_linked_namespaces(&self) -> Result<()> {
+        let on: libc::c_int = 1;
+        let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap_or_default();
+        // SAFETY: pointer and length describe `on`, which outlives the call.
+        let result = unsafe {
+            libc::setsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_NETLINK,
+                libc::NETLINK_LISTEN_ALL_NSID,
+                (&raw const on).cast(),
+                length,
+            )
+        };
+        if result < 0 {
+            return Err(Error::last("setsockopt", "NETLINK_LISTEN_ALL_NSID").into());
+        }
+        Ok(())
+    }
+
     /// Returns whether anything has changed since the last call. Never waits.
     #[must_use]
     pub fn take(&self) -> bool {

@@ -28,6 +28,8 @@ impl Capability {
     pub const NET_RAW: Self = Self(13);
     /// Lock memory beyond the limit.
     pub const IPC_LOCK: Self = Self(14);
+    /// Examine processes of others.
+    pub const SYS_PTRACE: Self = Self(19);
     /// Enter and make namespaces, mount, and much else.
     pub const SYS_ADMIN: Self = Self(21);
     /// Real-time priority.
@@ -55,6 +57,7 @@ impl Capability {
             Self::NET_ADMIN => "NET_ADMIN",
             Self::NET_RAW => "NET_RAW",
             Self::IPC_LOCK => "IPC_LOCK",
+            Self::SYS_PTRACE => "SYS_PTRACE",
             Self::SYS_ADMIN => "SYS_ADMIN",
             Self::SYS_NICE => "SYS_NICE",
             Self::PERFMON => "PERFMON",
