@@ -197,6 +197,18 @@ pub enum Error {
         /// The reason.
         r#source: Box<Self>,
     },
+    /// The process that follows network namespaces could not capture an interface.
+    #[error("{reason}")]
+    NotFollowed {
+        /// The reason.
+        reason: String,
+    },
+    /// A capture in all network namespaces has had too many interfaces.
+    #[error("a capture names at most {most} interfaces")]
+    TooManyInterfaces {
+        /// The number.
+        most: usize,
+    },
     /// A tap cannot make the header for packets of such an interface.
     #[error("{device}: only engine packet can make the header {link_type} of its packets")]
     NoLinkType {

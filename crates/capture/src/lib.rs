@@ -42,7 +42,7 @@ pub use ringtap_savefile::{Interface, Item, MapFile, Mapped, ReadError, ReadOpti
 pub use source::{
     Change, Companion, Delivery, Next, PROGRAM_PARTS, Polling, ProgramPart, Source, Waker,
 };
-pub use stats::{Dropped, Stats};
+pub use stats::{Dropped, Stats, XdpLosses};
 pub use who::{Who, WhoLosses};
 
 /// Parses a list of processors in the kernel's form, such as `0-3,5`.

@@ -127,6 +127,10 @@ ringtap_packet::options! {
         /// own, as a pcap file and libpcap need it. Otherwise each interface is one of
         /// [`crate::Source::interfaces`], with its packets unchanged; later interfaces are added.
         pub cooked: bool,
+        /// Whether device `any` stands for the interfaces of all network namespaces, for the tap at tcx without
+        /// [`CaptureOptions::cooked`]. Those of other namespaces are named after them: `blue/eth0`. Later namespaces
+        /// and interfaces are captured as long as a copy of the process calls [`crate::Readers::follow`].
+        pub all_namespaces: bool,
         /// The fanout group with which sources share an interface's packets.
         pub fanout: Option<Fanout>,
         /// How long to look for packets without sleeping, before each wait; at most 1 s. The driver is asked to
@@ -171,6 +175,7 @@ impl Default for CaptureOptions {
             force: false,
             unordered: false,
             cooked: true,
+            all_namespaces: false,
             fanout: None,
             busy_poll: None,
             priority: None,
@@ -280,6 +285,23 @@ pub enum OptionError {
     /// [`CaptureOptions::mode`] on all interfaces.
     #[error("option mode: packets are stolen from one interface, not from \"any\"")]
     StealsFromAny,
+    /// [`CaptureOptions::all_namespaces`] with one interface.
+    #[error(
+        "option netns: all network namespaces are captured on device \"any\", not on \"{device}\""
+    )]
+    NamespacesOfOne {
+        /// The device.
+        device: String,
+    },
+    /// [`CaptureOptions::all_namespaces`] with an engine that works in one.
+    #[error("option netns: engine {engine} captures in one network namespace, tcx in all")]
+    NamespacesAtEngine {
+        /// The engine.
+        engine: &'static str,
+    },
+    /// [`CaptureOptions::all_namespaces`] with [`CaptureOptions::cooked`]: the header has no room for the namespace.
+    #[error("option netns: interfaces of several network namespaces cannot share one link type")]
+    CookedEverywhere,
     /// [`CaptureOptions::who`] with an engine that sees no sockets.
     #[error("option who: engine {engine} cannot find the process of a packet, tcx can")]
     WhoAtEngine {

@@ -1,5 +1,7 @@
 //! A capture that several threads read.
 
+use std::os::fd::BorrowedFd;
+
 use ringtap_sys::privileges::Capability;
 
 use crate::{Result, Source, Stats, Waker};
@@ -65,6 +67,27 @@ impl Readers {
                 .iter_mut()
                 .try_for_each(|source| source.look_at_chain()),
         }
+    }
+
+    /// Calls [`Source::follow`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn follow(&mut self) -> Result<()> {
+        match &mut self.tap {
+            Some(tap) => tap.follow(),
+            None => self
+                .sources
+                .iter_mut()
+                .try_for_each(|source| source.follow()),
+        }
+    }
+
+    /// Returns [`Source::followed`] of the source that has something to follow.
+    #[must_use]
+    pub fn followed(&self) -> Option<BorrowedFd<'_>> {
+        self.all().find_map(|source| source.followed())
     }
 
     /// Returns the sum of all counters.

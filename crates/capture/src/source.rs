@@ -1,6 +1,6 @@
 //! The interface of every engine: a source of blocks of packets.
 
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +83,23 @@ pub trait Source: Send {
     /// [`crate::Error::Overtaken`] if there are more of them than before.
     fn look_at_chain(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// Attaches to new interfaces of all network namespaces, if [`crate::CaptureOptions::all_namespaces`] is set, and
+    /// reports them to the source that was copied. This is for another process, which has a copy of the source after
+    /// fork(2), and [`Description::required_capabilities`].
+    ///
+    /// # Errors
+    ///
+    /// The namespaces cannot be listed or entered, or the other process has ended.
+    fn follow(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns what becomes readable when [`Source::follow`] has work. Some namespaces change without that, so it is
+    /// also called once a second. `None` if there is nothing to follow.
+    fn followed(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Returns how the source captures, and what it cannot see.

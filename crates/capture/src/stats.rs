@@ -19,6 +19,9 @@ pub struct Stats {
     /// Packets that were truncated more than the snaplen requires: they were longer than the interface
     /// announced at the opening, or than the 65,535 bytes that XDP can read. The taps report it.
     pub clamped: Option<u64>,
+    /// Packets that were lost at XDP, of which the kernel has no buffer. A capture of dropped packets on all interfaces
+    /// reports them, if the kernel has the tracepoints.
+    pub xdp: Option<XdpLosses>,
     /// Facts about processes that could not be recorded. `None` unless [`crate::CaptureOptions::who`] is set.
     pub who: Option<WhoLosses>,
 }
@@ -34,6 +37,7 @@ impl Stats {
             total.freezes = add(total.freezes, one.freezes);
             total.stamped_by_host = add(total.stamped_by_host, one.stamped_by_host);
             total.clamped = add(total.clamped, one.clamped);
+            total.xdp = total.xdp.or(one.xdp);
             total.who = total.who.or(one.who);
             let (dropped, more) = (&mut total.dropped, one.dropped);
             dropped.hook = add(dropped.hook, more.hook);
@@ -46,6 +50,15 @@ impl Stats {
         });
         total.unwrap_or_default()
     }
+}
+
+/// Packets that were lost at XDP, on all interfaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpLosses {
+    /// An XDP program has aborted, or returned what is no action.
+    pub exceptions: u64,
+    /// A device, processor or socket did not take what XDP has redirected to it.
+    pub redirects: u64,
 }
 
 /// Packets lost or left out, by the layer where it happened.

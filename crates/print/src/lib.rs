@@ -58,6 +58,8 @@ pub struct Printer {
     initiators: Initiators,
     interfaces: InterfaceNames,
     processes: ProcessTable,
+    /// Whether each line names the packet's interface.
+    shows_interfaces: bool,
     line: Line,
     /// Line, dump and line end, so that the output gets one write per packet.
     staged: Vec<u8>,
@@ -75,6 +77,7 @@ impl Printer {
             initiators: Initiators::default(),
             interfaces: InterfaceNames::new(),
             processes: ProcessTable::default(),
+            shows_interfaces: false,
             line: Line::default(),
             staged: Vec::new(),
             printed: 0,
@@ -86,6 +89,12 @@ impl Printer {
     /// one.
     pub fn name_interface(&mut self, index: u32, name: &str) {
         self.interfaces.insert(index, name.to_owned());
+    }
+
+    /// Prints interface and direction of each packet from now on, as for cooked headers: for captures of interfaces
+    /// of several network namespaces.
+    pub fn show_interfaces(&mut self) {
+        self.shows_interfaces = true;
     }
 
     /// Sets the description of a process, for its packets from now on.
@@ -173,6 +182,10 @@ impl Printer {
             &self.interfaces,
         );
         cx.is_named = dropped.is_some();
+        if self.shows_interfaces && !cx.is_named {
+            link::cooked::captured_on(&mut cx, interface.unwrap_or("?"), packet.flags);
+            cx.is_named = true;
+        }
         let header = link::print(&mut cx, packet, link_type, interface);
         self.staged.extend_from_slice(self.line.text());
         if let Some(dump) = self.options.dump {

@@ -1,6 +1,7 @@
 //! The loop with which dump, flow and gen read live captures: on one thread, or on one thread for each
 //! reader.
 
+use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
@@ -59,6 +60,20 @@ pub(crate) trait Receiver {
 impl Entrusted for Readers {
     fn capabilities(&self) -> Vec<Capability> {
         self.required_capabilities()
+    }
+
+    fn has_to_look(&self) -> bool {
+        self.followed().is_some()
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.followed()
+    }
+
+    fn look(&mut self) {
+        if let Err(error) = self.follow() {
+            interrupted(&error);
+        }
     }
 
     fn put_back(&mut self) {

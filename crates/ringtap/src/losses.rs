@@ -1,6 +1,6 @@
 //! Lost packets in JSON summaries: where each was lost, null if that is not known.
 
-use ringtap_capture::{Dropped, WhoLosses};
+use ringtap_capture::{Dropped, WhoLosses, XdpLosses};
 use serde::Serialize;
 
 /// The object `dropped`. Its keys are part of the command line's contract.
@@ -28,6 +28,22 @@ impl From<WhoLosses> for JsonWho {
         Self {
             refused: who.refused,
             undescribed: who.undescribed,
+        }
+    }
+}
+
+/// The object `xdp`: packets lost at XDP, which cannot be captured.
+#[derive(Serialize)]
+pub(crate) struct JsonXdp {
+    exceptions: u64,
+    redirects: u64,
+}
+
+impl From<XdpLosses> for JsonXdp {
+    fn from(xdp: XdpLosses) -> Self {
+        Self {
+            exceptions: xdp.exceptions,
+            redirects: xdp.redirects,
         }
     }
 }

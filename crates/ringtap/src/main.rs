@@ -102,6 +102,10 @@ fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(refused) => return refuse(&words, &refused),
     };
+    if let Err(error) = cli.command.check_netns() {
+        notice::notice(error);
+        return ExitCode::from(exit::USAGE);
+    }
     if let Some(Err(error)) = cli.command.netns().map(cli::NetnsArg::enter) {
         notice::notice(error);
         return ExitCode::FAILURE;

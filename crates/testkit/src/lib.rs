@@ -19,6 +19,7 @@ mod hang;
 pub mod libpcap;
 pub mod mmdb;
 pub mod pages;
+pub mod podman;
 mod suite;
 pub mod versions;
 

@@ -28,6 +28,10 @@ pub(super) fn open(
         let device = because("it can find the process of a packet");
         return tap::open_tcx(&device, options, filter, count);
     }
+    if options.all_namespaces {
+        let device = because("it captures in all network namespaces");
+        return tap::open_tcx(&device, options, filter, count);
+    }
     let reason = match only_packet(device, options) {
         Some(reason) => reason.to_owned(),
         None => {

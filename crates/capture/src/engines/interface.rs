@@ -1,5 +1,7 @@
 //! The interface of a capture: found by any of its names, with its own counters.
 
+use std::collections::BTreeMap;
+
 use ringtap_savefile::Interface;
 use ringtap_sys::netlink::{Link, Netlink};
 
@@ -131,6 +133,45 @@ impl InterfaceLosses {
     pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
         let link = self.netlink.link_at(self.ifindex).ok()?;
         losses(&link).checked_sub(self.at_opening)
+    }
+}
+
+/// The losses before the capture of all interfaces together, which come and go.
+#[derive(Debug)]
+pub(in crate::engines) struct AllLosses {
+    /// Bound to the network namespace of the thread that opened the capture.
+    netlink: Netlink,
+    last: BTreeMap<u32, u64>,
+    total: u64,
+}
+
+impl AllLosses {
+    /// Counts from now on, with the present interfaces. A later one counts from when it is first seen.
+    pub(in crate::engines) fn new(netlink: Netlink, links: &[Link]) -> Self {
+        Self {
+            netlink,
+            last: links
+                .iter()
+                .map(|link| (link.index, losses(link)))
+                .collect(),
+            total: 0,
+        }
+    }
+
+    /// Returns the losses since the opening.
+    pub(in crate::engines) fn since_opening(&mut self) -> Option<u64> {
+        let links = self.netlink.links().ok()?;
+        let now: BTreeMap<u32, u64> = links
+            .iter()
+            .map(|link| (link.index, losses(link)))
+            .collect();
+        for (index, count) in &now {
+            let before = self.last.get(index).unwrap_or(count);
+            // After a reset a counter starts again.
+            self.total += count.saturating_sub(*before);
+        }
+        self.last = now;
+        Some(self.total)
     }
 }
 

@@ -20,7 +20,7 @@ use ringtap_sys::receive_stamps::Stamper;
 use ringtap_sys::sched::present_cpus;
 use ringtap_sys::tap::WallClock;
 
-use crate::options::CaptureOptions;
+use crate::options::{CaptureOptions, OptionError};
 use crate::readers::Readers;
 use crate::{Error, Filter, Result, Source};
 use trial::Trial;
@@ -334,6 +334,7 @@ fn open_with(
     options.validate()?;
     let mut device = Device::parse(device)?;
     device.host = Some(host);
+    check_namespaces(&device, options)?;
     let filter = filter.map(|filter| filter.on_device(device.name));
     let filter = filter.as_ref();
     let opened = match device.engine {
@@ -342,6 +343,23 @@ fn open_with(
         None => choice::open(&device, options, filter, count),
     };
     opened.map_err(|error| device.blame_engine(error))
+}
+
+/// Checks that a device can be captured in all network namespaces, if that is wanted. Dropped packets come from all
+/// anyway.
+fn check_namespaces(device: &Device<'_>, options: &CaptureOptions) -> Result<()> {
+    let engine = device.engine.map_or("tcx", |engine| engine.name);
+    if !options.all_namespaces || engine == DROPS {
+        return Ok(());
+    }
+    if device.name != ANY {
+        let device = device.given.to_owned();
+        return Err(OptionError::NamespacesOfOne { device }.into());
+    }
+    match engine {
+        "tcx" => Ok(()),
+        engine => Err(OptionError::NamespacesAtEngine { engine }.into()),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Linux cooked captures, versions 1 and 2 (LINKTYPE_LINUX_SLL, LINKTYPE_LINUX_SLL2).
 
+use ringtap_packet::PacketFlags;
+
 use super::{ether_type_known, llc};
 use crate::bytes::{Bytes, Truncated};
 use crate::context::Context;
@@ -92,6 +94,17 @@ pub(super) fn print_v2(
         length,
         header,
     )
+}
+
+/// Prints the interface and direction of a packet whose header has neither.
+pub(crate) fn captured_on(cx: &mut Context<'_>, name: &str, flags: PacketFlags) {
+    interface_name(cx, name);
+    let direction = match flags.0 & 3 {
+        1 => "In",
+        2 => "Out",
+        _ => "?",
+    };
+    put!(cx.line, "{direction:<3} ");
 }
 
 /// Prints the name in at least five columns, so that the lines of several interfaces are aligned.

@@ -1,7 +1,7 @@
 //! The link layer: from the link type of a packet to its network layer.
 
 mod chdlc;
-mod cooked;
+pub(crate) mod cooked;
 mod ethernet;
 mod frame_relay;
 mod llc;

@@ -12,9 +12,13 @@ use crate::containers::{self, ContainerError};
 /// The folder of namespaces with names, which ip-netns(8) makes.
 pub(crate) const NAMED: &str = "/run/netns";
 
+/// The value that stands for all network namespaces.
+const ALL: &str = "all";
+
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NetnsArg {
-    /// Capture and send in this network namespace: a name of ip netns, the number of a process in it, or a path
+    /// Capture and send in this network namespace: a name of ip netns, the number of a process in it, or a path.
+    /// "all" stands for all of them, for dump, flow and record on all interfaces (-i any)
     #[arg(long, value_name = "NETNS", help_heading = "Network namespace")]
     netns: Option<String>,
     /// Capture and send in the network namespace of this container: its name, its id or the first digits of it, or
@@ -29,12 +33,18 @@ pub(crate) struct NetnsArg {
 }
 
 impl NetnsArg {
+    /// Returns whether all network namespaces are meant.
+    pub(crate) fn is_all(&self) -> bool {
+        self.netns.as_deref() == Some(ALL)
+    }
+
     /// Moves the calling thread, and those that it starts from now on, into the namespace. Needs `CAP_SYS_ADMIN`.
     ///
     /// # Errors
     /// There is no such namespace, or the privilege is missing.
     pub(crate) fn enter(&self) -> Result<(), NetnsError> {
         let (option, given, path) = match (&self.netns, &self.container) {
+            _ if self.is_all() => return Ok(()),
             (Some(given), _) => ("netns", given, path(given)),
             (None, Some(given)) => {
                 let failed = |source| NetnsError::Container {
@@ -64,6 +74,11 @@ pub(crate) enum NetnsError {
         given: String,
         r#source: Error,
     },
+    #[error(
+        "--netns all: dump, flow and record capture in all network namespaces, on all interfaces (-i any); \
+         a namespace named \"all\" is given as a path"
+    )]
+    OneOnly,
     #[error("--container {given}: {source}")]
     Container {
         given: String,
@@ -83,6 +98,22 @@ fn path(given: &str) -> PathBuf {
 }
 
 impl Command {
+    /// Checks that a command that is to work in all network namespaces can.
+    ///
+    /// # Errors
+    /// It works in one.
+    pub(crate) fn check_netns(&self) -> Result<(), NetnsError> {
+        let can = match self {
+            Self::Dump(args) => args.source.read.is_empty(),
+            Self::Flow(_) | Self::Record(_) => true,
+            _ => false,
+        };
+        match can || !self.netns().is_some_and(NetnsArg::is_all) {
+            true => Ok(()),
+            false => Err(NetnsError::OneOnly),
+        }
+    }
+
     /// Returns the network namespace in which the whole command works. `web` is not among them: it serves where it
     /// was started.
     pub(crate) fn netns(&self) -> Option<&NetnsArg> {

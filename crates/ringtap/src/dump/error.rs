@@ -97,6 +97,10 @@ pub(crate) enum UsageError {
     )]
     WhoInPcap,
     #[error(
+        "--netns all: a pcap file has one interface; write a pcapng file, such as -w FILE.pcapng"
+    )]
+    NamespacesInPcap,
+    #[error(
         "{option} cannot be used with -w {name}, which serves the packets of a live capture as pcapng"
     )]
     Served { option: &'static str, name: String },

@@ -1,6 +1,7 @@
 //! Passes a live capture to the outputs.
 
 use std::iter::repeat_with;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -167,10 +168,15 @@ impl Entrusted for Kept<'_> {
     }
 
     fn has_to_look(&self) -> bool {
-        self.has_to_look
+        self.has_to_look || self.readers.has_to_look()
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.readers.watched()
     }
 
     fn look(&mut self) {
+        self.readers.look();
         if let Err(error) = self.readers.look_at_chain() {
             interrupted(&error);
         }

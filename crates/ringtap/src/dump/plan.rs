@@ -330,6 +330,9 @@ fn refuse_combinations(args: &DumpArgs, output: &Output) -> Result<(), UsageErro
     if args.capture.who.is_some() && has_file && output.writing.format == Format::Pcap {
         return Err(UsageError::WhoInPcap);
     }
+    if args.netns.is_all() && has_file && output.writing.format == Format::Pcap {
+        return Err(UsageError::NamespacesInPcap);
+    }
     if args.capture.who.is_some() && args.capture.threads > 1 {
         return Err(UsageError::WhoByThreads);
     }
@@ -347,6 +350,7 @@ fn capture_options(
     let capture = &args.capture;
     let (sample, sample_mode) = Sample::of(capture.sample);
     let (timestamp, precision) = timestamp_source(capture.timestamp.as_deref())?;
+    let is_pcap = output.writing.format == Format::Pcap;
     let mut options = CaptureOptions::default()
         .snaplen(args.snaplen.unwrap_or(MAX_SNAPLEN))
         .timeout(capture.timeout.unwrap_or(TIMEOUT))
@@ -366,7 +370,8 @@ fn capture_options(
         .force(capture.force)
         .unordered(capture.unordered)
         // A pcapng file can hold several kinds of interfaces; other outputs have one form.
-        .cooked(output.print || output.file.is_none() || output.writing.format == Format::Pcap)
+        .cooked(!args.netns.is_all() && (output.print || output.file.is_none() || is_pcap))
+        .all_namespaces(args.netns.is_all())
         .fanout((capture.threads > 1).then(Fanout::default))
         .busy_poll(capture.busy_poll.then_some(BUSY_POLL))
         .watch_chain(capture.watch_chain)

@@ -17,6 +17,8 @@ const ENOUGH: usize = 64 << 10;
 /// Printed packets on their way to standard output.
 pub(crate) struct Printed {
     printer: Printer,
+    /// The number of interfaces that were examined.
+    known: usize,
     lines: Vec<u8>,
     out: File,
     /// The number of packets whose lines were written.
@@ -32,6 +34,7 @@ impl Printed {
         let out = out.map_err(|source| DumpError::Print { packets: 0, source })?;
         Ok(Self {
             printer: Printer::new(options(args, who, nanos)),
+            known: 0,
             lines: Vec::with_capacity(2 * ENOUGH),
             out,
             written: 0,
@@ -57,6 +60,9 @@ impl Printed {
         options: &Options<'_>,
         interfaces: &[Interface],
     ) -> Result<(), DumpError> {
+        if interfaces.len() > self.known {
+            self.learn(interfaces);
+        }
         if let Some(interface) = interfaces.get(packet.interface as usize) {
             let name = interface.name.as_deref();
             let note = options.drop_note();
@@ -77,6 +83,18 @@ impl Printed {
             self.flush()
         } else {
             Ok(())
+        }
+    }
+
+    /// Prints the interface of each packet from now on, if one of them is of another network namespace, with which its
+    /// name begins.
+    #[cold]
+    fn learn(&mut self, interfaces: &[Interface]) {
+        self.known = interfaces.len();
+        let is_elsewhere =
+            |one: &Interface| one.name.as_ref().is_some_and(|name| name.contains('/'));
+        if interfaces.iter().any(is_elsewhere) {
+            self.printer.show_interfaces();
         }
     }
 

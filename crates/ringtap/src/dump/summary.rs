@@ -8,7 +8,7 @@ use ringtap_savefile::Totals;
 use serde::Serialize;
 
 use super::error::DumpError;
-use crate::losses::{JsonDropped, JsonWho};
+use crate::losses::{JsonDropped, JsonWho, JsonXdp};
 
 /// The counters of one run.
 #[derive(Clone, Debug)]
@@ -41,6 +41,9 @@ struct Json {
     /// Only if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     clamped: Option<u64>,
+    /// Only for dropped packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    xdp: Option<JsonXdp>,
     /// Only with `--who`.
     #[serde(skip_serializing_if = "Option::is_none")]
     who: Option<JsonWho>,
@@ -82,6 +85,7 @@ impl Summary {
             dropped: JsonDropped::new(&self.stats.dropped, self.sampling()),
             stamped_by_host: self.stats.stamped_by_host,
             clamped: self.stats.clamped.filter(|&n| n > 0),
+            xdp: self.stats.xdp.map(JsonXdp::from),
             who: self.stats.who.map(JsonWho::from),
         };
         serde_json::to_writer(&mut *out, &json)?;
@@ -122,6 +126,7 @@ impl Summary {
         if let Some(n) = self.stats.clamped.filter(|&n| n > 0) {
             writeln!(out, "{n} {} truncated more than requested", plural(n))?;
         }
+        self.write_xdp(out)?;
         self.write_who(out)?;
         if let Some(n) = self.stats.stamped_by_host {
             let have = if n == 1 { "has" } else { "have" };
@@ -142,6 +147,22 @@ impl Summary {
     }
 
     /// Writes what is missing of the processes.
+    fn write_xdp(&self, out: &mut impl Write) -> io::Result<()> {
+        let xdp = self.stats.xdp.unwrap_or_default();
+        let losses = [
+            (xdp.exceptions, "an XDP program failed"),
+            (xdp.redirects, "a redirect of XDP failed"),
+        ];
+        for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
+            let plural = if *n == 1 { "" } else { "s" };
+            writeln!(
+                out,
+                "{n} packet{plural} lost without being captured: {what}"
+            )?;
+        }
+        Ok(())
+    }
+
     fn write_who(&self, out: &mut impl Write) -> io::Result<()> {
         let who = self.stats.who.unwrap_or_default();
         let losses = [

@@ -102,6 +102,8 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         .unordered(!needs_order(args))
         // They also do not need a separate time for each packet of a driver's batch.
         .precision(Precision::Poll)
+        .cooked(!args.netns.is_all())
+        .all_namespaces(args.netns.is_all())
         .who(who(args))
         .cpus(CpuList::of(capture.cpu.as_ref()))
 }

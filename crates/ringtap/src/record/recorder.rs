@@ -1,5 +1,6 @@
 //! Runs the recorder: opens devices and folder, gives up privileges, records until the end is requested.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;
@@ -138,6 +139,8 @@ fn capture_options(args: &RecorderArgs) -> CaptureOptions {
         .promiscuous(!capture.no_promiscuous)
         .direction(capture.direction.into())
         .who(capture.who.map(|fields| fields.0))
+        .cooked(!args.netns.is_all())
+        .all_namespaces(args.netns.is_all())
         .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = &capture.buffer {
         options.buffer = buffer.0;
@@ -177,8 +180,17 @@ impl Entrusted for Devices<'_> {
         capabilities
     }
 
+    fn has_to_look(&self) -> bool {
+        self.0.iter().any(|device| device.readers.has_to_look())
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.0.iter().find_map(|device| device.readers.watched())
+    }
+
     fn look(&mut self) {
         for device in self.0.iter_mut() {
+            device.readers.look();
             if let Err(error) = device.readers.look_at_chain() {
                 interrupted(&error);
             }

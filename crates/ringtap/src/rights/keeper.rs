@@ -5,7 +5,8 @@
 //! process is copied when everything is open (fork(2)). The copy keeps the privilege, reads no packet, and
 //! reverts the changes when the other process has ended, however it ended.
 
-use std::os::fd::AsFd as _;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use ringtap_sys::helper::{Channel, Helper};
@@ -16,6 +17,10 @@ use super::helper::give_up;
 
 /// How often the process looks after what it keeps privileges for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const MOUNTS: &str = "/proc/self/mountinfo";
+/// The same after a change, which may take some steps, and how many times.
+const LOOK_SOON: Duration = Duration::from_millis(10);
+const LOOKS_SOON: u32 = 20;
 
 /// A part of a run that needs privileges until the run ends.
 pub(crate) trait Entrusted {
@@ -25,6 +30,11 @@ pub(crate) trait Entrusted {
     /// Returns whether [`Entrusted::look`] is to be called.
     fn has_to_look(&self) -> bool {
         false
+    }
+
+    /// Returns what becomes readable when there is more work than once a second.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Does the work that is due once a second.
@@ -74,10 +84,29 @@ impl Keeper {
 /// Waits until the other process has ended, which closes its end of the channel. It sends nothing.
 fn wait_for_the_end(channel: &Channel, entrusted: &mut dyn Entrusted) {
     let pause = entrusted.has_to_look().then_some(LOOK_EVERY);
+    // A mount gives a network namespace its name.
+    let mounts = entrusted.watched().and_then(|_| File::open(MOUNTS).ok());
+    let mut soon = 0;
     loop {
-        match poll::wait([Interest::read(channel.as_fd())], pause) {
-            Ok([end]) if end.readable || end.failed => return,
-            Ok(_) => entrusted.look(),
+        let end = Interest::read(channel.as_fd());
+        let change = entrusted.watched().map_or(end, Interest::read);
+        let mounts = mounts.as_ref();
+        let mount = mounts.map_or(end, |file| Interest::change(file.as_fd()));
+        let pause = pause.map(|pause| if soon > 0 { LOOK_SOON } else { pause });
+        match poll::wait([end, change, mount], pause) {
+            Ok([end, _, _]) if end.readable || end.failed => return,
+            Ok([_, change, mount]) => {
+                let has_changed = change.readable || mount.failed;
+                soon = match has_changed {
+                    true => LOOKS_SOON,
+                    false => soon.saturating_sub(1),
+                };
+                entrusted.look();
+                if has_changed {
+                    // Changes come in groups.
+                    std::thread::sleep(LOOK_SOON);
+                }
+            }
             Err(_) => return,
         }
     }

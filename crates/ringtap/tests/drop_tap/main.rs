@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         test("a_full_scheduler_drops", tc, causes::scheduler),
         test("netfilter_drops", nft, causes::netfilter),
         test("generic_xdp_drops", root, programs::xdp),
+        test("failures_at_xdp_are_counted", root, programs::failing_xdp).serial(),
         test("programs_at_tcx_drop", tcx, programs::tcx),
         test("packets_that_are_used_are_no_drops", root, volume::consumed),
         test("a_burst_is_captured_or_counted", root, volume::burst).serial(),

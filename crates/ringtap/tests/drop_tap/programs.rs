@@ -2,10 +2,11 @@
 
 use ringtap_sys::bpf::{Kernel, Link, Program, ProgramKind, TcxPlace, TcxSide, XdpMode};
 use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::process::Running;
 use serde_json::Value;
 
 use crate::causes::send;
-use crate::scene::{Capture, Ip, Sender, UDP, udp};
+use crate::scene::{Capture, Ip, LIMIT, RINGTAP, Sender, UDP, udp};
 
 /// Returns a program that ends with a verdict.
 fn program(kind: ProgramKind, verdict: u8) -> Program {
@@ -38,6 +39,46 @@ pub(crate) fn xdp() {
     let at_xdp = |packet: &Value| is_it(packet) && packet["drop"]["function"] == "do_xdp_generic";
     let dropped = found.count("XDP", is_it) + found.count("NOT_SPECIFIED", at_xdp);
     assert_eq!(dropped, 5, "{:#?}", found.lines);
+}
+
+/// Packets without a buffer are counted beside the captured ones, on all interfaces of the host.
+pub(crate) fn failing_xdp() {
+    /// `XDP_ABORTED`, and `XDP_REDIRECT` without a target.
+    const FAILING: [(u8, &str, &str, &str); 2] = [
+        (0, "exceptions", "XDP_EXCEPTION", "an XDP program failed"),
+        (4, "redirects", "XDP_REDIRECT", "a redirect of XDP failed"),
+    ];
+    for (verdict, key, reason, said) in FAILING {
+        let pair = VethPair::new();
+        let index = index(&pair.right);
+        let program = program(ProgramKind::Xdp { frags: false }, verdict);
+        let kernel = Kernel::running();
+        let _link = pair
+            .right
+            .run(|| Link::xdp(&program, &kernel, index, XdpMode::Native).expect("attached"));
+        let text = Capture::on("drop:", &pair.right, &[]);
+        let json = Capture::on("drop:", &pair.right, &["--json-stats"]);
+        let mut command = pair.right.namespace.command(RINGTAP);
+        command.args(["stat", "--interval", "1h", "--json", "-i", "drop:"]);
+        let mut counting = Running::start_piped(&mut command).expect("ringtap starts");
+        let told = counting.wait_until_told("counting on drop:", LIMIT);
+        told.unwrap_or_else(|error| panic!("{error}: {}", counting.said()));
+        send(&pair, 6002, 5, 20);
+        let summary = text.finish().summary;
+        assert!(summary.contains(said), "{summary}");
+        let summary = json.finish().summary;
+        let line = summary.lines().find(|line| line.starts_with('{'));
+        let stats: Value = serde_json::from_str(line.expect("a summary")).expect("JSON");
+        assert!(stats["xdp"][key].as_u64() >= Some(5), "{stats}");
+        counting.signal("INT").expect("a signal");
+        let output = counting.wait(LIMIT).expect("an end");
+        let counted = String::from_utf8_lossy(&output.stdout).into_owned();
+        let counted: Value = serde_json::from_str(counted.trim()).expect("JSON");
+        let rows = counted["reasons"].as_array().expect("reasons");
+        let row = rows.iter().find(|row| row["reason"] == reason);
+        let packets = row.and_then(|row| row["packets"].as_u64());
+        assert!(packets >= Some(5), "{counted}");
+    }
 }
 
 /// `TCX_DROP`.

@@ -3,7 +3,7 @@
 //! Compared with tcpdump where both do the same ([`corpus`]); on a network of the test's own
 //! ([`live`], [`shutdown`], [`privileges`]); when things go wrong ([`failures`]); to several files and compressed ones ([`writing`]); for its memory
 //! ([`memory`]), and that of the loop beneath it ([`allocations`]); searches by indices ([`search`]);
-//! where packets are received ([`placement`]); PCAP over IP ([`over_ip`]); what users of tcpdump type ([`habits`]).
+//! where packets are received ([`placement`]); PCAP over IP ([`over_ip`]); all network namespaces ([`namespaces`]); what users of tcpdump type ([`habits`]).
 #![forbid(unsafe_code)]
 
 mod allocations;
@@ -13,6 +13,7 @@ mod habits;
 mod listing;
 mod live;
 mod memory;
+mod namespaces;
 mod netmask;
 mod over_ip;
 mod placement;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         memory::tests(),
         placement::tests(),
         netmask::tests(),
+        namespaces::tests(),
         over_ip::tests(),
         allocations::tests(),
         search::tests(),

@@ -60,6 +60,11 @@ pub(crate) fn succeeded(output: Output) -> Output {
     output
 }
 
+/// Returns the text on standard output.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// Returns the text on standard error.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

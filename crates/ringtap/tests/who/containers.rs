@@ -1,12 +1,11 @@
 //! `--container`: the network of a container, by its id or its name.
 
-use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use ringtap_testkit::group::ControlGroup;
 use ringtap_testkit::netns::{Side, VethPair};
+use ringtap_testkit::podman;
 use ringtap_testkit::process::Running;
 use serde_json::Value;
 
@@ -88,39 +87,14 @@ struct Container {
 }
 
 fn podman(arguments: &[&str]) -> String {
-    let mut command = Command::new("podman");
-    // This one works with both hierarchies of control groups, as some machines have them.
-    command.args(["--log-level=error", "--runtime", "runc"]);
-    command
-        .args(["--cgroup-manager", "cgroupfs"])
-        .args(arguments);
-    let output = command.output().expect("podman runs");
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    podman::podman(&mut Command::new("podman"), arguments)
 }
 
 impl Container {
     fn start(files: &Path, name: &str) -> Self {
         let name = format!("ringtap-{name}-{}", std::process::id());
-        let files = files.to_string_lossy();
-        let limits = [
-            "--ulimit",
-            "nofile=1024:1024",
-            "--ulimit",
-            "nproc=4096:4096",
-        ];
-        let run = ["run", "-d", "--rm", "--name", &name, "--network", "none"];
-        let sleep = [
-            "-v",
-            "/usr:/usr:ro",
-            "--cap-add",
-            "NET_RAW",
-            "--rootfs",
-            &files,
-            "/usr/bin/sleep",
-            "600",
-        ];
-        let id = podman(&[&run[..], &limits, &sleep].concat());
+        let options = ["--cap-add", "NET_RAW"];
+        let id = podman::start(&mut Command::new("podman"), &name, files, &options);
         let pid = podman(&["inspect", "--format", "{{.State.Pid}}", &name]);
         Self { name, id, pid }
     }
@@ -144,12 +118,7 @@ impl Drop for Container {
 /// Two containers on a wire; the capture enters one by its name, and names the other's process never.
 pub(crate) fn by_name() {
     let files = tempfile::tempdir().expect("a folder");
-    for folder in ["dev", "etc", "proc", "run", "sys", "tmp", "usr"] {
-        fs::create_dir(files.path().join(folder)).expect("a folder");
-    }
-    for folder in ["bin", "lib", "lib64"] {
-        symlink(format!("usr/{folder}"), files.path().join(folder)).expect("a link");
-    }
+    podman::make_files(files.path());
     let [one, two] = ["one", "two"].map(|name| Container::start(files.path(), name));
     let wire = ["link", "add", "va", "type", "veth", "peer", "name", "vb"];
     one.ip(&[&wire[..], &["netns", &two.pid]].concat());

@@ -138,7 +138,10 @@ impl TapSource {
             source,
         })?;
         if links.iter().all(|link| link.index != index) {
-            // A removed interface is reported elsewhere.
+            // A removed interface is reported elsewhere, or another process attends to the interfaces.
+            if self.is_everywhere() && goes_on {
+                self.attached.hooks.remove(at);
+            }
             self.changed = true;
             self.chain.looked = Instant::now();
             return Ok(());

@@ -7,6 +7,7 @@ use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::ReceiveStamps;
 
 use super::TapSource;
+use super::any::Any;
 use crate::describe::{self, Memory};
 use crate::hook::{self, Hook, HookPoint};
 use crate::options::{Direction, Mode};
@@ -15,7 +16,8 @@ use crate::{Description, LinkType};
 /// Returns how the capture works.
 pub(super) fn describe(source: &TapSource) -> Description {
     let rings = source.reader.current();
-    let hooks = &source.attached.hooks;
+    let elsewhere = source.any.iter().flat_map(Any::hooks_elsewhere);
+    let hooks: Vec<&Hook> = source.attached.hooks.iter().chain(elsewhere).collect();
     let at_xdp = hooks.iter().any(|hook| hook.place().is_xdp());
     let stolen = source.options.mode == Mode::Steal;
     let link_types = link_types(source);
@@ -28,7 +30,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
         link_types,
         hook: match source.drops {
             Some(_) => "tracepoint kfree_skb (raw)",
-            None => hook_name(hooks, stolen),
+            None => hook_name(&hooks, stolen),
         },
         clock: match source.bound.stamps {
             Some(_) => describe::Clock::Adapter(source.kernel_clock),
@@ -45,7 +47,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
         promiscuous: source.options.promiscuous && source.drops.is_none(),
         direction: match source.drops {
             Some(_) => source.options.direction,
-            None => direction(hooks),
+            None => direction(&hooks),
         },
         delivery_bound: Some(if source.options.immediate {
             Duration::from_millis(1)
@@ -60,7 +62,20 @@ pub(super) fn describe(source: &TapSource) -> Description {
     }
 }
 
+/// The capabilities to enter network namespaces of any process, and to load and attach programs there.
+const FOLLOWING: [Capability; 6] = [
+    Capability::SYS_ADMIN,
+    Capability::SYS_PTRACE,
+    Capability::DAC_READ_SEARCH,
+    Capability::NET_ADMIN,
+    Capability::BPF,
+    Capability::PERFMON,
+];
+
 fn required_capabilities(source: &TapSource) -> &'static [Capability] {
+    if source.is_everywhere() {
+        return &FOLLOWING;
+    }
     let stamps = source.receive_stamps.as_ref();
     if source.watches_chain() || stamps.is_some_and(ReceiveStamps::must_undo) {
         return &[Capability::NET_ADMIN];
@@ -68,7 +83,7 @@ fn required_capabilities(source: &TapSource) -> &'static [Capability] {
     source.attached.required_capabilities()
 }
 
-fn direction(hooks: &[Hook]) -> Direction {
+fn direction(hooks: &[&Hook]) -> Direction {
     let is_any = |side: fn(HookPoint) -> bool| hooks.iter().any(|hook| side(hook.place()));
     match (
         is_any(HookPoint::is_ingress),
@@ -131,7 +146,7 @@ fn unseen(source: &TapSource, at_xdp: bool) -> Vec<&'static str> {
     unseen
 }
 
-fn hook_name(hooks: &[Hook], stolen: bool) -> &'static str {
+fn hook_name(hooks: &[&Hook], stolen: bool) -> &'static str {
     let is = |wanted: fn(&HookPoint) -> bool| hooks.iter().any(|hook| wanted(&hook.place()));
     let name = |copied, taken| if stolen { taken } else { copied };
     if is(|place| *place == HookPoint::Xdp(bpf::XdpMode::Native)) {

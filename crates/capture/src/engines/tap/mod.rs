@@ -57,7 +57,7 @@ use crate::hook::{Announced, Attached, Hook, HookError, HookPoint, Sight, Thieve
 use crate::options::CaptureOptions;
 use crate::source::{Change, Delivery, Polling};
 use crate::who::Owners;
-use crate::{Block, Description, Dropped, Filter, Next, Result, Source, Stats};
+use crate::{Block, Description, Dropped, Error, Filter, Next, Result, Source, Stats};
 use any::{Any, Loaded, form_of};
 use chain::ChainWatch;
 use drops::DropTap;
@@ -182,9 +182,27 @@ impl TapSource {
         comes
     }
 
-    fn begin_delivery(&mut self) {
+    /// Begins a delivery. The interfaces of all its packets are known then, if another process attaches programs.
+    fn begin_delivery(&mut self) -> Result<()> {
         self.state = State::Up;
         self.reader.begin_delivery();
+        match self.is_everywhere() {
+            true => self.take_reports(),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether all network namespaces are captured.
+    fn is_everywhere(&self) -> bool {
+        self.any.as_ref().is_some_and(Any::is_everywhere)
+    }
+
+    /// Rejects a change of programs that only another process could make.
+    fn refuse_everywhere(&self, what: &'static str) -> Result<()> {
+        match self.is_everywhere() {
+            true => Err(Error::FixedAtOpening { what }),
+            false => Ok(()),
+        }
     }
 
     /// Returns the next block of the delivery. Processes come before their packets: they were recorded before
@@ -257,7 +275,7 @@ impl TapSource {
             for (interface, &index) in self.interfaces.iter().zip(any.indices()) {
                 plan.add(interface.link_type, index)?;
             }
-            for loaded in &any.loaded {
+            for loaded in &any.own().loaded {
                 // The filter does not support later interfaces: they will not be covered.
                 let _ = plan.prepare(loaded.form.link_type);
             }
@@ -270,7 +288,7 @@ impl TapSource {
     fn forms_and_places(&self) -> Vec<(Form, HookPoint)> {
         match &self.any {
             Some(any) => {
-                let loaded = any.loaded.iter();
+                let loaded = any.own().loaded.iter();
                 loaded.map(|loaded| (loaded.form, loaded.place)).collect()
             }
             None => {
@@ -353,7 +371,7 @@ impl TapSource {
             }
         }
         if let Some(any) = &mut self.any {
-            any.loaded = loaded;
+            any.set_loaded(loaded);
         }
         wait_for_programs();
         self.polls = polls;
@@ -395,6 +413,7 @@ impl TapSource {
 
     fn set_buffer(&mut self, bytes: u64) -> Result<()> {
         self.refuse_while_shared("the buffer of a shared capture")?;
+        self.refuse_everywhere("the buffer of a capture in all network namespaces")?;
         let record = match self.drops {
             Some(_) => drops::record(),
             None => program::largest_record(self.room),
@@ -441,7 +460,11 @@ impl Source for TapSource {
             if let Some(next) = self.next_interface() {
                 return Ok(Next::Meta(next));
             }
-            self.begin_delivery();
+            self.begin_delivery()?;
+        }
+        // Another process may have added some since.
+        if let Some(next) = self.next_interface() {
+            return Ok(Next::Meta(next));
         }
         Ok(self.deliver())
     }
@@ -478,12 +501,15 @@ impl Source for TapSource {
             if let Some(next) = self.next_interface() {
                 return Ok(Next::Meta(next));
             }
-            self.begin_delivery();
+            self.begin_delivery()?;
             if !self.reader.is_delivering() {
                 // Old rings that are still being written: something will come soon.
                 self.comes_while_armed();
                 return Ok(Next::TimedOut);
             }
+        }
+        if let Some(next) = self.next_interface() {
+            return Ok(Next::Meta(next));
         }
         Ok(self.deliver())
     }
@@ -497,19 +523,23 @@ impl Source for TapSource {
             None => elsewhere,
         };
         let losses = self.losses.as_mut();
+        let interface = losses.and_then(InterfaceLosses::since_opening);
+        let drops = self.drops.as_mut();
+        let interface = interface.or_else(|| drops.and_then(DropTap::lost_by_adapters));
         Ok(Stats {
             received: Some(counters.stored + counters.full),
             dropped: Dropped {
                 hook: elsewhere.map(|count| count + counters.unreadable + counters.contended),
                 sampling: Some(counters.sampled),
                 ring: Some(counters.full),
-                interface: losses.and_then(InterfaceLosses::since_opening),
+                interface,
                 before_hook: self.missed(),
                 application: None,
             },
             freezes: None,
             stamped_by_host: self.bound.stamps.map(|_| counters.by_host),
             clamped: Some(counters.clamped),
+            xdp: self.drops.as_ref().and_then(DropTap::lost_at_xdp),
             who: self.owners.as_ref().and_then(Owners::losses),
         })
     }
@@ -520,6 +550,7 @@ impl Source for TapSource {
 
     fn set_filter(&mut self, filter: Option<&Filter>) -> Result<()> {
         self.refuse_while_shared("the filter of a shared capture")?;
+        self.refuse_everywhere("the filter of a capture in all network namespaces")?;
         let plan = self.plan_for(filter)?;
         let set = self.reader.current();
         let (geometry, maps) = (set.geometry(), self.maps(set));
@@ -554,6 +585,14 @@ impl Source for TapSource {
         self.ask_for_chain()
     }
 
+    fn follow(&mut self) -> Result<()> {
+        self.follow_everywhere()
+    }
+
+    fn followed(&self) -> Option<BorrowedFd<'_>> {
+        self.is_everywhere().then(|| self.watch.as_fd())
+    }
+
     fn describe(&self) -> Description {
         description::describe(self)
     }
@@ -565,11 +604,7 @@ impl Polling for TapSource {
     fn fd(&mut self) -> Result<RawFd> {
         let polled = match self.polled.take() {
             Some(polled) => polled,
-            None => Polled::new([
-                self.doorbell.as_fd(),
-                self.watch.as_fd(),
-                self.clock.as_fd(),
-            ])?,
+            None => Polled::new([self.doorbell.as_fd(), self.changes(), self.clock.as_fd()])?,
         };
         let fd = polled.group.as_fd().as_raw_fd();
         self.polled = Some(polled);

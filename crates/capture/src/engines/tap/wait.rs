@@ -1,12 +1,13 @@
 //! Waits for packets: spin, nap, sleep.
 
 use std::hint;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use ringtap_sys::poll::{self, Interest};
 
 use super::TapSource;
+use super::any::Any;
 use crate::engines::pace::Pace;
 use crate::{Error, Result};
 
@@ -221,7 +222,7 @@ impl TapSource {
                 Interest::read(self.doorbell.as_fd()),
                 Interest::read(self.waker.as_fd()),
                 Interest::read(self.clock.as_fd()),
-                Interest::read(self.watch.as_fd()),
+                Interest::read(self.changes()),
             ];
             let polled = poll::wait(interests, Some(left));
             self.control.disarm();
@@ -233,7 +234,7 @@ impl TapSource {
                 self.follow_clock()?;
             }
             if links.readable {
-                self.changed |= self.watch.take();
+                self.take_changes();
             }
             if wake.readable && self.waker.take() {
                 return Ok(Waited::Woken);
@@ -255,8 +256,18 @@ impl TapSource {
         }
         self.looked = Instant::now();
         self.follow_clock()?;
-        self.changed |= self.watch.take();
+        self.take_changes();
         self.look_at_links()
+    }
+
+    /// Returns what becomes readable when interfaces change: of all network namespaces, the news of another process.
+    pub(super) fn changes(&self) -> BorrowedFd<'_> {
+        let news = self.any.as_ref().and_then(Any::news);
+        news.unwrap_or_else(|| self.watch.as_fd())
+    }
+
+    fn take_changes(&mut self) {
+        self.changed |= self.is_everywhere() || self.watch.take();
     }
 
     /// Examines the interfaces if any has changed. With one interface, its packets are delivered before its
@@ -264,7 +275,10 @@ impl TapSource {
     fn look_at_links(&mut self) -> Result<()> {
         if self.any.is_some() {
             if std::mem::take(&mut self.changed) {
-                self.follow_links()?;
+                match self.is_everywhere() {
+                    true => self.take_reports()?,
+                    false => self.follow_links()?,
+                }
             }
             return self.report_uncovered();
         }

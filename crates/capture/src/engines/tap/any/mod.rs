@@ -1,4 +1,4 @@
-//! All interfaces at once: `tcx:any`.
+//! All interfaces at once: `tcx:any`, in one network namespace or in all ([`namespaces`]).
 //!
 //! There is one set of rings. Each interface has the same programs, one for each form of records and
 //! direction. They are loaded at the opening, also for forms without an interface yet, so that later
@@ -7,7 +7,11 @@
 //!
 //! Interfaces without a reliable header are not covered; a note names them.
 
+mod namespaces;
+mod reports;
+
 use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use ringtap_savefile::InterfaceTable;
@@ -16,6 +20,8 @@ use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
 use ringtap_sys::packet::LinkLayer;
 use ringtap_sys::tap::{Clock, Control, Doorbell};
+
+use reports::Reports;
 
 use super::TapSource;
 use super::chain::ChainWatch;
@@ -32,7 +38,8 @@ use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
 use crate::filter::Groups;
 use crate::hook::{
-    self, Announced, Attached, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves, Wanted,
+    self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves,
+    Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
 use crate::who::Owners;
@@ -40,8 +47,12 @@ use crate::{Error, Filter, Interface, LinkType, Result};
 
 /// The device's name.
 const DEVICE: &str = "any";
-/// The maximum number of interfaces of one capture. Later ones are reported as not covered.
+/// The maximum number of interfaces of the capture's own network namespace, and of another one. Later ones are
+/// reported as not covered.
 const INTERFACES_MAX: u32 = 4096;
+const FOREIGN_MAX: u32 = 512;
+/// The maximum number of interfaces in the whole time of a capture in all network namespaces.
+const ALL_INTERFACES_MAX: usize = 65_536;
 /// Bytes of an Ethernet header.
 const ETHERNET: u32 = 14;
 /// Hardware types whose programs are always loaded: `ARPHRD_ETHER`, `ARPHRD_LOOPBACK`, `ARPHRD_NONE`
@@ -50,16 +61,40 @@ const USUAL: [u16; 3] = [1, link::LOOPBACK, 0xfffe];
 
 /// The state of a capture on all interfaces, beside its rings.
 pub(super) struct Any {
+    /// The network namespaces, the capture's own first.
+    spaces: Vec<Space>,
+    /// The kernel's number of each of the capture's own interfaces; none in the cooked form.
+    indices: Vec<u32>,
+    /// New interfaces that are not captured and not yet reported.
+    uncovered: VecDeque<Error>,
+    /// The way of news from the process that follows network namespaces, if all are captured.
+    reports: Option<Reports>,
+}
+
+/// The state of a network namespace. The kernel numbers the interfaces of each from 1, so each has its own map and
+/// programs. Nothing here holds the namespace: it can go.
+#[derive(Default)]
+pub(super) struct Space {
+    /// Its inode number and the label of its interfaces. `None` for the capture's own namespace.
+    foreign: Option<(u64, String)>,
     /// The numbers of interfaces in records, by the kernel's number. `None` in the cooked form.
     names: Option<Map>,
     /// The programs by form and place.
     pub(super) loaded: Vec<Loaded>,
     /// The kernel's numbers of the interfaces that were examined.
     known: Vec<u32>,
-    /// The kernel's number of each of the capture's own interfaces; none in the cooked form.
-    indices: Vec<u32>,
-    /// New interfaces that are not captured and not yet reported.
-    uncovered: VecDeque<Error>,
+    /// The programs at its interfaces. Those of the capture's own namespace are in the source.
+    hooks: Vec<Hook>,
+}
+
+impl Space {
+    /// Returns the name of an interface in the capture.
+    fn label(&self, name: &str) -> String {
+        match &self.foreign {
+            Some((_, label)) => format!("{label}/{name}"),
+            None => name.to_owned(),
+        }
+    }
 }
 
 /// A program, ready to be attached.
@@ -69,10 +104,34 @@ pub(super) struct Loaded {
     pub(super) program: bpf::Program,
 }
 
+/// The place of the capture's own network namespace.
+const OWN: usize = 0;
+
 impl Any {
-    /// Returns the map for programs.
-    fn names(&self) -> Option<&Map> {
-        self.names.as_ref()
+    /// Returns the capture's own network namespace.
+    pub(super) fn own(&self) -> &Space {
+        &self.spaces[OWN]
+    }
+
+    /// Sets the programs of the capture's own network namespace.
+    pub(super) fn set_loaded(&mut self, loaded: Vec<Loaded>) {
+        self.spaces[OWN].loaded = loaded;
+    }
+
+    /// Returns the programs in other network namespaces.
+    pub(super) fn hooks_elsewhere(&self) -> impl Iterator<Item = &Hook> {
+        self.spaces.iter().flat_map(|space| &space.hooks)
+    }
+
+    /// Returns whether all network namespaces are captured.
+    pub(super) fn is_everywhere(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    /// Returns what becomes readable when another process reports interfaces.
+    pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
+        let reports = self.reports.as_ref();
+        reports.map(|reports| reports.receiver.as_fd())
     }
 
     /// Returns the kernel's number of each of the capture's own interfaces.
@@ -106,6 +165,9 @@ fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan>
         return Err(OptionError::AdapterClockOfAny.into());
     }
     check_processes(filter, options)?;
+    if options.cooked && options.all_namespaces {
+        return Err(OptionError::CookedEverywhere.into());
+    }
     if options.cooked {
         return FilterPlan::cooked(filter, options);
     }
@@ -138,6 +200,7 @@ pub(super) fn open(
 ) -> Result<TapSource> {
     let plan = plan(options, filter)?;
     let watch = LinkWatch::open().map_err(interface_error)?;
+    let reports = options.all_namespaces.then(|| Reports::new(&watch));
     let mut netlink = Netlink::open().map_err(interface_error)?;
     let links = netlink.links().map_err(interface_error)?;
     let host = device.host();
@@ -151,7 +214,9 @@ pub(super) fn open(
         largest_record(room),
     )
     .map_err(failed)?;
-    let names = (!options.cooked).then(|| make_names(&kernel)).transpose();
+    let names = (!options.cooked)
+        .then(|| make_names(&kernel, INTERFACES_MAX))
+        .transpose();
     let owners = open_owners(&kernel, DEVICE, options)?;
     let kernel_clock = match clock_of(options) {
         // Packets that are captured here are not seen in polls alone.
@@ -187,11 +252,13 @@ pub(super) fn open(
         announced: 0,
         interfaces,
         any: Some(Any {
-            names: names.map_err(failed)?,
-            loaded: Vec::new(),
-            known: Vec::new(),
+            spaces: vec![Space {
+                names: names.map_err(failed)?,
+                ..Space::default()
+            }],
             indices: Vec::new(),
             uncovered: VecDeque::new(),
+            reports: reports.transpose()?,
         }),
         drops: None,
         plan,
@@ -214,7 +281,11 @@ pub(super) fn open(
         owners,
         groups: Groups::default(),
     };
-    for (device, error) in source.cover(&links)? {
+    let mut uncovered = source.cover(OWN, &links)?;
+    if options.all_namespaces {
+        uncovered.extend(source.cover_namespaces()?);
+    }
+    for (device, error) in uncovered {
         let reason = error.to_string();
         source.notes.push(Note::NotCovered { device, reason });
     }
@@ -242,16 +313,30 @@ fn room_for(links: &[Link]) -> u32 {
     most.max(Target::Any.largest_packet()).min(MAX_SNAPLEN)
 }
 
-fn make_names(kernel: &Kernel) -> bpf::Result<Map> {
-    let spec = MapSpec::new("ringtap_names", MapKind::Hash, 4, INTERFACES_MAX);
+/// Converts an interface that is not captured, and the reason.
+fn not_covered((device, source): (String, Error)) -> Error {
+    Error::NotCovered {
+        device,
+        source: Box::new(source),
+    }
+}
+
+fn make_names(kernel: &Kernel, most: u32) -> bpf::Result<Map> {
+    let spec = MapSpec::new("ringtap_names", MapKind::Hash, 4, most);
     Map::create(kernel, &spec)
 }
 
 impl TapSource {
     /// Returns what programs need to know of the present rings.
     pub(super) fn maps(&self, set: &RingSet) -> Maps {
-        use std::os::fd::{AsFd, AsRawFd};
-        let names = self.any.as_ref().and_then(Any::names);
+        self.maps_in(OWN, set)
+    }
+
+    /// Returns what programs in a network namespace need to know of the present rings.
+    fn maps_in(&self, at: usize, set: &RingSet) -> Maps {
+        use std::os::fd::AsRawFd;
+        let space = self.any.as_ref().and_then(|any| any.spaces.get(at));
+        let names = space.and_then(|space| space.names.as_ref());
         Maps {
             interfaces: names.map(|map| map.as_fd().as_raw_fd()),
             owners: self.owners.as_ref().map(Owners::maps),
@@ -265,11 +350,8 @@ impl TapSource {
     /// The kernel does not list the interfaces.
     pub(super) fn follow_links(&mut self) -> Result<()> {
         let links = self.netlink.links().map_err(interface_error)?;
-        let uncovered = self.cover(&links)?.into_iter();
-        let uncovered = uncovered.map(|(device, source)| Error::NotCovered {
-            device,
-            source: Box::new(source),
-        });
+        let uncovered = self.cover(OWN, &links)?.into_iter();
+        let uncovered = uncovered.map(not_covered);
         if let Some(any) = &mut self.any {
             any.uncovered.extend(uncovered);
         }
@@ -282,45 +364,55 @@ impl TapSource {
         next.map_or(Ok(()), Err)
     }
 
-    /// Attaches to interfaces that are new. Returns those that it could not attach to.
-    fn cover(&mut self, links: &[Link]) -> Result<Vec<(String, Error)>> {
+    /// Attaches to interfaces that are new in a network namespace, which the calling thread must be in. Returns those
+    /// that it could not attach to.
+    fn cover(&mut self, at: usize, links: &[Link]) -> Result<Vec<(String, Error)>> {
         let mut uncovered = Vec::new();
         let exists = |index: u32| links.iter().any(|link| link.index == index);
-        self.attached
-            .hooks
-            .retain(|hook| exists(hook.device().index));
-        let Some(any) = &mut self.any else {
+        let Some(space) = self.any.as_mut().and_then(|any| any.spaces.get_mut(at)) else {
             return Ok(uncovered);
         };
-        any.known.retain(|&index| exists(index));
-        for link in links {
-            let any = self.any.as_mut().map(|any| &mut any.known);
-            let Some(known) = any.filter(|known| !known.contains(&link.index)) else {
-                continue;
-            };
-            known.push(link.index);
-            match self.attach_to(link) {
+        space.known.retain(|&index| exists(index));
+        let new: Vec<&Link> = links
+            .iter()
+            .filter(|link| !space.known.contains(&link.index))
+            .collect();
+        space.known.extend(new.iter().map(|link| link.index));
+        let hooks = match at {
+            OWN => &mut self.attached.hooks,
+            _ => &mut space.hooks,
+        };
+        hooks.retain(|hook| exists(hook.device().index));
+        for link in new {
+            match self.attach_to(at, link) {
                 // It was removed while the program was attached.
                 Ok(()) | Err(Error::NoSuchDevice { .. } | Error::Hook(HookError::Gone { .. })) => {}
                 // Without the first of all, the reason is everyone's.
                 Err(error @ Error::Hook(_)) if self.attached.hooks.is_empty() => return Err(error),
-                Err(error) => uncovered.push((link.name.to_string(), error)),
+                Err(error) => uncovered.push((self.label(at, link), error)),
             }
         }
         Ok(uncovered)
     }
 
-    fn attach_to(&mut self, link: &Link) -> Result<()> {
+    /// Returns the name of an interface in the capture.
+    fn label(&self, at: usize, link: &Link) -> String {
+        let name = String::from_utf8_lossy(link.name.as_bytes());
+        let space = self.any.as_ref().and_then(|any| any.spaces.get(at));
+        space.map_or_else(|| name.to_string(), |space| space.label(&name))
+    }
+
+    fn attach_to(&mut self, at: usize, link: &Link) -> Result<()> {
         let is_cooked = self.options.cooked;
         let Some(form) = form_of(link.hardware_type, is_cooked) else {
             return Err(Error::NoLinkType {
-                device: link.name.to_string(),
+                device: self.label(at, link),
                 link_type: link_of(link.hardware_type).0,
             });
         };
         let device = HookDevice::find(&link.name.to_string())?;
         if !is_cooked {
-            self.name_interface(link, form)?;
+            self.name_interface(at, link, form)?;
         }
         let wanted = Wanted {
             hook: HookChoice::Tcx,
@@ -332,7 +424,7 @@ impl TapSource {
         };
         let kernel = self.kernel.clone();
         let mut attached = hook::attach(&kernel, &device, &wanted, &mut |place| {
-            self.program(form, place)
+            self.program(at, form, place)
         })?;
         for note in attached
             .passed_over_texts()
@@ -343,24 +435,41 @@ impl TapSource {
                 self.notes.push(note);
             }
         }
-        self.attached.hooks.append(&mut attached.hooks);
+        let space = self.any.as_mut().and_then(|any| any.spaces.get_mut(at));
+        let hooks = match space.filter(|_| at != OWN) {
+            Some(space) => &mut space.hooks,
+            None => &mut self.attached.hooks,
+        };
+        hooks.append(&mut attached.hooks);
         Ok(())
     }
 
     /// Adds an interface to the capture, and stores its number for programs.
-    fn name_interface(&mut self, link: &Link, form: Form) -> Result<()> {
+    fn name_interface(&mut self, at: usize, link: &Link, form: Form) -> Result<()> {
+        if self.interfaces.len() >= ALL_INTERFACES_MAX {
+            return Err(Error::TooManyInterfaces {
+                most: ALL_INTERFACES_MAX,
+            });
+        }
         self.plan.add(form.link_type, link.index)?;
         let target = Target::One(Box::new(link.clone()));
         let mut interface: Interface = target.description(form.link_type, self.options.snaplen);
         interface.filter = self.plan.for_file();
+        interface.name = Some(self.label(at, link));
         let name = u32::try_from(self.interfaces.len()).unwrap_or(u32::MAX);
-        self.interfaces.push(interface);
-        self.table = InterfaceTable::new(0, &self.interfaces);
         let Some(any) = &mut self.any else {
             return Ok(());
         };
+        if let Some((number, _)) = &any.spaces[at].foreign {
+            interface.description = Some(format!("network namespace {number}"));
+        }
+        if let Some(reports) = &any.reports {
+            reports.send_interface(&interface, link.index)?;
+        }
+        self.interfaces.push(interface);
+        self.table = InterfaceTable::new(0, &self.interfaces);
         any.indices.push(link.index);
-        let Some(names) = any.names() else {
+        let Some(names) = &any.spaces[at].names else {
             return Ok(());
         };
         let named = names.update(link.index, &name.to_ne_bytes());
@@ -368,25 +477,26 @@ impl TapSource {
     }
 
     /// Returns the program for a form and a place, loaded once.
-    fn program(&mut self, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
-        let loaded = self.any.iter().flat_map(|any| &any.loaded);
+    fn program(&mut self, at: usize, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
+        let space = self.any.as_ref().and_then(|any| any.spaces.get(at));
+        let loaded = space.into_iter().flat_map(|space| &space.loaded);
         let mut same = loaded.filter(|loaded| loaded.form == form && loaded.place == place);
         if let Some(loaded) = same.next() {
             return loaded.program.try_clone();
         }
         self.plan = self.plan.for_place(place);
-        let program = match self.load(form, place) {
+        let program = match self.load(at, form, place) {
             // Before Linux 6.1 programs cannot read TAI.
             Err(error) if self.kernel_clock == KernelClock::Tai => {
                 self.kernel_clock = KernelClock::Monotonic;
                 set_clock(&self.control, &self.clock, self.kernel_clock);
-                self.load(form, place).map_err(|_| error)?
+                self.load(at, form, place).map_err(|_| error)?
             }
             outcome => outcome?,
         };
         let ready = program.try_clone()?;
-        if let Some(any) = &mut self.any {
-            any.loaded.push(Loaded {
+        if let Some(space) = self.any.as_mut().and_then(|any| any.spaces.get_mut(at)) {
+            space.loaded.push(Loaded {
                 form,
                 place,
                 program,
@@ -395,8 +505,10 @@ impl TapSource {
         Ok(ready)
     }
 
-    fn load(&self, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
-        self.programs().load(form, place, self.kernel_clock)
+    fn load(&self, at: usize, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
+        let set = self.reader.current();
+        let programs = self.programs_for(&self.plan, set.geometry(), self.maps_in(at, set));
+        programs.load(form, place, self.kernel_clock)
     }
 
     /// Loads the missing programs for the usual kinds of interfaces.
@@ -421,7 +533,7 @@ impl TapSource {
                 continue;
             }
             for &place in &places {
-                let loaded = self.program(form, place);
+                let loaded = self.program(OWN, form, place);
                 loaded.map_err(|source| HookError::of_bpf(DEVICE, source))?;
             }
         }

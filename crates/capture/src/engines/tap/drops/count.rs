@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Tracepoint};
 
+use super::xdp::XdpCounters;
 use super::{ENGINE, Facts, Known, settings};
 use crate::engines::Device;
 use crate::engines::tap::program::drops::{Counted, LOST_BYTES, LOST_WORD};
@@ -15,11 +16,16 @@ use crate::{Error, Filter, LinkType, MAX_SNAPLEN, Result};
 /// The name of the last row.
 const OTHERS: &str = "other reasons";
 
+/// The names of the rows for losses at XDP.
+const AT_XDP: [&str; 2] = ["XDP_EXCEPTION", "XDP_REDIRECT"];
+
 /// Counters of dropped packets by reason. Dropping them removes the program.
 #[derive(Debug)]
 pub(crate) struct DropCounters {
     counters: Counters,
     names: Vec<String>,
+    /// Counts what is lost at XDP, in the last rows.
+    xdp: Option<XdpCounters>,
     program: bpf::Program,
     lost: Map,
     _point: Tracepoint,
@@ -48,8 +54,14 @@ impl DropCounters {
         let known = Known::find(device)?;
         let failed = |source| HookError::of_bpf(device.given, source);
         let (drops, scratch) = settings(kernel, facts, known.only(), &options).map_err(failed)?;
-        let names = names(facts);
-        let counters = Counters::create(kernel, names.len()).map_err(failed)?;
+        let mut names = names(facts);
+        let reasons = names.len();
+        // A filter cannot test packets that the kernel has no buffer for, nor is their interface known.
+        let xdp = (filter.is_none() && known.only().is_none() && direction != Direction::Out)
+            .then(|| XdpCounters::open(kernel))
+            .flatten();
+        names.extend(xdp.iter().flat_map(|_| AT_XDP.map(str::to_owned)));
+        let counters = Counters::create(kernel, reasons).map_err(failed)?;
         let kind = MapKind::Array {
             mmapable: false,
             inner: false,
@@ -70,6 +82,7 @@ impl DropCounters {
         Ok(Self {
             counters,
             names,
+            xdp,
             program,
             lost,
             _point: point,
@@ -84,12 +97,29 @@ impl DropCounters {
 
     /// Returns the count of a reason.
     pub(crate) fn load(&self, slot: usize) -> Count {
-        self.counters.load(slot)
+        let reasons = self.names.len() - self.at_xdp().len();
+        match slot.checked_sub(reasons) {
+            None => self.counters.load(slot),
+            Some(row) => self.at_xdp().get(row).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Returns the counts at XDP, whose bytes are unknown.
+    fn at_xdp(&self) -> Vec<Count> {
+        let losses = self.xdp.as_ref().map(XdpCounters::load);
+        let losses = losses
+            .into_iter()
+            .flat_map(|xdp| [xdp.exceptions, xdp.redirects]);
+        losses.map(|packets| Count { packets, bytes: 0 }).collect()
     }
 
     /// Returns the count of all reasons.
     pub(crate) fn total(&self) -> Count {
-        self.counters.total()
+        let mut total = self.counters.total();
+        for count in self.at_xdp() {
+            total.packets = total.packets.wrapping_add(count.packets);
+        }
+        total
     }
 
     /// Returns the packets that were not counted, since the program was running on their processor, or since

@@ -11,6 +11,7 @@
 mod count;
 mod facts;
 mod notes;
+mod xdp;
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Instant;
@@ -36,15 +37,17 @@ use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
 use crate::engines::Device;
 use crate::engines::filter_plan::{FilterPlan, check_processes};
-use crate::engines::interface::Target;
+use crate::engines::interface::{AllLosses, InterfaceLosses, Target};
 use crate::filter::Groups;
 use crate::hook::{Announced, Attached, HookError, HookPoint, Side};
 use crate::options::{CaptureOptions, Mode, OptionError, TimestampSource};
 use crate::readers::Readers;
+use crate::stats::XdpLosses;
 use crate::{Error, Filter, Interface, LinkType, Result};
 pub(crate) use count::DropCounters;
 pub(crate) use facts::Facts;
 use notes::Notes;
+use xdp::XdpCounters;
 
 /// The engine's name, and that of its interface in capture files.
 const ENGINE: &str = "drop";
@@ -62,6 +65,9 @@ pub(super) struct DropTap {
     /// The runs that the kernel left out, of earlier programs.
     missed_before: u64,
     pub(super) notes: Notes,
+    /// Counts losses before the kernel has a buffer: by adapters, and at XDP. `None` for one interface.
+    adapters: Option<AllLosses>,
+    xdp: Option<XdpCounters>,
     /// Held for its programs.
     _scratch: Map,
 }
@@ -92,6 +98,16 @@ impl DropTap {
         };
         let info = program.info().ok()?;
         Some(self.missed_before + info.recursion_misses)
+    }
+
+    /// Returns the packets that adapters have lost since the opening.
+    pub(super) fn lost_by_adapters(&mut self) -> Option<u64> {
+        self.adapters.as_mut().and_then(AllLosses::since_opening)
+    }
+
+    /// Returns the packets that were lost at XDP since the opening.
+    pub(super) fn lost_at_xdp(&self) -> Option<XdpLosses> {
+        self.xdp.as_ref().map(XdpCounters::load)
     }
 
     /// Returns another handle to the program.
@@ -279,11 +295,25 @@ fn prepare(
         .map(|error| Note::NoSymbols(error.to_string()));
     let interfaces = vec![interface(&known.target, options, filter)];
     let notes = Notes::new(&facts.names, symbols.ok(), known.namespace, &known.links);
+    // A socket of its own: the other one is for names.
+    let own = Netlink::open().map_err(|source| Error::Interface {
+        device: name.to_owned(),
+        source,
+    })?;
+    let (adapters, xdp, losses) = match known.target {
+        Target::Any => {
+            let adapters = AllLosses::new(own, &known.links);
+            (Some(adapters), XdpCounters::open(&kernel), None)
+        }
+        Target::One(_) => (None, None, InterfaceLosses::new(own, &known.target)),
+    };
     let drops = DropTap {
         settings,
         attached: None,
         missed_before: 0,
         notes,
+        adapters,
+        xdp,
         _scratch: scratch,
     };
     Ok(TapSource {
@@ -313,7 +343,7 @@ fn prepare(
         drops: Some(drops),
         plan,
         shares: Vec::new(),
-        losses: None,
+        losses,
         sight: None,
         thieves: None,
         _announced: Announced::default(),

@@ -1,0 +1,62 @@
+//! Containers of podman without an image: they have the host's programs.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+/// The options with which podman works on machines with both hierarchies of control groups, too.
+const WORKS_ANYWHERE: [&str; 5] = [
+    "--log-level=error",
+    "--runtime",
+    "runc",
+    "--cgroup-manager",
+    "cgroupfs",
+];
+/// The options of a container without a network, with a user's usual limits.
+const RUN: [&str; 9] = [
+    "--network",
+    "none",
+    "--ulimit",
+    "nofile=1024:1024",
+    "--ulimit",
+    "nproc=4096:4096",
+    "-v",
+    "/usr:/usr:ro",
+    "--rootfs",
+];
+
+/// Completes a command that begins with podman's name, runs it, and returns its output.
+///
+/// # Panics
+/// It fails.
+pub fn podman(command: &mut Command, arguments: &[&str]) -> String {
+    let output = command.args(WORKS_ANYWHERE).args(arguments).output();
+    let output = output.expect("podman runs");
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Starts a container that sleeps and goes with its process. Returns its id. `options` are for `podman run`.
+///
+/// # Panics
+/// It does not start.
+pub fn start(command: &mut Command, name: &str, files: &Path, options: &[&str]) -> String {
+    let files = files.to_string_lossy();
+    let begin = ["run", "-d", "--rm", "--name", name];
+    let end = [&*files, "/usr/bin/sleep", "600"];
+    podman(command, &[&begin[..], options, &RUN, &end].concat())
+}
+
+/// Makes the files of a container in an empty folder.
+///
+/// # Panics
+/// They cannot be made.
+pub fn make_files(folder: &Path) {
+    for name in ["dev", "etc", "proc", "run", "sys", "tmp", "usr"] {
+        fs::create_dir(folder.join(name)).expect("a folder");
+    }
+    for name in ["bin", "lib", "lib64"] {
+        symlink(format!("usr/{name}"), folder.join(name)).expect("a link");
+    }
+}
