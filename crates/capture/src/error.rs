@@ -203,6 +203,12 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
+    /// The copy of the process that holds the programs of a capture in all network namespaces has ended, so nothing is
+    /// captured any more.
+    #[error(
+        "the process that captures in all network namespaces has ended, and its programs with it"
+    )]
+    FollowerGone,
     /// A capture in all network namespaces has had too many interfaces.
     #[error("a capture names at most {most} interfaces")]
     TooManyInterfaces {

@@ -84,6 +84,12 @@ impl Readers {
         }
     }
 
+    /// Calls [`Source::leave_to_follower`].
+    pub fn leave_to_follower(&mut self) {
+        let all = self.tap.iter_mut().chain(&mut self.sources);
+        all.for_each(|source| source.leave_to_follower());
+    }
+
     /// Returns [`Source::followed`] of the source that has something to follow.
     #[must_use]
     pub fn followed(&self) -> Option<BorrowedFd<'_>> {

@@ -96,6 +96,10 @@ pub trait Source: Send {
         Ok(())
     }
 
+    /// Closes the programs in other network namespaces, which a copy of the process holds from now on: what is open here
+    /// would keep a namespace that ends.
+    fn leave_to_follower(&mut self) {}
+
     /// Returns what becomes readable when [`Source::follow`] has work. Some namespaces change without that, so it is
     /// also called once a second. `None` if there is nothing to follow.
     fn followed(&self) -> Option<BorrowedFd<'_>> {

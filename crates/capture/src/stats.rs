@@ -57,7 +57,7 @@ impl Stats {
 pub struct XdpLosses {
     /// An XDP program has aborted, or returned what is no action.
     pub exceptions: u64,
-    /// A device, processor or socket did not take what XDP has redirected to it.
+    /// A device, processor or socket did not take what XDP has sent back or redirected to it.
     pub redirects: u64,
 }
 

@@ -76,6 +76,10 @@ impl Entrusted for Readers {
         }
     }
 
+    fn entrusted(&mut self) {
+        self.leave_to_follower();
+    }
+
     fn put_back(&mut self) {
         self.close();
     }

@@ -707,7 +707,7 @@ fn keeper() {
         assert!(Instant::now() < deadline, "{}", status(keeper));
         std::thread::sleep(Duration::from_millis(5));
     }
-    let told = format!("at the end: process {keeper} keeps CAP_NET_ADMIN");
+    let told = format!("until the end: process {keeper} keeps CAP_NET_ADMIN");
     running.wait_until_told(&told, LIMIT).expect("explained");
     // The next program is put first.
     let mut stat = pair.right.namespace.command(RINGTAP);

@@ -54,6 +54,23 @@ impl Channel {
     /// # Errors
     /// The other end is closed (`EPIPE`).
     pub fn send(&self, message: &[u8], with: Option<BorrowedFd<'_>>) -> Result<()> {
+        self.send_with(message, with, libc::MSG_NOSIGNAL)
+    }
+
+    /// Sends a message if there is room for it.
+    ///
+    /// # Errors
+    /// The other end is closed (`EPIPE`), or has too many messages to read (`EAGAIN`).
+    pub fn try_send(&self, message: &[u8]) -> Result<()> {
+        self.send_with(message, None, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    }
+
+    fn send_with(
+        &self,
+        message: &[u8],
+        with: Option<BorrowedFd<'_>>,
+        flags: libc::c_int,
+    ) -> Result<()> {
         let mut control = Control { bytes: [0; 64] };
         let mut part = libc::iovec {
             iov_base: message.as_ptr().cast_mut().cast(),
@@ -77,8 +94,7 @@ impl Channel {
         }
         loop {
             // SAFETY: the header describes memory that outlives the call, which only reads it.
-            let sent =
-                unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+            let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, flags) };
             if sent >= 0 {
                 return Ok(());
             }
@@ -97,14 +113,15 @@ impl Channel {
         self.receive_with(buffer, libc::MSG_CMSG_CLOEXEC)
     }
 
-    /// Returns the length of a message that is there already; `None` if there is none. Descriptors are closed.
+    /// Returns the length of a message that is there already, 0 if the other end is closed; `None` if there is none.
+    /// Descriptors are closed.
     ///
     /// # Errors
     /// The same as [`Channel::receive`].
     pub fn try_receive(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
         let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
         match self.receive_with(buffer, flags) {
-            Ok(received) => Ok(received.map(|(length, _)| length)),
+            Ok(received) => Ok(Some(received.map_or(0, |(length, _)| length))),
             Err(error) if error.errno() == Some(libc::EAGAIN) => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,9 +1,37 @@
-//! Other processes: a handle that cannot be mistaken for a later process with the same number, and copies of
+//! The limit on open files; other processes: a handle that cannot be mistaken for a later process with the same number, and copies of
 //! their file descriptors.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use std::time::Duration;
+
 use crate::{Error, Result};
+
+/// Raises the limit on open files to the most that the process may have (`RLIMIT_NOFILE`). It works without, with fewer
+/// files, so errors are ignored.
+pub fn raise_open_files() {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is writable for a `struct rlimit`.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: `limit` is readable as a `struct rlimit`.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    }
+}
+
+/// Returns the processor time that this process has used so far (`CLOCK_PROCESS_CPUTIME_ID`).
+#[must_use]
+pub fn processor_time() -> Duration {
+    // SAFETY: timespec holds integers, for which zero is valid.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: `time` is writable for a `struct timespec`.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
 
 /// A process, held by an fd (pidfd_open(2), Linux 5.3).
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The options with which podman works on machines with both hierarchies of control groups, too.
@@ -26,6 +26,9 @@ const RUN: [&str; 9] = [
     "--rootfs",
 ];
 
+/// The variable with the file that [`make_storage`] returns.
+pub const STORAGE: &str = "CONTAINERS_STORAGE_CONF";
+
 /// Completes a command that begins with podman's name, runs it, and returns its output.
 ///
 /// # Panics
@@ -46,6 +49,22 @@ pub fn start(command: &mut Command, name: &str, files: &Path, options: &[&str]) 
     let begin = ["run", "-d", "--rm", "--name", name];
     let end = [&*files, "/usr/bin/sleep", "600"];
     podman(command, &[&begin[..], options, &RUN, &end].concat())
+}
+
+/// Makes a folder for podman's storage, which works on every file system. Commands of podman, and programs that ask it,
+/// find it by the environment ([`STORAGE`]).
+///
+/// # Panics
+/// It cannot be made.
+#[must_use]
+pub fn make_storage(folder: &Path) -> PathBuf {
+    let place = |name: &str| folder.join(name).display().to_string();
+    let (storage, run) = (place("storage"), place("storage-run"));
+    let text =
+        format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{storage}\"\nrunroot = \"{run}\"\n");
+    let file = folder.join("storage.conf");
+    fs::write(&file, text).expect("a file");
+    file
 }
 
 /// Makes the files of a container in an empty folder.

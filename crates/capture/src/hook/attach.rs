@@ -117,6 +117,8 @@ pub struct Hook {
 enum Holder {
     Link(Link),
     Clsact(ClsactFilter),
+    /// A copy of the process holds the program.
+    Left,
 }
 
 /// The position of a program among others.
@@ -377,6 +379,19 @@ impl Hook {
         &self.program
     }
 
+    /// Leaves the program to a copy of the process (fork(2)), which detaches it: dropping this only closes it. It counts as attached.
+    pub(crate) fn leave(&mut self) {
+        if let Holder::Clsact(filter) = &mut self.holder {
+            filter.leave();
+        }
+        self.holder = Holder::Left;
+    }
+
+    /// Returns whether it has sockets in the device's network namespace, which keep the namespace.
+    pub(crate) fn holds_namespace(&self) -> bool {
+        matches!(self.holder, Holder::Clsact(_))
+    }
+
     /// Runs another program from the next packet on, without missing a packet.
     ///
     /// # Errors
@@ -394,6 +409,8 @@ impl Hook {
                 let replaced = filter.replace(&program);
                 replaced.map_err(|source| HookError::of_netlink(&self.device.name, source))?;
             }
+            // Captures whose programs a copy holds refuse other filters.
+            Holder::Left => return Ok(()),
         }
         self.program_id = id_of(&program);
         self.program = program;
@@ -416,6 +433,8 @@ impl Hook {
                 Ok(before) => before.is_some(),
                 Err(error) => is_one_of(error.errno(), &UNANSWERED),
             },
+            // The copy looks after it.
+            Holder::Left => true,
         }
     }
 
@@ -440,7 +459,7 @@ impl Hook {
                     source,
                 })?
             }
-            (Holder::Link(_), _) => Some(0),
+            (Holder::Link(_) | Holder::Left, _) => Some(0),
             (Holder::Clsact(filter), _) => filter
                 .before()
                 .map_err(|source| HookError::of_netlink(&self.device.name, source))?,

@@ -29,6 +29,8 @@ pub(super) struct ClsactFilter {
     netlink: Netlink,
     filter: BpfFilter,
     made_qdisc: bool,
+    /// Whether a copy of the process removes it.
+    is_left: bool,
     /// Shows that the filter has an owner.
     _claim: UnixDatagram,
 }
@@ -49,6 +51,7 @@ impl ClsactFilter {
                 netlink,
                 filter,
                 made_qdisc,
+                is_left: false,
                 _claim: claim,
             }),
             Err(error) => {
@@ -56,6 +59,11 @@ impl ClsactFilter {
                 Err(error)
             }
         }
+    }
+
+    /// Leaves the removal to a copy of the process.
+    pub(super) fn leave(&mut self) {
+        self.is_left = true;
     }
 
     /// Runs another program from now on.
@@ -76,6 +84,9 @@ impl ClsactFilter {
 
 impl Drop for ClsactFilter {
     fn drop(&mut self) {
+        if self.is_left {
+            return;
+        }
         // It fails if the device or the filter was removed, or the privilege was given up; in the last case
         // the next owner removes it.
         let _ = self.netlink.remove_bpf_filter(&self.filter);

@@ -59,10 +59,27 @@ impl HookDevice {
         let link = link.ok_or_else(|| Error::NoSuchDevice {
             device: name.to_owned(),
         })?;
-        let takes_tags = takes_tags(&link)?;
-        let kind = link
-            .kind
-            .map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
+        Self::of(&link)
+    }
+
+    /// Finds a device of the calling thread's network namespace by its number. Also returns its description. It needs
+    /// no privilege.
+    ///
+    /// # Errors
+    /// The same as [`HookDevice::find`].
+    pub(crate) fn at(index: u32) -> Result<(Link, Self)> {
+        let found = Netlink::open().and_then(|mut netlink| netlink.link_at(index));
+        let link = found.map_err(|_| Error::NoSuchDevice {
+            device: format!("if{index}"),
+        })?;
+        let device = Self::of(&link)?;
+        Ok((link, device))
+    }
+
+    fn of(link: &Link) -> Result<Self> {
+        let takes_tags = takes_tags(link)?;
+        let kind = link.kind.as_ref();
+        let kind = kind.map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned());
         Ok(Self {
             takes_tags,
             tag_restorer: None,
@@ -74,7 +91,7 @@ impl HookDevice {
             link_type: link_type(link.hardware_type),
             is_loopback: link.flags & LOOPBACK != 0,
             is_up: link.flags & UP != 0,
-            xdp: link.xdp,
+            xdp: link.xdp.clone(),
         })
     }
 

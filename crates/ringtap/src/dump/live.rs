@@ -182,6 +182,10 @@ impl Entrusted for Kept<'_> {
         }
     }
 
+    fn entrusted(&mut self) {
+        self.readers.entrusted();
+    }
+
     fn put_back(&mut self) {
         // The program that the sources were opened with must exist until then.
         *self.receiving = None;

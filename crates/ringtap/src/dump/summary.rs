@@ -151,7 +151,7 @@ impl Summary {
         let xdp = self.stats.xdp.unwrap_or_default();
         let losses = [
             (xdp.exceptions, "an XDP program failed"),
-            (xdp.redirects, "a redirect of XDP failed"),
+            (xdp.redirects, "XDP could not send or redirect it"),
         ];
         for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
             let plural = if *n == 1 { "" } else { "s" };

@@ -197,6 +197,12 @@ impl Entrusted for Devices<'_> {
         }
     }
 
+    fn entrusted(&mut self) {
+        for device in self.0.iter_mut() {
+            device.readers.entrusted();
+        }
+    }
+
     fn put_back(&mut self) {
         for device in self.0.iter_mut() {
             device.readers.close();

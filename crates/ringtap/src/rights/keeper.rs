@@ -12,12 +12,15 @@ use std::time::Duration;
 use ringtap_sys::helper::{Channel, Helper};
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::{Capability, CapabilitySet};
+use ringtap_sys::process::processor_time;
 
 use super::helper::give_up;
 
 /// How often the process looks after what it keeps privileges for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const MOUNTS: &str = "/proc/self/mountinfo";
+/// The pause after a look, in times of the processor time that it took.
+const REST: u32 = 4;
 /// The same after a change, which may take some steps, and how many times.
 const LOOK_SOON: Duration = Duration::from_millis(10);
 const LOOKS_SOON: u32 = 20;
@@ -39,6 +42,9 @@ pub(crate) trait Entrusted {
 
     /// Does the work that is due once a second.
     fn look(&mut self) {}
+
+    /// Notes, in the process that goes on, that a copy has it from now on.
+    fn entrusted(&mut self) {}
 
     /// Reverts all changes.
     fn put_back(&mut self);
@@ -74,7 +80,7 @@ impl Keeper {
     /// Describes the process in a line, for `--explain-capture`.
     pub(super) fn explain(&self) -> String {
         format!(
-            "at the end: process {} keeps {}\n",
+            "until the end: process {} keeps {}\n",
             self.helper.id(),
             self.keeps
         )
@@ -92,7 +98,7 @@ fn wait_for_the_end(channel: &Channel, entrusted: &mut dyn Entrusted) {
         let change = entrusted.watched().map_or(end, Interest::read);
         let mounts = mounts.as_ref();
         let mount = mounts.map_or(end, |file| Interest::change(file.as_fd()));
-        let pause = pause.map(|pause| if soon > 0 { LOOK_SOON } else { pause });
+        let pause = pause.map(|pause| if soon > 0 { Duration::ZERO } else { pause });
         match poll::wait([end, change, mount], pause) {
             Ok([end, _, _]) if end.readable || end.failed => return,
             Ok([_, change, mount]) => {
@@ -101,10 +107,11 @@ fn wait_for_the_end(channel: &Channel, entrusted: &mut dyn Entrusted) {
                     true => LOOKS_SOON,
                     false => soon.saturating_sub(1),
                 };
+                let before = processor_time();
                 entrusted.look();
-                if has_changed {
-                    // Changes come in groups.
-                    std::thread::sleep(LOOK_SOON);
+                if soon > 0 {
+                    // Changes come in groups. A look over many processes must not take a processor.
+                    std::thread::sleep(LOOK_SOON.max((processor_time() - before) * REST));
                 }
             }
             Err(_) => return,

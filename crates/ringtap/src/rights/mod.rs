@@ -205,6 +205,7 @@ impl Rights {
             others.for_each(Client::end);
         };
         let keeper = Keeper::start(&keep, entrusted, end_others).map_err(RightsError::Helper)?;
+        entrusted.entrusted();
         // It is called once.
         let _ = self.keeper.set(keeper);
         Ok(())

@@ -46,7 +46,12 @@ pub(crate) fn failing_xdp() {
     /// `XDP_ABORTED`, and `XDP_REDIRECT` without a target.
     const FAILING: [(u8, &str, &str, &str); 2] = [
         (0, "exceptions", "XDP_EXCEPTION", "an XDP program failed"),
-        (4, "redirects", "XDP_REDIRECT", "a redirect of XDP failed"),
+        (
+            4,
+            "redirects",
+            "XDP_REDIRECT",
+            "XDP could not send or redirect it",
+        ),
     ];
     for (verdict, key, reason, said) in FAILING {
         let pair = VethPair::new();

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ringtap_testkit::process::{Running, descendants};
+use ringtap_testkit::process::{Running, descendants, kill};
 use ringtap_testkit::{Need, Test, podman, test};
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ const NEEDS: [Need; 5] = [
 
 /// Packets of a wire that appears while others are captured. The kernel takes some hundredths of a second until a
 /// program is attached.
-const LATER: u32 = 160;
+const LATER: u32 = 400;
 
 pub(crate) fn tests() -> Vec<Test> {
     let tshark = [&NEEDS[..], &[Need::Tool("tshark")]].concat();
@@ -39,6 +39,12 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         test("all_network_namespaces_are_captured", &tshark, everywhere),
         test("a_captured_namespace_can_go", &NEEDS, gone),
+        test("an_interface_moves_to_another_namespace", &NEEDS, moved),
+        test(
+            "the_follower_of_namespaces_is_killed",
+            &NEEDS,
+            follower_killed,
+        ),
         test(
             "containers_are_captured_at_once",
             &containers.concat(),
@@ -74,7 +80,9 @@ impl World {
         let process = Running::start(command.args(["sh", "-c", own])).expect("unshare starts");
         let deadline = Instant::now() + LIMIT;
         let first = loop {
-            let found = descendants(process.id()).into_iter().find(is_sleeping);
+            let found = descendants(process.id())
+                .into_iter()
+                .find(|process| has_name(*process, "sleep"));
             if let Some(first) = found {
                 break first.to_string();
             }
@@ -168,17 +176,22 @@ impl World {
     }
 }
 
-fn is_sleeping(process: &u32) -> bool {
+fn has_name(process: u32, expected: &str) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
-    name.is_ok_and(|name| name.trim() == "sleep")
+    name.is_ok_and(|name| name.trim() == expected)
+}
+
+/// Returns the packets of a file.
+fn packets_of(file: &Path) -> Vec<Value> {
+    let output = succeeded(finished(dump().args(["--json", "-r"]).arg(file)));
+    let text = stdout(&output);
+    let packets = text.lines().map(serde_json::from_str);
+    packets.collect::<Result<_, _>>().expect("JSON")
 }
 
 /// Returns interface and direction of each packet of a file.
 fn captured_on(file: &Path) -> BTreeSet<(String, String)> {
-    let output = succeeded(finished(dump().args(["--json", "-r"]).arg(file)));
-    let text = stdout(&output);
-    let packets = text.lines().map(|line| {
-        let packet: Value = serde_json::from_str(line).expect("JSON");
+    let packets = packets_of(file).into_iter().map(|packet| {
         let field = |name: &str| packet[name].as_str().unwrap_or("missing").to_owned();
         (field("interface"), field("direction"))
     });
@@ -245,6 +258,31 @@ fn gone() {
     assert_eq!(captured_on(&file), both_directions(&["blue/va", "red/vb"]));
 }
 
+/// An interface that goes from one namespace to another has one program at a time.
+fn moved() {
+    let world = World::new();
+    world.add("blue");
+    world.add("red");
+    world.ip("link add vx type veth peer name vy netns blue");
+    world.ip("link set vx up");
+    world.ip("-n blue addr add 10.83.0.1/24 dev vy");
+    world.ip("-n blue link set vy up");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("moved.pcapng");
+    let capture = world.capture(&file, LATER);
+    world.ip("link set vx netns red");
+    world.ip("-n red addr add 10.83.0.2/24 dev vx");
+    world.ip("-n red link set vx up");
+    world.ping_until_the_end(capture, "ip netns exec red", "10.83.0.1");
+    let mut seen = BTreeSet::new();
+    for packet in packets_of(&file) {
+        assert!(packet["icmp"].is_object(), "{packet}");
+        let parts = ["interface", "direction", "icmp"].map(|name| packet[name].to_string());
+        assert!(seen.insert(parts), "captured twice: {packet}");
+    }
+    assert!(captured_on(&file).contains(&("red/vx".to_owned(), "out".to_owned())));
+}
+
 /// The user whose containers are not root's.
 const OTHER: &str = "4242";
 
@@ -259,6 +297,7 @@ impl<'a> Users<'a> {
         let users = Self { world, folder };
         for user in ["0", OTHER] {
             std::fs::create_dir_all(users.home(user).join("run")).expect("a folder");
+            let _ = podman::make_storage(&users.home(user));
             let files = users.files(user);
             std::fs::create_dir(&files).expect("a folder");
             podman::make_files(&files);
@@ -287,11 +326,9 @@ impl<'a> Users<'a> {
         let home = self.home(user);
         command.arg(format!("HOME={}", home.display()));
         command.arg(format!("XDG_RUNTIME_DIR={}/run", home.display()));
+        let storage = home.join("storage.conf");
+        command.arg(format!("{}={}", podman::STORAGE, storage.display()));
         command.arg("podman");
-        if user == "0" {
-            command.arg("--root").arg(home.join("storage"));
-            command.arg("--runroot").arg(home.join("run"));
-        }
         command
     }
 
@@ -319,6 +356,30 @@ impl<'a> Users<'a> {
         };
         (pid, label)
     }
+}
+
+/// The process that attaches programs is killed, and they go with it: the capture ends with an error.
+fn follower_killed() {
+    let world = World::new();
+    world.add("blue");
+    world.add("red");
+    world.join([("blue", "va"), ("red", "vb")], 81);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("killed.pcapng");
+    let capture = world.capture(&file, 100);
+    assert!(world.run("ip netns exec blue ping -c 2 -i 0.2 10.81.0.2"));
+    let is_it = |process: &u32| has_name(*process, "ringtap-undo");
+    let follower = descendants(capture.id()).into_iter().find(is_it);
+    kill(&[follower.expect("a process that follows")]);
+    let output = capture.wait(LIMIT).expect("ringtap ends");
+    let told = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("has ended, and its programs with it"),
+        "{told}"
+    );
+    // The file is complete.
+    assert_eq!(captured_on(&file), both_directions(&["blue/va", "red/vb"]));
 }
 
 /// Two containers of root and one of another user, on a bridge.

@@ -1,6 +1,6 @@
 //! `--container`: the network of a container, by its id or its name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use ringtap_testkit::group::ControlGroup;
@@ -12,9 +12,12 @@ use serde_json::Value;
 use super::captured::{LIMIT, RINGTAP};
 
 fn devices(container: &str) -> Output {
-    let mut command = Command::new(RINGTAP);
-    command.args(["devices", "--container", container]);
-    command.output().expect("ringtap runs")
+    devices_by(&mut Command::new(RINGTAP), container)
+}
+
+fn devices_by(ringtap: &mut Command, container: &str) -> Output {
+    let output = ringtap.args(["devices", "--container", container]).output();
+    output.expect("ringtap runs")
 }
 
 /// A process in a network and in a control group with the name of a container's.
@@ -81,22 +84,32 @@ pub(crate) fn by_group() {
 
 /// A container of podman that sleeps. It has the host's programs.
 struct Container {
+    storage: PathBuf,
     name: String,
     id: String,
     pid: String,
 }
 
-fn podman(arguments: &[&str]) -> String {
-    podman::podman(&mut Command::new("podman"), arguments)
-}
-
 impl Container {
-    fn start(files: &Path, name: &str) -> Self {
-        let name = format!("ringtap-{name}-{}", std::process::id());
-        let options = ["--cap-add", "NET_RAW"];
-        let id = podman::start(&mut Command::new("podman"), &name, files, &options);
-        let pid = podman(&["inspect", "--format", "{{.State.Pid}}", &name]);
-        Self { name, id, pid }
+    fn start(files: &Path, storage: &Path, name: &str) -> Self {
+        let mut container = Self {
+            storage: storage.to_owned(),
+            name: format!("ringtap-{name}-{}", std::process::id()),
+            id: String::new(),
+            pid: String::new(),
+        };
+        let (mut run, options) = (container.command("podman"), ["--cap-add", "NET_RAW"]);
+        container.id = podman::start(&mut run, &container.name, files, &options);
+        let inspect = ["inspect", "--format", "{{.State.Pid}}", &container.name];
+        container.pid = podman::podman(&mut container.command("podman"), &inspect);
+        container
+    }
+
+    /// Returns a command that uses its storage, if it asks podman.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env(podman::STORAGE, &self.storage);
+        command
     }
 
     /// Runs a command in the container's network.
@@ -110,7 +123,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let mut command = Command::new("podman");
+        let mut command = self.command("podman");
         let _ = command.args(["rm", "-f", "-t", "0", &self.name]).output();
     }
 }
@@ -119,7 +132,9 @@ impl Drop for Container {
 pub(crate) fn by_name() {
     let files = tempfile::tempdir().expect("a folder");
     podman::make_files(files.path());
-    let [one, two] = ["one", "two"].map(|name| Container::start(files.path(), name));
+    let folder = tempfile::tempdir().expect("a folder");
+    let storage = podman::make_storage(folder.path());
+    let [one, two] = ["one", "two"].map(|name| Container::start(files.path(), &storage, name));
     let wire = ["link", "add", "va", "type", "veth", "peer", "name", "vb"];
     one.ip(&[&wire[..], &["netns", &two.pid]].concat());
     for (container, device, address) in [(&one, "va", "10.98.0.1/24"), (&two, "vb", "10.98.0.2/24")]
@@ -127,15 +142,15 @@ pub(crate) fn by_name() {
         container.ip(&["addr", "add", address, "dev", device]);
         container.ip(&["link", "set", device, "up"]);
     }
-    let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("one.pcapng");
-    let mut command = Command::new(RINGTAP);
+    let mut command = one.command(RINGTAP);
     command.args(["dump", "--container", &one.name, "-i", "va", "--who", "-w"]);
     command.arg(&file).args(["-c", "6", "icmp"]);
     let mut capture = Running::start_piped(&mut command).expect("ringtap starts");
     let told = capture.wait_until_told("capturing on va", LIMIT);
     told.unwrap_or_else(|error| panic!("{error}: {}", capture.said()));
-    podman(&["exec", &one.name, "/usr/bin/ping", "-c", "3", "10.98.0.2"]);
+    let ping = ["exec", &one.name, "/usr/bin/ping", "-c", "3", "10.98.0.2"];
+    podman::podman(&mut one.command("podman"), &ping);
     let output = capture.wait(LIMIT).expect("an end");
     assert!(output.status.success(), "{output:?}");
     let mut command = Command::new(RINGTAP);
@@ -154,7 +169,7 @@ pub(crate) fn by_name() {
         assert_eq!(process["container"]["runtime"], "podman", "{packet}");
     }
     assert!(!text.contains(&two.id), "{text}");
-    let output = devices(&two.name);
+    let output = devices_by(&mut two.command(RINGTAP), &two.name);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("vb") && !text.contains("va"), "{text}");
 }

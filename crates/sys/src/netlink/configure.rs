@@ -105,6 +105,13 @@ impl Netlink {
         })
     }
 
+    /// Returns a number of the network namespace that no later one gets, unlike its inode number. `None` before Linux
+    /// 5.14.
+    #[must_use]
+    pub fn namespace_cookie(&self) -> Option<u64> {
+        self.socket.namespace_cookie()
+    }
+
     /// Creates a veth pair (rtnetlink `RTM_NEWLINK`, kind `veth`), both ends down.
     ///
     /// # Errors

@@ -31,6 +31,23 @@ pub(super) struct Socket {
 }
 
 impl Socket {
+    /// Returns the number of the socket's network namespace, which no later one gets (`SO_NETNS_COOKIE`).
+    pub(super) fn namespace_cookie(&self) -> Option<u64> {
+        let mut cookie = 0_u64;
+        let mut length = libc::socklen_t::try_from(size_of_val(&cookie)).unwrap_or_default();
+        // SAFETY: the pointers describe `cookie` and `length`, which outlive the call.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_NETNS_COOKIE,
+                (&raw mut cookie).cast(),
+                &raw mut length,
+            )
+        };
+        (result == 0).then_some(cookie)
+    }
+
     pub(super) fn open() -> Result<Self, Error> {
         Self::open_for(libc::NETLINK_ROUTE)
     }

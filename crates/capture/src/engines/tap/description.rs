@@ -7,7 +7,6 @@ use ringtap_sys::privileges::Capability;
 use ringtap_sys::receive_stamps::ReceiveStamps;
 
 use super::TapSource;
-use super::any::Any;
 use crate::describe::{self, Memory};
 use crate::hook::{self, Hook, HookPoint};
 use crate::options::{Direction, Mode};
@@ -16,8 +15,7 @@ use crate::{Description, LinkType};
 /// Returns how the capture works.
 pub(super) fn describe(source: &TapSource) -> Description {
     let rings = source.reader.current();
-    let elsewhere = source.any.iter().flat_map(Any::hooks_elsewhere);
-    let hooks: Vec<&Hook> = source.attached.hooks.iter().chain(elsewhere).collect();
+    let hooks = &source.attached.hooks;
     let at_xdp = hooks.iter().any(|hook| hook.place().is_xdp());
     let stolen = source.options.mode == Mode::Steal;
     let link_types = link_types(source);
@@ -30,7 +28,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
         link_types,
         hook: match source.drops {
             Some(_) => "tracepoint kfree_skb (raw)",
-            None => hook_name(&hooks, stolen),
+            None => hook_name(hooks, stolen),
         },
         clock: match source.bound.stamps {
             Some(_) => describe::Clock::Adapter(source.kernel_clock),
@@ -45,9 +43,9 @@ pub(super) fn describe(source: &TapSource) -> Description {
         snaplen: Some(source.options.snaplen),
         loopback: source.bound.loopback,
         promiscuous: source.options.promiscuous && source.drops.is_none(),
-        direction: match source.drops {
-            Some(_) => source.options.direction,
-            None => direction(&hooks),
+        direction: match source.drops.is_some() || source.is_everywhere() {
+            true => source.options.direction,
+            false => direction(hooks),
         },
         delivery_bound: Some(if source.options.immediate {
             Duration::from_millis(1)
@@ -83,7 +81,7 @@ fn required_capabilities(source: &TapSource) -> &'static [Capability] {
     source.attached.required_capabilities()
 }
 
-fn direction(hooks: &[&Hook]) -> Direction {
+fn direction(hooks: &[Hook]) -> Direction {
     let is_any = |side: fn(HookPoint) -> bool| hooks.iter().any(|hook| side(hook.place()));
     match (
         is_any(HookPoint::is_ingress),
@@ -146,7 +144,7 @@ fn unseen(source: &TapSource, at_xdp: bool) -> Vec<&'static str> {
     unseen
 }
 
-fn hook_name(hooks: &[&Hook], stolen: bool) -> &'static str {
+fn hook_name(hooks: &[Hook], stolen: bool) -> &'static str {
     let is = |wanted: fn(&HookPoint) -> bool| hooks.iter().any(|hook| wanted(&hook.place()));
     let name = |copied, taken| if stolen { taken } else { copied };
     if is(|place| *place == HookPoint::Xdp(bpf::XdpMode::Native)) {

@@ -589,6 +589,10 @@ impl Source for TapSource {
         self.follow_everywhere()
     }
 
+    fn leave_to_follower(&mut self) {
+        TapSource::leave_to_follower(self);
+    }
+
     fn followed(&self) -> Option<BorrowedFd<'_>> {
         self.is_everywhere().then(|| self.watch.as_fd())
     }

@@ -51,6 +51,11 @@ const DEVICE: &str = "any";
 /// reported as not covered.
 const INTERFACES_MAX: u32 = 4096;
 const FOREIGN_MAX: u32 = 512;
+/// The maximum number of interfaces of a namespace that the follower attaches to in one look, so that one namespace does
+/// not hold up the others.
+const AT_ONCE: usize = 64;
+/// `EAGAIN`.
+const EAGAIN: i32 = 11;
 /// The maximum number of interfaces in the whole time of a capture in all network namespaces.
 const ALL_INTERFACES_MAX: usize = 65_536;
 /// Bytes of an Ethernet header.
@@ -77,6 +82,8 @@ pub(super) struct Any {
 pub(super) struct Space {
     /// Its inode number and the label of its interfaces. `None` for the capture's own namespace.
     foreign: Option<(u64, String)>,
+    /// Distinguishes it from a later one with the same number, if the kernel does.
+    cookie: Option<u64>,
     /// The numbers of interfaces in records, by the kernel's number. `None` in the cooked form.
     names: Option<Map>,
     /// The programs by form and place.
@@ -88,6 +95,19 @@ pub(super) struct Space {
 }
 
 impl Space {
+    /// Forgets interfaces, by the kernel's number.
+    fn forget(&mut self, is_gone: impl Fn(u32) -> bool) {
+        let Self { known, names, .. } = self;
+        known.retain(|&index| {
+            let is_gone = is_gone(index);
+            if let Some(names) = names.as_ref().filter(|_| is_gone) {
+                // It has none if it could not be captured.
+                let _ = names.delete(index);
+            }
+            !is_gone
+        });
+    }
+
     /// Returns the name of an interface in the capture.
     fn label(&self, name: &str) -> String {
         match &self.foreign {
@@ -118,11 +138,6 @@ impl Any {
         self.spaces[OWN].loaded = loaded;
     }
 
-    /// Returns the programs in other network namespaces.
-    pub(super) fn hooks_elsewhere(&self) -> impl Iterator<Item = &Hook> {
-        self.spaces.iter().flat_map(|space| &space.hooks)
-    }
-
     /// Returns whether all network namespaces are captured.
     pub(super) fn is_everywhere(&self) -> bool {
         self.reports.is_some()
@@ -131,7 +146,8 @@ impl Any {
     /// Returns what becomes readable when another process reports interfaces.
     pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
         let reports = self.reports.as_ref();
-        reports.map(|reports| reports.receiver.as_fd())
+        let receiver = reports.and_then(|reports| reports.receiver.as_ref());
+        receiver.map(AsFd::as_fd)
     }
 
     /// Returns the kernel's number of each of the capture's own interfaces.
@@ -200,7 +216,10 @@ pub(super) fn open(
 ) -> Result<TapSource> {
     let plan = plan(options, filter)?;
     let watch = LinkWatch::open().map_err(interface_error)?;
-    let reports = options.all_namespaces.then(|| Reports::new(&watch));
+    let reports = options.all_namespaces.then(|| {
+        namespaces::check_privileges(device.given)?;
+        Reports::new(&watch)
+    });
     let mut netlink = Netlink::open().map_err(interface_error)?;
     let links = netlink.links().map_err(interface_error)?;
     let host = device.host();
@@ -360,8 +379,21 @@ impl TapSource {
 
     /// Returns an error for a new interface that is not captured, once for each.
     pub(super) fn report_uncovered(&mut self) -> Result<()> {
-        let next = self.any.as_mut().and_then(|any| any.uncovered.pop_front());
-        next.map_or(Ok(()), Err)
+        let has_packets = self.reader.available() > 0;
+        let Some(any) = &mut self.any else {
+            return Ok(());
+        };
+        match any.uncovered.pop_front() {
+            // The end comes after the packets, and is reported each time.
+            Some(Error::FollowerGone) => {
+                any.uncovered.push_back(Error::FollowerGone);
+                match has_packets {
+                    true => Ok(()),
+                    false => Err(Error::FollowerGone),
+                }
+            }
+            next => next.map_or(Ok(()), Err),
+        }
     }
 
     /// Attaches to interfaces that are new in a network namespace, which the calling thread must be in. Returns those
@@ -369,24 +401,35 @@ impl TapSource {
     fn cover(&mut self, at: usize, links: &[Link]) -> Result<Vec<(String, Error)>> {
         let mut uncovered = Vec::new();
         let exists = |index: u32| links.iter().any(|link| link.index == index);
+        let is_follower = self.is_follower();
         let Some(space) = self.any.as_mut().and_then(|any| any.spaces.get_mut(at)) else {
             return Ok(uncovered);
         };
-        space.known.retain(|&index| exists(index));
-        let new: Vec<&Link> = links
-            .iter()
-            .filter(|link| !space.known.contains(&link.index))
-            .collect();
-        space.known.extend(new.iter().map(|link| link.index));
         let hooks = match at {
             OWN => &mut self.attached.hooks,
             _ => &mut space.hooks,
         };
         hooks.retain(|hook| exists(hook.device().index));
+        space.forget(|index| !exists(index));
+        let known = |link: &&Link| !space.known.contains(&link.index);
+        let most = match is_follower {
+            true => AT_ONCE,
+            false => usize::MAX,
+        };
+        let new: Vec<&Link> = links.iter().filter(known).take(most).collect();
         for link in new {
-            match self.attach_to(at, link) {
-                // It was removed while the program was attached.
-                Ok(()) | Err(Error::NoSuchDevice { .. } | Error::Hook(HookError::Gone { .. })) => {}
+            let attached = self.attach_to(at, link.index);
+            match &attached {
+                // It was removed while the program was attached, or the reader has no room for the report.
+                Err(Error::NoSuchDevice { .. } | Error::Hook(HookError::Gone { .. })) => continue,
+                Err(Error::System(error)) if error.errno() == Some(EAGAIN) => return Ok(uncovered),
+                _ => {}
+            }
+            if let Some(space) = self.any.as_mut().and_then(|any| any.spaces.get_mut(at)) {
+                space.known.push(link.index);
+            }
+            match attached {
+                Ok(()) => {}
                 // Without the first of all, the reason is everyone's.
                 Err(error @ Error::Hook(_)) if self.attached.hooks.is_empty() => return Err(error),
                 Err(error) => uncovered.push((self.label(at, link), error)),
@@ -402,7 +445,10 @@ impl TapSource {
         space.map_or_else(|| name.to_string(), |space| space.label(&name))
     }
 
-    fn attach_to(&mut self, at: usize, link: &Link) -> Result<()> {
+    fn attach_to(&mut self, at: usize, index: u32) -> Result<()> {
+        // It may have another name since the interfaces were listed.
+        let (link, device) = HookDevice::at(index)?;
+        let link = &link;
         let is_cooked = self.options.cooked;
         let Some(form) = form_of(link.hardware_type, is_cooked) else {
             return Err(Error::NoLinkType {
@@ -410,7 +456,6 @@ impl TapSource {
                 link_type: link_of(link.hardware_type).0,
             });
         };
-        let device = HookDevice::find(&link.name.to_string())?;
         if !is_cooked {
             self.name_interface(at, link, form)?;
         }
@@ -452,11 +497,16 @@ impl TapSource {
             });
         }
         self.plan.add(form.link_type, link.index)?;
+        let name = u32::try_from(self.interfaces.len()).unwrap_or(u32::MAX);
+        let space = self.any.as_ref().and_then(|any| any.spaces.get(at));
+        if let Some(names) = space.and_then(|space| space.names.as_ref()) {
+            let named = names.update(link.index, &name.to_ne_bytes());
+            named.map_err(|source| HookError::of_bpf(DEVICE, source))?;
+        }
         let target = Target::One(Box::new(link.clone()));
         let mut interface: Interface = target.description(form.link_type, self.options.snaplen);
         interface.filter = self.plan.for_file();
         interface.name = Some(self.label(at, link));
-        let name = u32::try_from(self.interfaces.len()).unwrap_or(u32::MAX);
         let Some(any) = &mut self.any else {
             return Ok(());
         };
@@ -469,11 +519,7 @@ impl TapSource {
         self.interfaces.push(interface);
         self.table = InterfaceTable::new(0, &self.interfaces);
         any.indices.push(link.index);
-        let Some(names) = &any.spaces[at].names else {
-            return Ok(());
-        };
-        let named = names.update(link.index, &name.to_ne_bytes());
-        named.map_err(|source| HookError::of_bpf(DEVICE, source).into())
+        Ok(())
     }
 
     /// Returns the program for a form and a place, loaded once.
@@ -486,8 +532,8 @@ impl TapSource {
         }
         self.plan = self.plan.for_place(place);
         let program = match self.load(at, form, place) {
-            // Before Linux 6.1 programs cannot read TAI.
-            Err(error) if self.kernel_clock == KernelClock::Tai => {
+            // Before Linux 6.1 programs cannot read TAI. Once one does, all do.
+            Err(error) if self.kernel_clock == KernelClock::Tai && self.has_no_program() => {
                 self.kernel_clock = KernelClock::Monotonic;
                 set_clock(&self.control, &self.clock, self.kernel_clock);
                 self.load(at, form, place).map_err(|_| error)?
@@ -503,6 +549,11 @@ impl TapSource {
             });
         }
         Ok(ready)
+    }
+
+    fn has_no_program(&self) -> bool {
+        let mut spaces = self.any.iter().flat_map(|any| &any.spaces);
+        spaces.all(|space| space.loaded.is_empty())
     }
 
     fn load(&self, at: usize, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {

@@ -10,45 +10,69 @@ use ringtap_packet::process::container_of;
 use ringtap_savefile::InterfaceTable;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::netns::{self, Found, Namespace};
+use ringtap_sys::privileges::{self, Capability};
+use ringtap_sys::process::raise_open_files;
 
 use super::reports::Report;
 use super::{Any, FOREIGN_MAX, OWN, Space, interface_error, make_names, not_covered};
 use crate::engines::tap::TapSource;
-use crate::hook::HookError;
+use crate::hook::{Hook, HookError, HookPoint, Side};
 use crate::{Error, Interface, Result};
+
+/// `EPERM` and `ENOENT`.
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+
+impl Space {
+    /// Takes over the present label, since a container may have got its process later. Another namespace with the same
+    /// number begins anew.
+    fn meet(&mut self, cookie: Option<u64>, label: String) {
+        if self.cookie.is_some() && self.cookie != cookie {
+            self.hooks.clear();
+            self.forget(|_| true);
+        }
+        self.cookie = cookie;
+        if let Some((_, known)) = &mut self.foreign {
+            *known = label;
+        }
+    }
+}
 
 impl TapSource {
     /// Attaches to the interfaces of other network namespaces that have none of the capture's programs yet. Returns
     /// those that it could not attach to.
     ///
     /// # Errors
-    /// The privilege to enter them is missing, or /proc is.
+    /// /proc is not mounted.
     pub(super) fn cover_namespaces(&mut self) -> Result<Vec<(String, Error)>> {
         let own = Namespace::current()?.inode()?;
         let found = netns::list()?;
         self.leave_namespaces(&found);
         let mut uncovered = Vec::new();
         for one in found.iter().filter(|one| one.inode != own) {
-            // It may have gone since it was found.
-            let Ok(namespace) = one.open() else {
-                continue;
-            };
-            let (at, is_new) = self.space_of(one)?;
-            let covered = namespace.run(|| {
-                let links = Netlink::open().and_then(|mut netlink| netlink.links());
-                self.cover(at, &links.map_err(interface_error)?)
-            });
-            match covered.map_err(Error::from).and_then(|covered| covered) {
+            let is_new = self.place_of(one).is_none();
+            match self.cover_namespace(one) {
                 Ok(covered) => uncovered.extend(covered),
-                // Without the privilege none can be entered.
-                Err(error) if error.is_permission_denied() && !self.is_follower() => {
-                    return Err(error);
-                }
+                // It has gone since it was found.
+                Err(Error::System(error)) if error.errno() == Some(ENOENT) => {}
                 Err(error) if is_new => uncovered.push((label_of(one), error)),
+                // It was reported before.
                 Err(_) => {}
             }
         }
         Ok(uncovered)
+    }
+
+    /// Attaches to the new interfaces of a namespace.
+    fn cover_namespace(&mut self, found: &Found) -> Result<Vec<(String, Error)>> {
+        let at = self.space_of(found)?;
+        found.open()?.run(|| {
+            let mut netlink = Netlink::open().map_err(interface_error)?;
+            if let Some(space) = self.any.as_mut().and_then(|any| any.spaces.get_mut(at)) {
+                space.meet(netlink.namespace_cookie(), label_of(found));
+            }
+            self.cover(at, &netlink.links().map_err(interface_error)?)
+        })?
     }
 
     /// Forgets the namespaces that are gone. One that only a descriptor holds is no longer listed, but its interfaces
@@ -64,40 +88,43 @@ impl TapSource {
             if found.iter().any(|one| one.inode == number) {
                 return true;
             }
-            space.hooks.retain_mut(super::Hook::is_attached);
+            space
+                .hooks
+                .retain_mut(|hook| !hook.holds_namespace() && hook.is_attached());
             !space.hooks.is_empty()
         });
     }
 
-    fn is_follower(&self) -> bool {
+    /// Returns whether this process is the copy that follows namespaces.
+    pub(super) fn is_follower(&self) -> bool {
         let reports = self.any.as_ref().and_then(|any| any.reports.as_ref());
         reports.is_some_and(|reports| reports.is_follower)
     }
 
-    /// Returns the place of a namespace, which is made if it is new, and whether it is.
-    fn space_of(&mut self, found: &Found) -> Result<(usize, bool)> {
-        let names = || {
-            let made = make_names(&self.kernel, FOREIGN_MAX);
-            made.map_err(|source| HookError::of_bpf(super::DEVICE, source))
-        };
-        let Some(any) = &mut self.any else {
-            return Ok((OWN, false));
-        };
+    fn place_of(&self, found: &Found) -> Option<usize> {
         let is_it = |space: &Space| {
-            space
-                .foreign
-                .as_ref()
-                .is_some_and(|(number, _)| *number == found.inode)
+            let foreign = space.foreign.as_ref();
+            foreign.is_some_and(|(number, _)| *number == found.inode)
         };
-        if let Some(at) = any.spaces.iter().position(is_it) {
-            return Ok((at, false));
+        self.any.as_ref()?.spaces.iter().position(is_it)
+    }
+
+    /// Returns the place of a namespace, which is made if it is new.
+    fn space_of(&mut self, found: &Found) -> Result<usize> {
+        if let Some(at) = self.place_of(found) {
+            return Ok(at);
         }
+        let names = make_names(&self.kernel, FOREIGN_MAX);
+        let names = names.map_err(|source| HookError::of_bpf(super::DEVICE, source))?;
+        let Some(any) = &mut self.any else {
+            return Ok(OWN);
+        };
         any.spaces.push(Space {
             foreign: Some((found.inode, label_of(found))),
-            names: Some(names()?),
+            names: Some(names),
             ..Space::default()
         });
-        Ok((any.spaces.len() - 1, true))
+        Ok(any.spaces.len() - 1)
     }
 
     /// Does the follower's work: attaches to what is new, and reports it to the reader.
@@ -105,12 +132,14 @@ impl TapSource {
         let Some(reports) = self.any.as_mut().and_then(|any| any.reports.as_mut()) else {
             return Ok(());
         };
-        reports.is_follower = true;
+        reports.follow();
         let _ = self.watch.take();
         // The reader goes on using the socket of the source.
         let links = Netlink::open().and_then(|mut netlink| netlink.links());
-        let mut uncovered = self.cover(OWN, &links.map_err(interface_error)?)?;
-        uncovered.extend(self.cover_namespaces()?);
+        let own = links.map_err(interface_error);
+        let own = own.and_then(|links| self.cover(OWN, &links));
+        let mut uncovered = self.cover_namespaces()?;
+        uncovered.extend(own?);
         let reports = self.any.as_ref().and_then(|any| any.reports.as_ref());
         for (device, error) in uncovered {
             let reason = error.to_string();
@@ -119,6 +148,20 @@ impl TapSource {
             }
         }
         Ok(())
+    }
+
+    /// Leaves the programs to the follower, a copy of this process.
+    pub(in crate::engines::tap) fn leave_to_follower(&mut self) {
+        if let Some(reports) = self.any.as_mut().and_then(|any| any.reports.as_mut()) {
+            reports.read();
+        }
+        let spaces = self.any.iter_mut().flat_map(|any| &mut any.spaces);
+        for mut hook in spaces.flat_map(|space| space.hooks.drain(..)) {
+            hook.leave();
+        }
+        if self.is_everywhere() {
+            self.attached.hooks.iter_mut().for_each(Hook::leave);
+        }
     }
 
     /// Takes the reports that are there.
@@ -133,6 +176,10 @@ impl TapSource {
         {
             match reports.take()? {
                 None => break,
+                Some(Report::End) => {
+                    uncovered.push_back(Error::FollowerGone);
+                    self.changed = true;
+                }
                 Some(Report::Uncovered { device, reason }) => {
                     let error = Error::NotFollowed { reason };
                     uncovered.push_back(not_covered((device, error)));
@@ -144,8 +191,8 @@ impl TapSource {
                     name,
                     description,
                 }) => {
-                    // The follower has done the same, so it succeeds.
-                    self.plan.add(link_type, index)?;
+                    // The follower has done the same, so it succeeds. Numbers must agree in any case.
+                    let _ = self.plan.add(link_type, index);
                     let mut interface = Interface::new(link_type, self.options.snaplen);
                     (interface.name, interface.mac) = (Some(name), mac);
                     interface.description = description;
@@ -157,10 +204,32 @@ impl TapSource {
             }
         }
         if has_grown {
+            // As the follower does before it loads programs.
+            self.plan = self.plan.for_place(HookPoint::Tcx(Side::Ingress));
             self.table = InterfaceTable::new(0, &self.interfaces);
         }
         Ok(())
     }
+}
+
+/// Checks that all namespaces can be found and entered, and raises the limit on open files: each interface needs some.
+pub(super) fn check_privileges(device: &str) -> Result<()> {
+    let held = privileges::capabilities()?.effective;
+    for (needed, name) in [
+        (Capability::SYS_ADMIN, "CAP_SYS_ADMIN"),
+        (Capability::SYS_PTRACE, "CAP_SYS_PTRACE"),
+    ] {
+        if !held.contains(needed) {
+            let call = std::io::Error::from_raw_os_error(EPERM);
+            return Err(Error::NotPermitted {
+                device: device.to_owned(),
+                needed: name,
+                source: ringtap_sys::Error::new("setns", "all network namespaces", call),
+            });
+        }
+    }
+    raise_open_files();
+    Ok(())
 }
 
 /// Returns the label of a namespace's interfaces: the container of its first process, the name that a mount gives

@@ -15,11 +15,11 @@ const LONGEST: usize = 4096;
 const INTERFACE: u8 = 0;
 const UNCOVERED: u8 = 1;
 
-/// The two ends of the way; each process uses one.
+/// The two ends of the way. Each process closes the other's, so that it notices the end of that process.
 #[derive(Debug)]
 pub(super) struct Reports {
-    sender: Channel,
-    pub(super) receiver: Channel,
+    sender: Option<Channel>,
+    pub(super) receiver: Option<Channel>,
     /// Whether this process is the copy that follows namespaces.
     pub(super) is_follower: bool,
 }
@@ -38,6 +38,8 @@ pub(super) enum Report {
     },
     /// An interface or namespace that is not captured.
     Uncovered { device: String, reason: String },
+    /// The other process has ended.
+    End,
 }
 
 impl Reports {
@@ -47,8 +49,8 @@ impl Reports {
         let _ = watch.include_linked_namespaces();
         let (sender, receiver) = Channel::pair()?;
         Ok(Self {
-            sender,
-            receiver,
+            sender: Some(sender),
+            receiver: Some(receiver),
             is_follower: false,
         })
     }
@@ -64,18 +66,38 @@ impl Reports {
         })
     }
 
-    pub(super) fn send(&self, report: &Report) -> Result<()> {
-        if !self.is_follower {
-            return Ok(());
-        }
-        Ok(self.sender.send(&report.encode(), None)?)
+    /// Makes this process the follower.
+    pub(super) fn follow(&mut self) {
+        self.is_follower = true;
+        self.receiver = None;
     }
 
-    /// Returns a report that is there already.
-    pub(super) fn take(&self) -> Result<Option<Report>> {
+    /// Makes this process the reader, now that there is a follower.
+    pub(super) fn read(&mut self) {
+        self.sender = None;
+    }
+
+    /// Sends a report. A reader that stands still has no room for more: the follower then tries again later.
+    pub(super) fn send(&self, report: &Report) -> Result<()> {
+        match self.sender.as_ref().filter(|_| self.is_follower) {
+            Some(sender) => Ok(sender.try_send(&report.encode())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a report that is there already. After the end there is none.
+    pub(super) fn take(&mut self) -> Result<Option<Report>> {
         let mut buffer = [0; LONGEST];
-        let length = self.receiver.try_receive(&mut buffer)?;
-        Ok(length.and_then(|length| Report::decode(buffer.get(..length)?)))
+        let Some(receiver) = &self.receiver else {
+            return Ok(None);
+        };
+        match receiver.try_receive(&mut buffer)? {
+            Some(0) => {
+                self.receiver = None;
+                Ok(Some(Report::End))
+            }
+            length => Ok(length.and_then(|length| Report::decode(buffer.get(..length)?))),
+        }
     }
 }
 
@@ -105,6 +127,8 @@ impl Report {
                 text(&mut bytes, device.as_bytes());
                 text(&mut bytes, reason.as_bytes());
             }
+            // The kernel reports it.
+            Self::End => {}
         }
         bytes
     }
