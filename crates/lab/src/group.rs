@@ -62,8 +62,11 @@ impl Drop for ControlGroup {
                 _ => break,
             }
         }
-        if let Some(parent) = self.folder.parent() {
-            let _ = fs::remove_dir(parent);
-        }
+        // Those above it, up to one that others use.
+        let mut above = self.folder.ancestors().skip(1);
+        while above
+            .next()
+            .is_some_and(|folder| fs::remove_dir(folder).is_ok())
+        {}
     }
 }

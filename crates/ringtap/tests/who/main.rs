@@ -7,6 +7,7 @@ mod containers;
 mod filters;
 mod flows;
 mod ipv6;
+mod pods;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -107,6 +108,17 @@ fn containers() -> Vec<Test> {
             "containers_are_found_by_their_groups",
             &[Need::Root, Need::InitialPids, Need::ControlGroups],
             containers::by_group,
+        ),
+        test(
+            "pods_on_a_bridge_name_their_containers",
+            &[
+                Need::Root,
+                Need::InitialPids,
+                Need::ControlGroups,
+                Need::Tool("ip"),
+                Need::Tool("ping"),
+            ],
+            pods::on_the_bridge,
         ),
         test(
             "containers_of_podman_are_entered_by_name",
