@@ -29,7 +29,7 @@ impl Pod {
         let network = Namespace::new();
         let mut sleep = network.command("sleep");
         let pause = Running::start(sleep.arg("600")).expect("sleep starts");
-        let uid = format!("8f2a7f0e-5d3b-4c55-9f5e-{:012}", host);
+        let uid = format!("8f2a7f0e-5d3b-4c55-9f5e-{host:012}");
         let id = |kind: u8| format!("{kind:02x}{host:02x}{:08x}", std::process::id()).repeat(6);
         let [held, container] = [id(1), id(2)].map(|id| id[..64].to_owned());
         let group = |id: &str| {
