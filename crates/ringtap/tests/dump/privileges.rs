@@ -52,18 +52,9 @@ fn wait_for(id: u32, what: &str, holds: impl Fn(&str) -> bool) {
     }
 }
 
-/// The capabilities that an opened capture keeps: a tap at clsact keeps the one to remove its filters
+/// The capabilities of an opened capture. At clsact another process keeps the one that removes the filters
 /// (docs/explanation/privileges.md).
-fn kept() -> &'static str {
-    const NONE: &str = "0000000000000000";
-    const NET_ADMIN: &str = "0000000000001000";
-    let is_tap = Need::Kernel(5, 12).unmet().is_none();
-    if is_tap && Need::Tcx.unmet().is_some() {
-        NET_ADMIN
-    } else {
-        NONE
-    }
-}
+const NO_CAPABILITIES: &str = "0000000000000000";
 
 fn capabilities_go() {
     let pair = VethPair::new();
@@ -72,7 +63,7 @@ fn capabilities_go() {
     let none = |status: &str| {
         ["CapEff:", "CapPrm:"]
             .iter()
-            .all(|name| field(status, name) == kept())
+            .all(|name| field(status, name) == NO_CAPABILITIES)
     };
     wait_for(running.id(), "capabilities are left", none);
     interrupted(running);
@@ -87,7 +78,7 @@ fn user_changes() {
     );
     let changed = |status: &str| {
         let ids: Vec<&str> = field(status, "Uid:").split_whitespace().collect();
-        ids == ["65534"; 4] && field(status, "CapPrm:") == kept()
+        ids == ["65534"; 4] && field(status, "CapPrm:") == NO_CAPABILITIES
     };
     wait_for(running.id(), "still root", changed);
     interrupted(running);
