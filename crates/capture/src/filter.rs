@@ -23,7 +23,7 @@ use crate::hook::HookPoint;
 use crate::native::{Native, PacketRef};
 use crate::{Error, MAX_SNAPLEN, Result, UserSpaceReason};
 
-pub(crate) use processes::{Answers, Described, Groups};
+pub(crate) use processes::{Answers, Described, Groups, Latest};
 
 /// `PACKET_HOST` of packet(7). It stands for any received packet if only [`op::PACKET_OUTGOING`] matters.
 const PACKET_HOST: u32 = 0;

@@ -43,7 +43,7 @@ pub use source::{
     Change, Companion, Delivery, Next, PROGRAM_PARTS, Polling, ProgramPart, Source, Waker,
 };
 pub use stats::{Dropped, Stats, XdpLosses};
-pub use who::{Who, WhoLosses};
+pub use who::{ContainerNamer, Who, WhoLosses};
 
 /// Parses a list of processors in the kernel's form, such as `0-3,5`.
 ///

@@ -8,7 +8,7 @@ pub use ringtap_sys::packet::{Fanout, FanoutMode, TimestampSource};
 use ringtap_sys::sched::CPUS_MAX;
 
 use crate::LinkType;
-use crate::who::Who;
+use crate::who::{ContainerNamer, Who};
 
 /// The packet engine's timer counts milliseconds in 16 bits.
 const MAX_TIMEOUT: Duration = Duration::from_millis(u16::MAX as u64);
@@ -149,6 +149,9 @@ ringtap_packet::options! {
         /// The facts to record of the process of each packet of this host's sockets; none if `None`. For the tap at
         /// tcx with one reader. Processes are described by [`crate::Next::Meta`] before their first packet.
         pub who: Option<Who>,
+        /// The function that knows the names of containers, for [`CaptureOptions::who`]; without it their ids alone
+        /// are recorded.
+        pub container_names: Option<ContainerNamer>,
         /// The last step of the capture, for measurements: its programs in the kernel go no further, at the taps
         /// and in packet sockets. [`crate::Source::programs`] returns the parts of the taps' programs.
         pub study: Option<Stage>,
@@ -182,6 +185,7 @@ impl Default for CaptureOptions {
             cpus: Vec::new(),
             watch_chain: false,
             who: None,
+            container_names: None,
             study: None,
         }
     }

@@ -7,13 +7,15 @@
 //! ```
 //! use ringtap_filter::process::{Asked, PacketOwner, ProcessTests};
 //! use ringtap_filter::{Ancillary, CompileOptions, LinkType, Tables, compile};
+//! use ringtap_packet::process::ProcessDescription;
 //!
 //! let expression = "pid 1234 or cgroup /system.slice";
 //! let options = CompileOptions::new(LinkType::RAW).extensions(true).processes(ProcessTests::Complete);
 //! let program = compile(expression, &options, &Tables::new())?;
 //! let asked = Asked::of(expression, true)?;
 //!
-//! let answers = asked.answers("/system.slice/ssh.service");
+//! let described = ProcessDescription { cgroup: "/system.slice/ssh.service".to_owned(), ..Default::default() };
+//! let answers = asked.answers(&described);
 //! let process = PacketOwner { pid: 7, answers, ..PacketOwner::UNKNOWN };
 //! let beside = Ancillary { process, ..Ancillary::default() };
 //! assert_ne!(program.run_with(&[], 0, &beside), 0);
@@ -21,7 +23,7 @@
 //! # Ok::<(), ringtap_filter::CompileError>(())
 //! ```
 
-use ringtap_packet::process::{ProcessTag, container_of};
+use ringtap_packet::process::{ProcessDescription, ProcessTag};
 
 use crate::CompileError;
 use crate::language;
@@ -43,25 +45,27 @@ pub enum ProcessTests {
     Ignored,
 }
 
-/// A question about the control group of a packet's process.
+/// A question about the control group of a packet's process, or its container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Question {
     /// Whether the control group is that of a container. The text is the container's name or id, or the first
-    /// digits of the id, at least 4; or the UID of its pod.
+    /// digits of the id, at least 4; or the UID or name of its pod.
     Container(String),
     /// Whether the control group is this one, or one below it. The text is its path, from `/` on.
     Cgroup(String),
 }
 
 impl Question {
-    /// Returns whether it applies to the processes of a control group, by its path.
+    /// Returns whether it applies to the processes of a control group, by the description of one of them.
     #[must_use]
-    pub fn applies_to(&self, cgroup: &str) -> bool {
+    pub fn applies_to(&self, described: &ProcessDescription) -> bool {
         match self {
             Self::Container(name) => {
-                container_of(cgroup).is_some_and(|container| container.is_named(name))
+                let container = described.container();
+                container.is_some_and(|container| container.is_named(name))
             }
             Self::Cgroup(path) => {
+                let cgroup = &described.cgroup;
                 let rest = cgroup.strip_prefix(path.trim_end_matches('/'));
                 cgroup.starts_with('/') && rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
             }
@@ -133,14 +137,14 @@ impl Asked {
         u32::try_from(place).ok()
     }
 
-    /// Returns the answers for the processes of a control group, by its path: for each question a bit, the first
-    /// one the lowest.
+    /// Returns the answers for the processes of a control group, by the description of one of them: for each
+    /// question a bit, the first one the lowest.
     #[must_use]
-    pub fn answers(&self, cgroup: &str) -> u64 {
+    pub fn answers(&self, described: &ProcessDescription) -> u64 {
         let questions = self.questions.iter().take(u64::BITS as usize);
         let bits = questions.enumerate();
         bits.fold(0, |bits, (number, question)| {
-            bits | u64::from(question.applies_to(cgroup)) << number
+            bits | u64::from(question.applies_to(described)) << number
         })
     }
 }
@@ -221,9 +225,17 @@ pub(crate) fn word(name: &[u8; 16], at: u32) -> u32 {
 mod tests {
     use super::*;
 
+    fn described(cgroup: &str) -> ProcessDescription {
+        ProcessDescription {
+            cgroup: cgroup.to_owned(),
+            ..ProcessDescription::default()
+        }
+    }
+
     #[test]
     fn groups_below_one_belong_to_it() {
-        let asked = |path: &str, of: &str| Question::Cgroup(path.to_owned()).applies_to(of);
+        let asked =
+            |path: &str, of: &str| Question::Cgroup(path.to_owned()).applies_to(&described(of));
         assert!(asked("/system.slice", "/system.slice"));
         assert!(asked("/system.slice/", "/system.slice/ssh.service"));
         assert!(!asked("/system.slice", "/system.slices"));
@@ -243,8 +255,8 @@ mod tests {
             Question::Cgroup("/a".to_owned()),
         ];
         assert_eq!(asked.questions, questions);
-        assert_eq!(asked.answers("/a/lxc.payload.web"), 0b11);
-        assert_eq!(asked.answers("/lxc.payload.web"), 0b01);
+        assert_eq!(asked.answers(&described("/a/lxc.payload.web")), 0b11);
+        assert_eq!(asked.answers(&described("/lxc.payload.web")), 0b01);
         assert_eq!(Asked::of("", true), Ok(Asked::default()));
     }
 

@@ -12,6 +12,7 @@ use ringtap_filter::program::plain;
 use ringtap_filter::{
     Ancillary, CompileError, CompileOptions, ErrorKind, LinkType, Program, Tables, compile,
 };
+use ringtap_packet::process::{ContainerNames, ProcessDescription};
 
 const ALL: ProcessTests = ProcessTests::Complete;
 
@@ -19,14 +20,14 @@ const ALL: ProcessTests = ProcessTests::Complete;
 struct Sample {
     data: Vec<u8>,
     owner: PacketOwner,
-    cgroup: String,
+    description: ProcessDescription,
 }
 
 impl Sample {
     fn of(fields: &str) -> (String, Self) {
         let fields: Vec<&str> = fields.split(" | ").collect();
-        let [name, protocol, pid, uid, comm, cgroup] = fields[..] else {
-            panic!("six fields: {fields:?}");
+        let [name, protocol, pid, uid, comm, cgroup, container, pod] = fields[..] else {
+            panic!("eight fields: {fields:?}");
         };
         let number = |text: &str, unknown| text.parse().unwrap_or(unknown);
         let known = |text: &str| if text == "-" { "" } else { text }.to_owned();
@@ -42,11 +43,19 @@ impl Sample {
             name: comm_bytes,
             answers: 0,
         };
-        let cgroup = known(cgroup);
+        let description = ProcessDescription {
+            cgroup: known(cgroup),
+            container: ContainerNames {
+                name: known(container),
+                pod: known(pod),
+                ..ContainerNames::default()
+            },
+            ..ProcessDescription::default()
+        };
         let sample = Self {
             data,
             owner,
-            cgroup,
+            description,
         };
         (name.to_owned(), sample)
     }
@@ -131,7 +140,7 @@ fn expressions_decide_as_the_file_says() {
             .chain(leaves.iter().map(|name| (name, false)))
         {
             let sample = &samples[name];
-            let answers = asked.answers(&sample.cgroup);
+            let answers = asked.answers(&sample.description);
             assert_eq!(
                 sample.is_taken(&program, answers),
                 expected,
@@ -155,7 +164,7 @@ fn programs_that_know_less_accept_more() {
             assert_eq!(most, complete, "{expression}");
         }
         for sample in samples.values() {
-            let is_taken = sample.is_taken(&complete, asked.answers(&sample.cgroup));
+            let is_taken = sample.is_taken(&complete, asked.answers(&sample.description));
             let by_most = sample.is_taken(&most, 0);
             let by_least = sample.is_taken(&least, 0);
             assert!(by_most || !is_taken, "{expression}");

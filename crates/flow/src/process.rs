@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use ringtap_packet::PacketFlags;
-use ringtap_packet::process::{PacketProcess, ProcessDescription, ProcessTable, ProcessTag};
+use ringtap_packet::process::{
+    Container, PacketProcess, ProcessDescription, ProcessTable, ProcessTag,
+};
 
 /// The longest text that is kept, in bytes: the longest one of messages.
 const TEXT_MAX: usize = 254;
@@ -32,7 +34,7 @@ pub struct Process {
     pub name: String,
     /// The path of its control group, printable; empty if it is unknown.
     pub cgroup: String,
-    /// The id or name of its container, printable; empty if the control group names none.
+    /// The name of its container, or its id if the name is unknown, printable; empty if the control group names none.
     pub container: String,
 }
 
@@ -326,6 +328,13 @@ fn bare(process: &PacketProcess<'_>) -> Key {
     key
 }
 
+/// Returns the name of a container if it was recorded, otherwise the whole id.
+fn name_of<'a>(container: &Container<'a>) -> &'a [u8] {
+    let name = container.names.map(|names| names.name.as_bytes());
+    name.filter(|name| !name.is_empty())
+        .unwrap_or(container.id.as_bytes())
+}
+
 fn process_of(tag: &ProcessTag<'_>, description: Option<&ProcessDescription>) -> Process {
     let cgroup = description.map_or("", |description| description.cgroup.as_str());
     let container = description.and_then(ProcessDescription::container);
@@ -335,7 +344,7 @@ fn process_of(tag: &ProcessTag<'_>, description: Option<&ProcessDescription>) ->
         uid: Some(tag.uid()).filter(|&uid| uid != u32::MAX),
         name: Process::text(tag.comm()),
         cgroup: Process::text(cgroup.as_bytes()),
-        container: container.map_or_else(String::new, |found| Process::text(found.id.as_bytes())),
+        container: container.map_or_else(String::new, |found| Process::text(name_of(&found))),
     }
 }
 
@@ -438,6 +447,12 @@ mod tests {
         let known = processes.get(first).expect("a process");
         assert_eq!((known.uid, known.container.as_str()), (Some(7), &*id));
         assert_eq!(known.name, "a\u{fffd}[31m\u{fffd}");
+        let mut named = describe(&format!("/docker/{id}"));
+        named.container.name = "web".to_owned();
+        processes.describe(&tag, named);
+        let first = owner(&mut processes, &bytes).expect("room");
+        let known = processes.get(first).expect("a process");
+        assert_eq!(known.container, "web");
         processes.describe(&tag, describe(&"/long".repeat(100)));
         let known = processes.get(first).expect("a process");
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use ringtap_packet::process::{PacketProcess, ProcessDescription, ProcessTable};
 
-use super::line::{Line, put};
+use super::line::Line;
 
 /// Writes the process with a blank behind it. `>` marks one that sent a packet which was captured where it was
 /// received.
@@ -19,9 +19,11 @@ pub(crate) fn print(line: &mut Line, process: &PacketProcess<'_>, table: &Proces
     let described = process.tag.as_ref().and_then(|tag| table.get(tag));
     if let Some(container) = described.and_then(ProcessDescription::container) {
         line.str(" container ");
-        line.escaped(container.short().as_bytes());
-        if let Some(pod) = container.pod {
-            put!(line, " pod {pod}");
+        line.escaped(container.label().as_bytes());
+        let named = container.names.map(|names| names.pod.as_str());
+        if let Some(pod) = named.filter(|name| !name.is_empty()).or(container.pod) {
+            line.str(" pod ");
+            line.escaped(pod.as_bytes());
         }
     }
     line.str("] ");

@@ -1,4 +1,4 @@
-//! Containers of podman without an image: they have the host's programs.
+//! Containers of podman with the host's programs, of a folder or of an image that has no programs itself.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ const WORKS_ANYWHERE: [&str; 5] = [
     "cgroupfs",
 ];
 /// The options of a container without a network, with a user's usual limits.
-const RUN: [&str; 9] = [
+const RUN: [&str; 8] = [
     "--network",
     "none",
     "--ulimit",
@@ -23,7 +23,6 @@ const RUN: [&str; 9] = [
     "nproc=4096:4096",
     "-v",
     "/usr:/usr:ro",
-    "--rootfs",
 ];
 
 /// The variable with the file that [`make_storage`] returns.
@@ -46,9 +45,40 @@ pub fn podman(command: &mut Command, arguments: &[&str]) -> String {
 /// It does not start.
 pub fn start(command: &mut Command, name: &str, files: &Path, options: &[&str]) -> String {
     let files = files.to_string_lossy();
+    run(command, name, options, &["--rootfs", &files])
+}
+
+/// Starts the same of an image.
+///
+/// # Panics
+/// It does not start.
+pub fn start_image(command: &mut Command, name: &str, image: &str, options: &[&str]) -> String {
+    run(command, name, options, &[image])
+}
+
+fn run(command: &mut Command, name: &str, options: &[&str], of: &[&str]) -> String {
     let begin = ["run", "-d", "--rm", "--name", name];
-    let end = [&*files, "/usr/bin/sleep", "600"];
-    podman(command, &[&begin[..], options, &RUN, &end].concat())
+    let end = ["/usr/bin/sleep", "600"];
+    podman(command, &[&begin[..], options, &RUN, of, &end].concat())
+}
+
+/// Makes an image of the files of a container ([`make_files`]). `folder` is for its archive.
+///
+/// # Panics
+/// It cannot be made.
+pub fn make_image(command: &mut Command, name: &str, files: &Path, folder: &Path) {
+    let archive = folder.join("image.tar");
+    let mut tar = Command::new("tar");
+    let output = tar
+        .arg("-cf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(files)
+        .arg(".")
+        .output();
+    let output = output.expect("tar runs");
+    assert!(output.status.success(), "{output:?}");
+    podman(command, &["import", &archive.to_string_lossy(), name]);
 }
 
 /// Makes a folder for podman's storage, which works on every file system. Commands of podman, and programs that ask it,

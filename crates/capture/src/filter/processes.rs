@@ -1,23 +1,24 @@
-//! The knowledge of user space about processes, for filters that ask for containers and control groups: the paths of
-//! control groups, as descriptions of processes name them.
+//! The knowledge of user space about processes, for filters that ask for containers and control groups: what
+//! descriptions of processes say about their control groups.
 //!
-//! A packet's tag has the number of its process's control group. A path is known once any process of the group was
+//! A packet's tag has the number of its process's control group. It is known once any process of the group was
 //! described; the questions of a filter are answered then, once for each group.
 
 use std::collections::{HashMap, VecDeque};
 
 use ringtap_filter::process::{Asked, PacketOwner};
 use ringtap_packet::Packet;
+use ringtap_packet::process::ProcessDescription;
 use ringtap_savefile::{Item, ProcessBlock};
 
 /// The largest number of control groups that are known. Beyond it, those that were learnt first are forgotten.
 const GROUPS_MAX: usize = 65_536;
-/// The largest number of bytes of their paths.
+/// The largest number of bytes of their descriptions.
 const BYTES_MAX: usize = 16 << 20;
 
 /// The latest control groups, by their numbers, each with a value that takes some bytes.
 #[derive(Clone, Debug)]
-struct Latest<V> {
+pub(crate) struct Latest<V> {
     known: HashMap<u64, V>,
     /// The numbers in the order in which they were learnt.
     order: VecDeque<u64>,
@@ -35,7 +36,12 @@ impl<V> Default for Latest<V> {
 }
 
 impl<V> Latest<V> {
-    fn insert(&mut self, group: u64, value: V, bytes: fn(&V) -> usize) {
+    pub(crate) fn get(&self, group: u64) -> Option<&V> {
+        self.known.get(&group)
+    }
+
+    /// Adds a group's value. `bytes` returns what a value takes.
+    pub(crate) fn insert(&mut self, group: u64, value: V, bytes: fn(&V) -> usize) {
         self.bytes += bytes(&value);
         match self.known.insert(group, value) {
             Some(replaced) => self.bytes -= bytes(&replaced),
@@ -51,15 +57,16 @@ impl<V> Latest<V> {
     }
 }
 
-/// The paths of control groups.
+/// The control groups, each described by one of its processes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Groups(Latest<String>);
+pub(crate) struct Groups(Latest<ProcessDescription>);
 
 /// A control group that was described.
 #[derive(Debug)]
 pub(crate) struct Described {
     group: u64,
-    path: String,
+    /// Only what all processes of the group have in common.
+    description: ProcessDescription,
 }
 
 impl Described {
@@ -71,16 +78,20 @@ impl Described {
         };
         let ProcessBlock { tag, description } = ProcessBlock::parse(block)?;
         let group = tag.cgroup();
-        let path = description.cgroup;
-        (group != 0 && !path.is_empty()).then_some(Self { group, path })
+        let description = ProcessDescription {
+            cgroup: description.cgroup,
+            container: description.container,
+            ..ProcessDescription::default()
+        };
+        (group != 0 && !description.cgroup.is_empty()).then_some(Self { group, description })
     }
 }
 
 impl Groups {
     /// Adds a control group.
     pub(crate) fn learn(&mut self, described: Described) {
-        let Described { group, path } = described;
-        self.0.insert(group, path, String::len);
+        let Described { group, description } = described;
+        self.0.insert(group, description, ProcessDescription::bytes);
     }
 }
 
@@ -99,8 +110,8 @@ impl Answers {
             by_group: Latest::default(),
         };
         for group in &groups.0.order {
-            if let Some(path) = groups.0.known.get(group) {
-                answers.answer(*group, path);
+            if let Some(description) = groups.0.get(*group) {
+                answers.answer(*group, description);
             }
         }
         answers
@@ -108,12 +119,12 @@ impl Answers {
 
     /// Answers for another group.
     pub(crate) fn learn(&mut self, described: &Described) {
-        self.answer(described.group, &described.path);
+        self.answer(described.group, &described.description);
     }
 
-    fn answer(&mut self, group: u64, path: &str) {
+    fn answer(&mut self, group: u64, description: &ProcessDescription) {
         if !self.asked.questions.is_empty() {
-            let answers = self.asked.answers(path);
+            let answers = self.asked.answers(description);
             self.by_group.insert(group, answers, |_| 0);
         }
     }
@@ -131,7 +142,7 @@ impl Answers {
                 ..PacketOwner::UNKNOWN
             };
         };
-        let answers = self.by_group.known.get(&tag.cgroup());
+        let answers = self.by_group.get(tag.cgroup());
         PacketOwner::of(tag, answers.copied().unwrap_or(0))
     }
 }
@@ -143,7 +154,10 @@ mod tests {
     fn described(group: u64, path: &str) -> Described {
         Described {
             group,
-            path: path.to_owned(),
+            description: ProcessDescription {
+                cgroup: path.to_owned(),
+                ..ProcessDescription::default()
+            },
         }
     }
 

@@ -84,6 +84,12 @@ fn processes() -> Vec<Process> {
     processes
 }
 
+/// Returns the path of a process's executable; an empty one if it is not known.
+fn executable(folder: &Path) -> String {
+    let target = fs::read_link(folder.join("exe")).unwrap_or_default();
+    target.to_string_lossy().into_owned()
+}
+
 /// Returns field 22 of `/proc/PID/stat`. The second field may contain anything, in parentheses.
 fn start_of(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
@@ -148,11 +154,11 @@ impl Process {
             },
             cgroup: if who.cgroup { cgroup } else { String::new() },
             executable: if who.command_line {
-                let target = fs::read_link(folder.join("exe")).unwrap_or_default();
-                target.to_string_lossy().into_owned()
+                executable(folder)
             } else {
                 String::new()
             },
+            ..ProcessDescription::default()
         };
         let block = sends.then(|| {
             let mut block = Vec::new();

@@ -12,6 +12,7 @@
 
 mod closed;
 mod held;
+mod names;
 mod program;
 
 use std::collections::VecDeque;
@@ -28,6 +29,8 @@ use ringtap_sys::cgroup;
 
 pub(crate) use closed::key;
 use held::Held;
+pub use names::ContainerNamer;
+use names::Names;
 use program::{COMPONENT, COMPONENTS, Hook, Maps, Place, Structures};
 pub(crate) use program::{OWNER_TAG, STABLE};
 
@@ -123,11 +126,17 @@ pub(crate) struct Owners {
     block: Vec<u8>,
     /// How many processes could not be examined at the opening.
     unreadable: usize,
+    /// The names of containers, if anybody knows them.
+    names: Option<Names>,
 }
 
 impl Owners {
     /// Starts recording owners.
-    pub(crate) fn open(kernel: &Kernel, who: Who) -> Result<Self, WhoError> {
+    pub(crate) fn open(
+        kernel: &Kernel,
+        who: Who,
+        namer: Option<ContainerNamer>,
+    ) -> Result<Self, WhoError> {
         let types = KernelTypes::read()?.ok_or(WhoError::NoTypes)?;
         let structures = Structures::find(&types).map_err(WhoError::Lacks)?;
         let spec = MapSpec::new("ringtap_owners", MapKind::SocketStorage, program::OWNER, 0);
@@ -173,6 +182,7 @@ impl Owners {
             found: found.into(),
             block: Vec::new(),
             unreadable,
+            names: namer.map(Names::new),
         })
     }
 
@@ -209,6 +219,14 @@ impl Owners {
 
     /// Takes the description of another process, if there is one; [`Owners::block`] then returns it.
     pub(crate) fn advance(&mut self) -> bool {
+        let is_there = self.take();
+        if let (true, Some(names)) = (is_there, &mut self.names) {
+            names.add(&mut self.block);
+        }
+        is_there
+    }
+
+    fn take(&mut self) -> bool {
         if let Some(found) = self.found.pop_front() {
             self.block = found;
             return true;
@@ -338,7 +356,7 @@ fn describe(event: &[u8], block: &mut Vec<u8>) -> Option<()> {
     let description = ProcessDescription {
         command_line: command_line.to_vec(),
         cgroup: path_of(names),
-        executable: String::new(),
+        ..ProcessDescription::default()
     };
     ProcessBlock { tag, description }.encode(block);
     Some(())

@@ -215,7 +215,7 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[user(74)]).of(Group::Process),
     number32("dst_uid", "The same of the destination", |r| of(at_destination(r)?.uid?))
         .on(&[user(75)]).of(Group::Process),
-    text("src_container", "Container of the process at the source", |r| given(&at_source(r)?.container))
+    text("src_container", "Container of the process at the source: its name, or its id if the name is unknown", |r| given(&at_source(r)?.container))
         .on(&[own(76, VARIABLE)]).of(Group::Process),
     text("dst_container", "The same of the destination", |r| given(&at_destination(r)?.container))
         .on(&[own(77, VARIABLE)]).of(Group::Process),

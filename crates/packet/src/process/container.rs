@@ -1,4 +1,4 @@
-//! The container that the path of a control group names.
+//! The container that the path of a control group names, and what its runtime knows of it.
 //!
 //! Runtimes name the groups of their containers after them. The forms here are those of Docker, podman,
 //! containerd and CRI-O (with systemd or without), Kubernetes' pods, LXC and systemd-nspawn.
@@ -12,10 +12,49 @@ pub struct Container<'a> {
     pub id: &'a str,
     /// The pod's UID, with `-` between its parts or `_`, as in the path.
     pub pod: Option<&'a str>,
+    /// The names that its runtime knows, if they were recorded.
+    pub names: Option<&'a ContainerNames>,
+}
+
+/// The names of a container that only its runtime knows. Each is empty if it is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContainerNames {
+    /// The name of the container, as its user or its pod gave it.
+    pub name: String,
+    /// The name of the image that it was made of.
+    pub image: String,
+    /// The pod's namespace and name, with `/` between them.
+    pub pod: String,
+}
+
+impl ContainerNames {
+    /// Returns whether nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    fn have(&self, name: &str) -> bool {
+        let in_namespace = self.pod.split_once('/').map(|(_, pod)| pod);
+        !name.is_empty() && (self.name == name || self.pod == name || in_namespace == Some(name))
+    }
+
+    /// Returns the number of bytes of the names.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.image.len() + self.pod.len()
+    }
 }
 
 impl<'a> Container<'a> {
-    /// Returns the name that runtimes print: the first 12 digits of a long id, otherwise all of it.
+    /// Returns its name, or else [`Container::short`].
+    #[must_use]
+    pub fn label(&self) -> &'a str {
+        let name = self.names.map(|names| names.name.as_str());
+        name.filter(|name| !name.is_empty()).unwrap_or(self.short())
+    }
+
+    /// Returns the id that runtimes print: the first 12 digits of a long one, otherwise all of it.
     #[must_use]
     pub fn short(&self) -> &'a str {
         if is_id(self.id) {
@@ -25,12 +64,16 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// Returns whether `name` is its id or name, the first digits of an id (at least 4), or the UID of its pod.
+    /// Returns whether `name` is its id or name, the first digits of an id (at least 4), or the UID or name of its
+    /// pod, with or without the pod's namespace.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         let begins = is_id(self.id) && name.len() >= 4 && self.id.starts_with(name);
         let parts = |uid: &str| uid.replace('_', "-");
-        begins || self.id == name || self.pod.is_some_and(|pod| parts(pod) == parts(name))
+        begins
+            || self.id == name
+            || self.pod.is_some_and(|pod| parts(pod) == parts(name))
+            || self.names.is_some_and(|names| names.have(name))
     }
 }
 
@@ -54,7 +97,12 @@ pub fn container_of(path: &str) -> Option<Container<'_>> {
         if let Some(uid) = pod_of(part) {
             pod = Some(uid);
         } else if let Some((runtime, id)) = named(part, parent, pod.is_some()) {
-            found = Some(Container { runtime, id, pod });
+            found = Some(Container {
+                runtime,
+                id,
+                pod,
+                names: None,
+            });
         }
         parent = part;
     }
@@ -160,6 +208,7 @@ mod tests {
                 runtime,
                 id: ID,
                 pod: *pod,
+                names: None,
             };
             assert_eq!(found, Some(expected), "{path}");
         }
@@ -182,6 +231,30 @@ mod tests {
             id("/machine.slice/systemd-nspawn@web.service/payload"),
             Some(("nspawn", "web"))
         );
+    }
+
+    #[test]
+    fn a_container_has_the_names_of_its_runtime() {
+        let names = ContainerNames {
+            name: "web".to_owned(),
+            image: "docker.io/library/nginx".to_owned(),
+            pod: "shop/web-7d9f".to_owned(),
+        };
+        let path = format!("/kubepods/besteffort/pod{POD}/{ID}");
+        let unnamed = container_of(&path).expect("a container");
+        assert_eq!(unnamed.label(), "0123456789ab");
+        let named = Container {
+            names: Some(&names),
+            ..unnamed
+        };
+        assert_eq!(named.label(), "web");
+        for name in ["web", "shop/web-7d9f", "web-7d9f", &ID[..4], POD] {
+            assert!(named.is_named(name), "{name}");
+        }
+        for name in ["", "shop", "web-7", "docker.io/library/nginx"] {
+            assert!(!named.is_named(name), "{name}");
+        }
+        assert!(!unnamed.is_named("web"));
     }
 
     #[test]

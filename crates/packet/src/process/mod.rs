@@ -8,7 +8,7 @@ mod table;
 
 use std::fmt;
 
-pub use container::{Container, container_of};
+pub use container::{Container, ContainerNames, container_of};
 pub use table::{ProcessDescription, ProcessTable};
 
 /// The private enterprise number of the option and the block with ringtap's own data in pcapng files: the one

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::ProcessTag;
-use super::container::{Container, container_of};
+use super::container::{Container, ContainerNames, container_of};
 
 /// The largest number of processes in a table. Beyond it, those that were added first are removed.
 const PROCESSES_MAX: usize = 16_384;
@@ -20,13 +20,16 @@ pub struct ProcessDescription {
     pub cgroup: String,
     /// The path of the executable. Empty if it is unknown.
     pub executable: String,
+    /// The names of its container, if the control group names one.
+    pub container: ContainerNames,
 }
 
 impl ProcessDescription {
     /// Returns the container of the process, as far as the path of its control group names one.
     #[must_use]
     pub fn container(&self) -> Option<Container<'_>> {
-        container_of(&self.cgroup)
+        let names = Some(&self.container).filter(|names| !names.is_empty());
+        container_of(&self.cgroup).map(|container| Container { names, ..container })
     }
 
     /// Returns the command line as text, its arguments separated by blanks. Bytes that are no UTF-8 are replaced.
@@ -38,8 +41,9 @@ impl ProcessDescription {
     }
 
     /// Returns the number of bytes of the texts.
-    fn bytes(&self) -> usize {
-        self.command_line.len() + self.cgroup.len() + self.executable.len()
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.command_line.len() + self.cgroup.len() + self.executable.len() + self.container.bytes()
     }
 }
 

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use ringtap_packet::Packet;
-use ringtap_packet::process::{Container, Evidence, ProcessDescription, ProcessTable, ProcessTag};
+use ringtap_packet::process::{
+    Container, ContainerNames, Evidence, ProcessDescription, ProcessTable, ProcessTag,
+};
 use serde::Serialize;
 
 /// The user that is not recorded.
@@ -44,9 +46,15 @@ pub(super) struct Process<'a> {
 struct JsonContainer<'a> {
     id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    image: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     runtime: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pod: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pod_name: &'a str,
 }
 
 impl<'a> Process<'a> {
@@ -90,10 +98,14 @@ impl<'a> Process<'a> {
 
 impl<'a> JsonContainer<'a> {
     fn of(container: Container<'a>) -> Self {
+        let of = |name: fn(&'a ContainerNames) -> &'a str| container.names.map_or("", name);
         Self {
             id: container.id,
+            name: of(|names| &names.name),
+            image: of(|names| &names.image),
             runtime: container.runtime,
             pod: container.pod,
+            pod_name: of(|names| &names.pod),
         }
     }
 }

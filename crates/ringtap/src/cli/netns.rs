@@ -22,7 +22,7 @@ pub(crate) struct NetnsArg {
     #[arg(long, value_name = "NETNS", help_heading = "Network namespace")]
     netns: Option<String>,
     /// Capture and send in the network namespace of this container: its name, its id or the first digits of it, or
-    /// the UID of a pod
+    /// the UID or name of its pod
     #[arg(
         long,
         value_name = "NAME",

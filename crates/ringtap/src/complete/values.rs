@@ -134,10 +134,10 @@ pub(super) fn link_types(current: &OsStr) -> Vec<Candidate> {
     matching(known, &current.to_string_lossy())
 }
 
-/// Returns the ids of the containers that run.
+/// Returns the names of the containers that run; the id of one whose name is unknown.
 pub(super) fn containers(current: &OsStr) -> Vec<Candidate> {
     let found = containers::running(|_| true).into_iter();
-    let named = found.map(|one| Candidate::new(one.id).help(Some(one.runtime.into())));
+    let named = found.map(|one| Candidate::new(one.label).help(Some(one.runtime.into())));
     matching(named, &current.to_string_lossy())
 }
 

@@ -96,7 +96,7 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
             }
             let request = live::Request {
                 device: device.as_deref(),
-                options,
+                options: &rights.name_containers((**options).clone()),
                 threads: *threads,
             };
             live::run(args, &plan, &request, filter.as_ref(), &mut rights)

@@ -23,7 +23,7 @@ pub(crate) fn run(
     filter: Option<&Filter>,
     rights: &Rights,
 ) -> Result<(), FlowError> {
-    let options = plan::capture_options(args);
+    let options = rights.name_containers(plan::capture_options(args));
     let numbered = crate::devices::by_number(device);
     let device = numbered.as_deref().unwrap_or(device);
     // First, so that files are not emptied if the device cannot be captured.

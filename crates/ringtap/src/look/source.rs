@@ -26,7 +26,7 @@ use crate::flow::probe::nanos;
 use crate::input::{self, Interruption};
 use crate::live::{self, LiveRun, Receiver};
 use crate::notice::notice;
-use crate::rights::{self};
+use crate::rights::{self, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
 use crate::values::CpuList;
@@ -89,8 +89,9 @@ impl Device {
         device: &str,
         filter: Option<&Filter>,
         is_explained: bool,
+        rights: &Rights,
     ) -> Result<Self, LookError> {
-        let options = capture_options(args);
+        let options = rights.name_containers(capture_options(args));
         let numbered = crate::devices::by_number(device);
         let device = numbered.as_deref().unwrap_or(device);
         let readers = live::open(device, &options, filter, (1, is_explained))?;

@@ -227,7 +227,7 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     plan.filter = (!expression.trim().is_empty())
         .then(|| Filter::new(expression).with_extensions(args.extended));
-    let options = capture_options(args);
+    let options = rights.name_containers(capture_options(args));
     let mut opened = open_devices(args, &options, plan.filter.as_ref())?;
     let placed = options.place_thread();
     placed.map_err(|source| setup("place the capture threads", source))?;

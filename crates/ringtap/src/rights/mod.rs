@@ -30,6 +30,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use ringtap_capture::index::path_for;
+use ringtap_capture::{CaptureOptions, ContainerNamer};
 pub(crate) use ringtap_sandbox::Needs;
 use ringtap_sandbox::Report;
 use ringtap_sys::output::{self, Access, Output, Undo};
@@ -49,11 +50,15 @@ pub(crate) use message::Kind;
 pub(crate) use store::Opener as StoreOpener;
 
 use crate::cli::RightsArgs;
+use crate::containers::Asked;
 use crate::notice::notice;
 use crate::over_ip;
 
 /// The helper that opens files, if there is one.
 static FILES: OnceLock<Client> = OnceLock::new();
+
+/// The process that knows the names of containers, if there is one.
+static CONTAINERS: OnceLock<Asked> = OnceLock::new();
 
 /// The reason why privileges could not be given up.
 #[derive(Debug, thiserror::Error)]
@@ -199,16 +204,46 @@ impl Rights {
         if keep.is_empty() {
             return Ok(());
         }
-        // There is nothing to wait for: the other processes are not children of this one.
-        let end_others = || {
-            let others = FILES.get().into_iter().chain(&self.commands);
-            others.for_each(Client::end);
-        };
+        let end_others = || self.end_helpers();
         let keeper = Keeper::start(&keep, entrusted, end_others).map_err(RightsError::Helper)?;
         entrusted.entrusted();
         // It is called once.
         let _ = self.keeper.set(keeper);
         Ok(())
+    }
+
+    /// Closes a copy's channels to the helper processes, which would otherwise not notice the program's end.
+    fn end_helpers(&self) {
+        // There is nothing to wait for: they are not children of the copy.
+        let clients = FILES.get().into_iter().chain(&self.commands);
+        clients.for_each(Client::end);
+        if let Some(containers) = CONTAINERS.get() {
+            containers.end();
+        }
+    }
+
+    /// Returns the options of a capture with the names of containers, if these are to be recorded: starts the process
+    /// that knows them. Call it before anything starts a thread. Without the process, containers have their ids only.
+    pub(crate) fn name_containers(&self, options: CaptureOptions) -> CaptureOptions {
+        if !options.who.is_some_and(|who| who.cgroup) {
+            return options;
+        }
+        let started = Asked::start(|| {
+            self.end_helpers();
+            let reads_all: &[_] = match has_all_files() {
+                true => &[Capability::DAC_READ_SEARCH],
+                false => &[],
+            };
+            helper::give_up(None, reads_all)
+        });
+        match started {
+            Ok(asked) => drop(CONTAINERS.set(asked)),
+            Err(error) => notice(format_args!("containers have no names: {error}")),
+        }
+        let containers = CONTAINERS.get();
+        options.container_names(
+            containers.map(|containers| ContainerNamer::new(|group| containers.names(group))),
+        )
     }
 
     /// Gives up all privileges except the capabilities to keep, permanently, and then all files and system
@@ -307,6 +342,9 @@ impl Rights {
         if let Some(commands) = &self.commands {
             text.push_str(&format!("-z: run by process {}\n", commands.id()));
         }
+        if let Some(process) = CONTAINERS.get().and_then(Asked::id) {
+            text.push_str(&format!("names of containers: read by process {process}\n"));
+        }
         if let Some(keeper) = self.keeper.get() {
             text.push_str(&keeper.explain());
         }
@@ -346,10 +384,13 @@ fn has_all_files() -> bool {
     any && !is_elevated()
 }
 
-/// Ends the helper process that opens files, if there is one: the run is over.
+/// Ends the helper processes of files and containers, if there are any: the run is over.
 pub(crate) fn end() {
     if let Some(client) = FILES.get() {
         client.end();
+    }
+    if let Some(containers) = CONTAINERS.get() {
+        containers.end();
     }
 }
 

@@ -7,16 +7,13 @@ use ringtap_testkit::group::ControlGroup;
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::podman;
 use ringtap_testkit::process::Running;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::captured::{LIMIT, RINGTAP};
 
 fn devices(container: &str) -> Output {
-    devices_by(&mut Command::new(RINGTAP), container)
-}
-
-fn devices_by(ringtap: &mut Command, container: &str) -> Output {
-    let output = ringtap.args(["devices", "--container", container]).output();
+    let mut command = Command::new(RINGTAP);
+    let output = command.args(["devices", "--container", container]).output();
     output.expect("ringtap runs")
 }
 
@@ -62,6 +59,8 @@ pub(crate) fn by_group() {
         let has = |end: usize| text.contains(&format!(": {} (", ends[end]));
         assert!(has(end) && !has(1 - end), "{container}: {text}");
     }
+    let text = named_by_docker(&id, &format!("desk{}", std::process::id()));
+    assert!(text.contains(&format!(": {} (", ends[0])), "{text}");
     let output = devices("no-such-container");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -82,6 +81,24 @@ pub(crate) fn by_group() {
     assert!(devices(&other).status.success());
 }
 
+/// Returns the devices that `--container NAME` finds where Docker has a container with this id and name.
+fn named_by_docker(id: &str, name: &str) -> String {
+    // Docker's files are made for this command alone.
+    let script = "set -e; mount -t tmpfs tmpfs /var/lib; mkdir -p /var/lib/docker/containers/$1
+        test ! -d /etc/docker || mount -t tmpfs tmpfs /etc/docker
+        printf %s \"$2\" > /var/lib/docker/containers/$1/config.v2.json
+        exec \"$0\" devices --container $3";
+    let config = json!({
+        "ID": id, "Name": format!("/{name}"), "Config": {"Image": "shop:3", "Env": ["A=b"]}, "State": {"Pid": 1},
+    });
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, RINGTAP, id]);
+    let output = command.arg(config.to_string()).arg(name).output();
+    let output = output.expect("unshare runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// A container of podman that sleeps. It has the host's programs.
 struct Container {
     storage: PathBuf,
@@ -90,8 +107,11 @@ struct Container {
     pid: String,
 }
 
+/// The image of the test's containers.
+const IMAGE: &str = "localhost/ringtap-shop:1";
+
 impl Container {
-    fn start(files: &Path, storage: &Path, name: &str) -> Self {
+    fn start(storage: &Path, name: &str) -> Self {
         let mut container = Self {
             storage: storage.to_owned(),
             name: format!("ringtap-{name}-{}", std::process::id()),
@@ -99,7 +119,7 @@ impl Container {
             pid: String::new(),
         };
         let (mut run, options) = (container.command("podman"), ["--cap-add", "NET_RAW"]);
-        container.id = podman::start(&mut run, &container.name, files, &options);
+        container.id = podman::start_image(&mut run, &container.name, IMAGE, &options);
         let inspect = ["inspect", "--format", "{{.State.Pid}}", &container.name];
         container.pid = podman::podman(&mut container.command("podman"), &inspect);
         container
@@ -134,7 +154,10 @@ pub(crate) fn by_name() {
     podman::make_files(files.path());
     let folder = tempfile::tempdir().expect("a folder");
     let storage = podman::make_storage(folder.path());
-    let [one, two] = ["one", "two"].map(|name| Container::start(files.path(), &storage, name));
+    let mut import = Command::new("podman");
+    import.env(podman::STORAGE, &storage);
+    podman::make_image(&mut import, IMAGE, files.path(), folder.path());
+    let [one, two] = ["one", "two"].map(|name| Container::start(&storage, name));
     let wire = ["link", "add", "va", "type", "veth", "peer", "name", "vb"];
     one.ip(&[&wire[..], &["netns", &two.pid]].concat());
     for (container, device, address) in [(&one, "va", "10.98.0.1/24"), (&two, "vb", "10.98.0.2/24")]
@@ -143,20 +166,19 @@ pub(crate) fn by_name() {
         container.ip(&["link", "set", device, "up"]);
     }
     let file = folder.path().join("one.pcapng");
-    let mut command = one.command(RINGTAP);
-    command.args(["dump", "--container", &one.name, "-i", "va", "--who", "-w"]);
-    command.arg(&file).args(["-c", "6", "icmp"]);
-    let mut capture = Running::start_piped(&mut command).expect("ringtap starts");
+    let mut command = Command::new(RINGTAP);
+    command.args(["dump", "--container", &one.name, "-i", "va", "--who"]);
+    // The name decides live, too.
+    let filter = format!("icmp and (container {} or inbound)", one.name);
+    command.args(["-c", "6", "--extended", &filter, "-w"]);
+    let mut capture = Running::start_piped(command.arg(&file)).expect("ringtap starts");
     let told = capture.wait_until_told("capturing on va", LIMIT);
     told.unwrap_or_else(|error| panic!("{error}: {}", capture.said()));
     let ping = ["exec", &one.name, "/usr/bin/ping", "-c", "3", "10.98.0.2"];
     podman::podman(&mut one.command("podman"), &ping);
     let output = capture.wait(LIMIT).expect("an end");
     assert!(output.status.success(), "{output:?}");
-    let mut command = Command::new(RINGTAP);
-    command.args(["dump", "--json", "-r"]).arg(&file);
-    let output = command.output().expect("ringtap runs");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let text = read_back(&file, &["--json"]);
     let packets: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -165,11 +187,34 @@ pub(crate) fn by_name() {
     for packet in packets.iter().filter(|packet| packet["direction"] == "out") {
         let process = &packet["process"];
         assert_eq!(process["comm"], "ping", "{packet}");
-        assert_eq!(process["container"]["id"], one.id, "{packet}");
-        assert_eq!(process["container"]["runtime"], "podman", "{packet}");
+        let container = &process["container"];
+        let fields = ["id", "name", "image", "runtime"].map(|field| &container[field]);
+        assert_eq!(fields, [&*one.id, &one.name, IMAGE, "podman"], "{packet}");
     }
     assert!(!text.contains(&two.id), "{text}");
-    let output = devices_by(&mut two.command(RINGTAP), &two.name);
+    let output = devices(&two.name);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("vb") && !text.contains("va"), "{text}");
+    // Text names the container, and so do filters on files.
+    let named = format!("container {}", one.name);
+    let text = read_back(&file, &["-tv", "--extended", &named]);
+    let is_named =
+        |line: &&str| line.starts_with("[ping:") && line.contains(&format!(" {named}] "));
+    assert_eq!(text.lines().filter(is_named).count(), 3, "{text}");
+    assert_eq!(text.matches("echo request").count(), 3, "{text}");
+    let other = format!("container {}", two.name);
+    assert_eq!(read_back(&file, &["--extended", &other]), "");
+}
+
+/// Returns what `dump` prints of a file.
+fn read_back(file: &Path, options: &[&str]) -> String {
+    let mut command = Command::new(RINGTAP);
+    let output = command
+        .args(["dump", "-r"])
+        .arg(file)
+        .args(options)
+        .output();
+    let output = output.expect("ringtap runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("UTF-8")
 }

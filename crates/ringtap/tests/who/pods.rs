@@ -1,14 +1,16 @@
 //! Kubernetes' layout, built by hand: a node with the bridge of a container network, pods on virtual cables, the
-//! control groups of the kubelet. Captured on the node.
+//! control groups of the kubelet, the files and the program of containerd. Captured on the node.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use ringtap_testkit::group::ControlGroup;
 use ringtap_testkit::netns::Namespace;
 use ringtap_testkit::process::Running;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::captured::{LIMIT, RINGTAP};
 
@@ -21,11 +23,16 @@ struct Pod {
     /// The groups of the pause and of the container.
     groups: [ControlGroup; 2],
     host: u8,
+    /// containerd's files.
+    runtime: PathBuf,
 }
 
+/// The program that watches over the containers of a pod: a shell with its name, which runs a container.
+const SHIM: &str = "containerd-shim-runc-v2";
+
 impl Pod {
-    /// Starts a pod with the address 10.244.0.HOST on the node's bridge.
-    fn start(node: &Namespace, node_process: u32, host: u8) -> Self {
+    /// Starts a pod with the address 10.244.0.HOST on the node's bridge. `runtime` is the folder of containerd.
+    fn start(node: &Namespace, node_process: u32, host: u8, runtime: &Path) -> Self {
         let network = Namespace::new();
         let mut sleep = network.command("sleep");
         let pause = Running::start(sleep.arg("600")).expect("sleep starts");
@@ -54,6 +61,17 @@ impl Pod {
         let address = format!("10.244.0.{host}/24");
         network.output("ip", &["addr", "add", &address, "dev", "eth0"]);
         network.output("ip", &["link", "set", "eth0", "up"]);
+        let bundle = runtime.join(format!("io.containerd.runtime.v2.task/k8s.io/{container}"));
+        fs::create_dir_all(&bundle).expect("a folder");
+        let annotations = json!({
+            "io.kubernetes.cri.container-type": "container",
+            "io.kubernetes.cri.container-name": "shop",
+            "io.kubernetes.cri.image-name": "registry.example/shop:2",
+            "io.kubernetes.cri.sandbox-name": format!("shop-{host}"),
+            "io.kubernetes.cri.sandbox-namespace": "sales",
+        });
+        let config = json!({"ociVersion": "1.1.0", "annotations": annotations});
+        fs::write(bundle.join("config.json"), config.to_string()).expect("a file");
         Self {
             network,
             pause,
@@ -61,16 +79,30 @@ impl Pod {
             container,
             groups,
             host,
+            runtime: runtime.to_owned(),
         }
     }
 
     /// Sends echo requests from the container.
     fn ping(&self, other: &Self) -> Child {
-        let ping = format!("read go; exec ping -c 3 -i 0.2 10.244.0.{}", other.host);
-        let mut command = self.network.command("sh");
-        command.args(["-c", &ping]).stdin(Stdio::piped());
-        let mut child = command.stdout(Stdio::null()).spawn().expect("sh starts");
-        self.groups[1].add(child.id()).expect("it is moved");
+        // The shell's child is the container: the shell has not its control group.
+        let ping = format!(
+            "echo $$; read go; ping -c 3 -i 0.2 10.244.0.{} >&2",
+            other.host
+        );
+        let shim = self.runtime.join(SHIM);
+        let mut command = self.network.command(&shim.to_string_lossy());
+        command.args(["-c", "sh -c \"$0\"; exit $?", &ping]);
+        let socket = self.runtime.join("containerd.sock");
+        command.args(["-namespace", "k8s.io", "-id", "0123", "-address"]);
+        command.arg(&socket).stdin(Stdio::piped());
+        let output = command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = output.spawn().expect("a shell starts");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("a number");
+        let process = line.trim().parse().expect("a number");
+        self.groups[1].add(process).expect("it is moved");
         let mut input = child.stdin.take().expect("a pipe");
         input.write_all(b"\n").expect("sh reads");
         child
@@ -98,8 +130,10 @@ pub(crate) fn on_the_bridge() {
     let holder = Running::start(sleep.arg("600")).expect("sleep starts");
     node.output("ip", &["link", "add", "cni0", "type", "bridge"]);
     node.output("ip", &["link", "set", "cni0", "up"]);
-    let pods = [11, 12].map(|host| Pod::start(&node, holder.id(), host));
     let folder = tempfile::tempdir().expect("a folder");
+    // Its name is that of its file.
+    fs::copy("/bin/sh", folder.path().join(SHIM)).expect("a copy");
+    let pods = [11, 12].map(|host| Pod::start(&node, holder.id(), host, folder.path()));
     for (device, is_filtered, named) in [("cni0", false, &pods[..]), ("veth11", true, &pods[..1])] {
         filter_on_bridge(&node, is_filtered);
         let file = folder.path().join(format!("{device}.pcapng"));
@@ -139,8 +173,17 @@ fn check(text: &str, pods: &[Pod]) {
         };
         let process = &packet["process"];
         assert_eq!(process["comm"], "ping", "{packet}");
-        assert_eq!(process["container"]["id"], pod.container, "{packet}");
-        assert_eq!(process["container"]["pod"], pod.uid, "{packet}");
+        let container = &process["container"];
+        let fields = ["id", "pod", "name", "image", "pod_name"].map(|field| &container[field]);
+        let pod_name = format!("sales/shop-{}", pod.host);
+        let expected = [
+            &*pod.container,
+            &pod.uid,
+            "shop",
+            "registry.example/shop:2",
+            &pod_name,
+        ];
+        assert_eq!(fields, expected, "{packet}");
         senders.insert(pod.host);
     }
     assert_eq!(senders.len(), pods.len(), "{text}");

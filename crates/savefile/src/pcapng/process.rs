@@ -2,7 +2,8 @@
 //!
 //! The option (custom, binary, 2989) holds the enterprise number and a tag ([`ProcessTag`]). The block (custom,
 //! 0x0BAD) holds the enterprise number, a tag, and options with codes of its own: 2 the command line, 3 the path
-//! of the executable, 4 the path of the control group. It precedes the first packet of the process.
+//! of the executable, 4 the path of the control group, 5 the container's name, 6 its image, 7 the namespace and name of
+//! its pod. It precedes the first packet of the process.
 
 use ringtap_packet::process::{
     PROCESS_ENTERPRISE, PROCESS_TAG_BYTES, PacketProcess, ProcessDescription, ProcessTag,
@@ -16,6 +17,9 @@ use crate::pcapng::{BLOCK_HEADER, RawBlock, block_type};
 const COMMAND_LINE: u16 = 2;
 const EXECUTABLE: u16 = 3;
 const CGROUP: u16 = 4;
+const CONTAINER: u16 = 5;
+const IMAGE: u16 = 6;
+const POD: u16 = 7;
 /// Bytes of the enterprise number.
 const ENTERPRISE: usize = 4;
 /// Bytes of both options of a packet with their heads, and of the end mark after them.
@@ -75,6 +79,9 @@ impl<'a> ProcessBlock<'a> {
                 COMMAND_LINE => description.command_line = option.value.to_vec(),
                 EXECUTABLE => description.executable = text(),
                 CGROUP => description.cgroup = text(),
+                CONTAINER => description.container.name = text(),
+                IMAGE => description.container.image = text(),
+                POD => description.container.pod = text(),
                 _ => {}
             }
         }
@@ -94,6 +101,9 @@ impl<'a> ProcessBlock<'a> {
             (COMMAND_LINE, self.description.command_line.as_slice()),
             (EXECUTABLE, self.description.executable.as_bytes()),
             (CGROUP, self.description.cgroup.as_bytes()),
+            (CONTAINER, self.description.container.name.as_bytes()),
+            (IMAGE, self.description.container.image.as_bytes()),
+            (POD, self.description.container.pod.as_bytes()),
         ];
         for (code, value) in parts {
             if !value.is_empty() {
@@ -107,7 +117,7 @@ impl<'a> ProcessBlock<'a> {
 
 #[cfg(test)]
 mod tests {
-    use ringtap_packet::process::ProcessFacts;
+    use ringtap_packet::process::{ContainerNames, ProcessFacts};
 
     use super::*;
 
@@ -125,6 +135,11 @@ mod tests {
                 command_line: b"curl\0-s\0".to_vec(),
                 cgroup: "/system.slice/ssh.service".to_owned(),
                 executable: String::new(),
+                container: ContainerNames {
+                    name: "web".to_owned(),
+                    image: "localhost/web:1".to_owned(),
+                    pod: "shop/web-0".to_owned(),
+                },
             },
         };
         let mut out = Vec::new();

@@ -448,7 +448,9 @@ pub(super) fn open_owners(
     device: &str,
     options: &CaptureOptions,
 ) -> Result<Option<Owners>> {
-    let owners = options.who.map(|who| Owners::open(kernel, who));
+    let owners = options
+        .who
+        .map(|who| Owners::open(kernel, who, options.container_names.clone()));
     owners.transpose().map_err(|error| Error::Who {
         device: device.to_owned(),
         reason: error.to_string(),

@@ -56,7 +56,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
     let rights = Rights::begin(&look.rights, named, None)?;
     let filter = filter(look);
     let device = look.source.interface.as_deref();
-    let device = device.map(|device| Device::open(look, device, filter.as_ref(), false));
+    let device = device.map(|device| Device::open(look, device, filter.as_ref(), false, &rights));
     let device = device.transpose()?;
     let tables = tables();
     let keep = device.as_ref().map_or_else(Vec::new, Device::capabilities);

@@ -72,7 +72,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     look.netns.enter()?;
     let rights = Rights::begin(&look.rights, named_files(args, files.as_ref()), None)?;
     let filter = filter(look);
-    let origin = Origin::open(args, filter.as_ref())?;
+    let origin = Origin::open(args, filter.as_ref(), &rights)?;
     let tls = files.as_ref().map(accept).transpose()?;
     let (renewed, tls) = watch::channel(tls);
     let token = token::token(args)?;
@@ -184,11 +184,11 @@ fn renew(files: &tls::Files, renewed: &watch::Sender<Option<TlsAcceptor>>) {
 
 impl Origin {
     /// Opens what is opened with all rights.
-    fn open(args: &WebArgs, filter: Option<&Filter>) -> Result<Self, LookError> {
+    fn open(args: &WebArgs, filter: Option<&Filter>, rights: &Rights) -> Result<Self, LookError> {
         let look = &args.look;
         match (&look.source.interface, &args.collect) {
             (Some(device), _) => {
-                let device = Device::open(look, device, filter, args.explain_capture)?;
+                let device = Device::open(look, device, filter, args.explain_capture, rights)?;
                 Ok(Self::Device(Box::new(device)))
             }
             (_, Some(address)) => {

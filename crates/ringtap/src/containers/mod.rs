@@ -1,26 +1,20 @@
-//! The containers that run on this host, and a process of each.
+//! The containers that run on this host: a process of each, and its names.
 //!
 //! Runtimes name the control groups of containers after their ids, so `/proc` has the ids of all of them. The names
-//! that users give are known to the runtime alone: its program is asked.
+//! that users give are in the runtimes' own files ([`runtimes`]).
+
+mod asked;
+mod runtimes;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Stdio};
 
 use ringtap_packet::process::{Container, container_of};
 
-/// Programs that know the names of containers.
-const RUNTIMES: [&str; 3] = ["docker", "podman", "nerdctl"];
-/// Arguments for the number of a container's first process; its name follows.
-const INSPECT: [&str; 6] = [
-    "inspect",
-    "--type",
-    "container",
-    "--format",
-    "{{.State.Pid}}",
-    "--",
-];
+pub(crate) use asked::Asked;
+use runtimes::Runtimes;
+
 /// A program of podman beside each container, in a control group named after it. It runs in the host's namespaces.
 const MONITOR: &str = "libpod-conmon-";
 /// The most containers that an error lists.
@@ -35,6 +29,8 @@ pub(crate) struct Running {
     pub(crate) id: String,
     /// Empty if its control group does not say.
     pub(crate) runtime: &'static str,
+    /// Its name, or else its id.
+    pub(crate) label: String,
     /// The number of its network namespace.
     namespace: u64,
 }
@@ -43,7 +39,7 @@ pub(crate) struct Running {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ContainerError {
     #[error(
-        "no such container runs here{}; docker, podman and nerdctl know no such name, or are not installed",
+        "no such container runs here{}",
         listed(.0)
     )]
     Unknown(Vec<Running>),
@@ -54,7 +50,11 @@ pub(crate) enum ContainerError {
 fn listed(found: &[Running]) -> String {
     let names = found.iter().take(LISTED);
     let names: Vec<String> = names
-        .map(|one| format!("{} {}", one.runtime, one.id).trim().to_owned())
+        .map(|one| match one.label == one.id {
+            true => format!("{} {}", one.runtime, one.id),
+            false => format!("{} {} ({})", one.runtime, one.label, one.id),
+        })
+        .map(|name| name.trim().to_owned())
         .collect();
     let more = if found.len() > LISTED { ", …" } else { "" };
     match names.is_empty() {
@@ -63,15 +63,14 @@ fn listed(found: &[Running]) -> String {
     }
 }
 
-/// Returns the number of a process in the container with this id, first digits of an id, name, or UID of its pod.
+/// Returns the number of a process in the container with this id, first digits of an id, name, or UID or name of its pod.
 ///
 /// # Errors
 /// None runs, or several with different networks do.
 pub(crate) fn process_of(name: &str) -> Result<u32, ContainerError> {
     let named = running(|container| container.is_named(name));
     let Some(first) = named.first() else {
-        let asked = RUNTIMES.iter().find_map(|program| ask(program, name));
-        return asked.ok_or_else(|| ContainerError::Unknown(running(|_| true)));
+        return Err(ContainerError::Unknown(running(|_| true)));
     };
     // Those of a pod share its network.
     if named.iter().any(|one| one.namespace != first.namespace) {
@@ -82,23 +81,34 @@ pub(crate) fn process_of(name: &str) -> Result<u32, ContainerError> {
 
 /// Returns the containers that are asked for, one process of each.
 pub(crate) fn running(is_asked: impl Fn(&Container<'_>) -> bool) -> Vec<Running> {
+    let runtimes = Runtimes::new(None);
     let mut found = BTreeMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     for pid in pids {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let Some(container) = container_in(&groups).filter(|one| is_asked(one)) else {
+        let Some(container) = container_in(&groups) else {
             continue;
         };
+        if found.contains_key(container.id) {
+            continue;
+        }
+        let names = runtimes.names_of(pid, &container);
+        let container = Container {
+            names: Some(&names),
+            ..container
+        };
         let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
-        found.entry(container.id.to_owned()).or_insert(Running {
+        let running = is_asked(&container).then(|| Running {
             pid,
             id: container.short().to_owned(),
             runtime: container.runtime,
+            label: container.label().to_owned(),
             namespace: namespace.map_or(0, |file| file.ino()),
         });
+        found.insert(container.id.to_owned(), running);
     }
-    found.into_values().collect()
+    found.into_values().flatten().collect()
 }
 
 /// Returns the container that the text of `/proc/PID/cgroup` names in one of its hierarchies.
@@ -107,16 +117,6 @@ fn container_in(groups: &str) -> Option<Container<'_>> {
     paths
         .filter(|path| !path.contains(MONITOR))
         .find_map(container_of)
-}
-
-/// Asks a runtime's program for the first process of a container.
-fn ask(program: &str, name: &str) -> Option<u32> {
-    let mut command = Command::new(program);
-    command.args(INSPECT).arg(name).stdin(Stdio::null());
-    let output = command.stderr(Stdio::null()).output().ok()?;
-    let pid = String::from_utf8(output.stdout).ok()?;
-    // A container that does not run has the number 0.
-    pid.trim().parse().ok().filter(|&pid| pid > 0)
 }
 
 #[cfg(test)]
@@ -145,12 +145,16 @@ mod tests {
             pid: 7,
             id: "0123456789ab".to_owned(),
             runtime: "podman",
+            label: "web".to_owned(),
             namespace: 1,
         };
         let error = ContainerError::Unknown(vec![one]);
         let text = error.to_string();
-        assert!(text.contains("(running: podman 0123456789ab)"), "{text}");
+        assert!(
+            text.ends_with(" (running: podman web (0123456789ab))"),
+            "{text}"
+        );
         let text = ContainerError::Unknown(Vec::new()).to_string();
-        assert!(text.starts_with("no such container runs here;"), "{text}");
+        assert!(text == "no such container runs here", "{text}");
     }
 }
