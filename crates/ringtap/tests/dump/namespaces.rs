@@ -176,7 +176,7 @@ impl World {
     }
 }
 
-fn has_name(process: u32, expected: &str) -> bool {
+pub(crate) fn has_name(process: u32, expected: &str) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{process}/comm"));
     name.is_ok_and(|name| name.trim() == expected)
 }

@@ -3,8 +3,10 @@
 use std::process::Command;
 
 use ringtap_testkit::netns::VethPair;
+use ringtap_testkit::process::descendants;
 use ringtap_testkit::{Need, Test, test};
 
+use crate::namespaces::has_name;
 use crate::program::{LIMIT, RINGTAP, capturing, dump_live, finished, interrupted, stderr};
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -14,6 +16,11 @@ pub(crate) fn tests() -> Vec<Test> {
             "capabilities_are_dropped_after_opening",
             &[Need::Root],
             capabilities_go,
+        ),
+        test(
+            "names_of_containers_are_read_with_one_capability",
+            &[Need::Root],
+            names_are_read,
         ),
         test("z_changes_the_user", &[Need::Root], user_changes),
         test(
@@ -67,6 +74,31 @@ fn capabilities_go() {
     };
     wait_for(running.id(), "capabilities are left", none);
     interrupted(running);
+}
+
+/// The capability that reads all files (`CAP_DAC_READ_SEARCH`).
+const READS_ALL: &str = "0000000000000004";
+
+/// The process that knows containers may read files, and goes with the capture.
+fn names_are_read() {
+    let pair = VethPair::new();
+    let mut command = dump_live(&pair.right);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("who.pcapng");
+    let running = capturing(command.args(["--who", "-w"]).arg(file), &pair.right);
+    let is_it = |process: &u32| has_name(*process, "ringtap-names");
+    let helper = descendants(running.id()).into_iter().find(is_it);
+    let helper = helper.expect("a process that knows containers");
+    let few = |status: &str| {
+        ["CapEff:", "CapPrm:", "CapBnd:"]
+            .iter()
+            .all(|name| field(status, name) == READS_ALL)
+    };
+    wait_for(helper, "capabilities are left", few);
+    let none = |status: &str| field(status, "CapPrm:") == NO_CAPABILITIES;
+    wait_for(running.id(), "capabilities are left", none);
+    interrupted(running);
+    assert!(!has_name(helper, "ringtap-names"), "it is there still");
 }
 
 fn user_changes() {
