@@ -14,7 +14,7 @@ use crate::boundary::{export, export_waiting};
 use crate::handle::{Kind, Opened, Pcap, lock};
 use crate::messages;
 use crate::state::reading::Reading;
-use crate::types::{Handler, PacketHeader, code};
+use crate::types::{Handler, PacketHeader, PacketInPlace, code};
 use crate::wait::{Progress, Step, Wait};
 
 /// The way in which a reading call counts and waits.
@@ -24,8 +24,17 @@ enum Mode {
     Dispatch,
     /// Deliver one available packet, which stays in use after the call returns.
     One,
+    /// Deliver packets of one block, after waiting for one; they stay in use after the call returns.
+    Block,
     /// Deliver packets until the count, the end or a break.
     Loop,
+}
+
+impl Mode {
+    /// Returns whether the program still uses what it was given when the call has returned.
+    fn leaves_in_use(self) -> bool {
+        matches!(self, Self::One | Self::Block)
+    }
 }
 
 /// The reason why a reading call ended.
@@ -105,7 +114,7 @@ fn read(
     if let Some(follow) = follow {
         follow.leave(reading);
     }
-    if !is_file && mode != Mode::One {
+    if !is_file && !mode.leaves_in_use() {
         reading.settle();
     }
     handle.delivered.fetch_add(given, Ordering::Relaxed);
@@ -139,9 +148,7 @@ fn run(
     (limit, mode): (c_int, Mode),
     deliver: &mut impl Deliver,
 ) -> End {
-    let times = opened.times();
     let is_file = matches!(opened.kind, Kind::Offline(_));
-    let endless = mode == Mode::Loop && limit == c_int::MAX;
     if reading.failed {
         return End::Failed;
     }
@@ -150,25 +157,9 @@ fn run(
     loop {
         // A filter that was set in the meantime applies from here on.
         handle.grant_wishes(reading);
-        let mut plain = !is_file && reading.is_plain();
-        while !handle.broken.load(Ordering::Relaxed) {
-            let next = if plain {
-                reading.borrowed.next()
-            } else {
-                reading.packet()
-            };
-            let Some(packet) = next else {
-                break;
-            };
-            let flow = deliver(&PacketHeader::of(&packet, times), packet.data);
-            progress.delivered += c_int::from(!endless);
-            if progress.delivered >= limit || flow.is_break() {
-                return End::Enough;
-            }
-            if handle.wishes.any() {
-                handle.grant_wishes_in_part(reading);
-                plain = false;
-            }
+        let end = deliver_available(handle, opened, reading, progress, (limit, mode), deliver);
+        if let Some(end) = end {
+            return end;
         }
         if handle.broken.load(Ordering::Acquire) {
             return End::Broken;
@@ -199,6 +190,46 @@ fn run(
             }
         }
     }
+}
+
+/// Delivers the packets that were read already. Returns the reason to end if there is one.
+#[inline]
+fn deliver_available(
+    handle: &Pcap,
+    opened: &Opened,
+    reading: &mut Reading,
+    progress: &mut Progress,
+    (limit, mode): (c_int, Mode),
+    deliver: &mut impl Deliver,
+) -> Option<End> {
+    let times = opened.times();
+    let is_file = matches!(opened.kind, Kind::Offline(_));
+    let endless = mode == Mode::Loop && limit == c_int::MAX;
+    let mut plain = !is_file && reading.is_plain();
+    while !handle.broken.load(Ordering::Relaxed) {
+        let next = if plain {
+            reading.borrowed.next()
+        } else {
+            reading.packet()
+        };
+        let Some(packet) = next else {
+            break;
+        };
+        let flow = deliver(&PacketHeader::of(&packet, times), packet.data);
+        progress.delivered += c_int::from(!endless);
+        if progress.delivered >= limit || flow.is_break() {
+            return Some(End::Enough);
+        }
+        if handle.wishes.any() {
+            if mode == Mode::Block {
+                // It may take the block away.
+                return Some(End::Enough);
+            }
+            handle.grant_wishes_in_part(reading);
+            plain = false;
+        }
+    }
+    (mode == Mode::Block && progress.delivered > 0).then_some(End::Enough)
 }
 
 /// The result of asking the source for more.
@@ -439,7 +470,44 @@ unsafe fn keep(
     }
 }
 
+/// Writes the packets of a block, and where their bytes are, to the program's array.
+fn block(
+    handle: &Pcap,
+    progress: &mut Progress,
+    packets: *mut PacketInPlace,
+    room: c_int,
+) -> Step<c_int> {
+    let mut filled = 0;
+    let step = read(handle, room, Mode::Block, progress, &mut |header, data| {
+        let packet = PacketInPlace {
+            header: *header,
+            data: data.as_ptr(),
+        };
+        // SAFETY: C's contract: there is room for as many packets as are asked for.
+        unsafe { packets.add(filled).write(packet) };
+        filled += 1;
+        ControlFlow::Continue(())
+    });
+    match step {
+        Step::Done(0) if !is_live(handle) => Step::Done(code::BREAK),
+        step => step,
+    }
+}
+
 export_waiting! {
+    /// Returns the number of packets that were written to an array with this much room: those of a block of the
+    /// kernel, or of a file's reader, without a copy. Their bytes are valid until the next reading call. 0 after a
+    /// timeout, -1 for an error, -2 at the end of a file and after `pcap_breakloop`.
+    fn ringtap_next_block(
+        handle: Option<&Pcap>, packets: *mut PacketInPlace, room: c_int,
+    ) -> c_int |progress| {
+        let Some(handle) = *handle else { return Step::Done(code::ERROR) };
+        if packets.is_null() || *room <= 0 {
+            return Step::Done(handle.fail("ringtap_next_block: there is no room for a packet"));
+        }
+        block(handle, progress, *packets, *room)
+    } else code::ERROR, closed code::BREAK;
+
     /// Passes the available packets to the callback, after waiting for some. Returns their number.
     fn pcap_dispatch(
         handle: Option<&Pcap>, count: c_int, callback: Option<Handler>, user: *mut c_uchar,

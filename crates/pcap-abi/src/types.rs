@@ -30,6 +30,15 @@ pub(crate) const PRECISION_NANO: c_int = 1;
 /// The largest snapshot length.
 pub(crate) const MAXIMUM_SNAPLEN: c_int = 262_144;
 
+/// `struct ringtap_packet`: a packet where the kernel, or a file's reader, has put it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct PacketInPlace {
+    pub(crate) header: PacketHeader,
+    /// As many bytes as the header says were captured.
+    pub(crate) data: *const c_uchar,
+}
+
 /// `struct pcap_pkthdr`: the header of a delivered packet.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

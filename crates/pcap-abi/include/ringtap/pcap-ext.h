@@ -1,5 +1,6 @@
 /*
- * Beyond libpcap: WinPcap's extensions, and ringtap's own. SPDX-License-Identifier: MIT OR Apache-2.0
+ * WinPcap's extensions to libpcap. Those of ringtap are in <ringtap.h>, which this header includes.
+ * SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * WinPcap's functions for sources by name (pcap_open, pcap_findalldevs_ex, pcap_createsrcstr,
  * pcap_parsesrcstr) and for sampling (pcap_setsampling) are in <pcap/pcap.h>. What fails returns -1 or
@@ -9,6 +10,7 @@
 #define RINGTAP_PCAP_EXT_H
 
 #include <pcap/pcap.h>
+#include <ringtap.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,47 +67,12 @@ struct pcap_stat_ex {
 /* The counters, in memory of the handle: a struct pcap_stat_ex, whose size is left in *size. */
 PCAP_API struct pcap_stat *pcap_stats_ex(pcap_t *, int *size);
 
-/* All counters, by where packets were lost; RINGTAP_UNKNOWN for what is not known. */
-struct ringtap_stats {
-	uint64_t received;
-	uint64_t captured;
-	uint64_t sent;
-	uint64_t dropped_at_hook;
-	uint64_t left_out_by_sampling;
-	uint64_t dropped_in_ring;
-	uint64_t dropped_by_interface;
-	uint64_t dropped_by_application;
-	uint64_t freezes; /* times that the ring was full */
-};
-
-#define RINGTAP_UNKNOWN UINT64_MAX
-
-/* size: sizeof(struct ringtap_stats), so that later versions may add to it. */
-PCAP_API int ringtap_stats(pcap_t *, struct ringtap_stats *, size_t size);
-
 /* ---- A capture into a file, by a thread of the library */
 
 /* Until that many bytes or packets were written; 0: no such limit. */
 PCAP_API int pcap_live_dump(pcap_t *, const char *path, int bytes, int packets);
 /* 1 when it has ended; with wait not 0, after it has. */
 PCAP_API int pcap_live_dump_ended(pcap_t *, int wait);
-
-/* ---- Engines and filters */
-
-/* Before activation: "packet", "tcx", "xdp", ... */
-PCAP_API int ringtap_set_engine(pcap_t *, const char *engine);
-/* Of a capture that runs, in memory that the thread's next call uses again; NULL for other handles. */
-PCAP_API const char *ringtap_engine(pcap_t *);
-
-#define RINGTAP_HOOK_SOCKET 0
-#define RINGTAP_HOOK_TCX 1
-#define RINGTAP_HOOK_XDP 2
-#define RINGTAP_HOOK_XDP_FRAGS 3
-
-/* A filter as an eBPF program for one of the hooks, that returns how many bytes to keep:
- * instructions for free(3), and how many. The text of an error is left in errbuf. */
-PCAP_API int ringtap_filter_ebpf(const struct bpf_program *, int hook, uint64_t **instructions,
-	u_int *count, char *errbuf);
 
 #ifdef __cplusplus
 }

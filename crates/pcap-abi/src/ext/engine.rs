@@ -1,7 +1,7 @@
-//! Selects and reports the capture engine: `ringtap_set_engine`, `ringtap_engine`.
+//! Lists, selects and reports capture engines: `ringtap_engine_name`, `ringtap_set_engine`, `ringtap_engine`.
 
 use std::cell::RefCell;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int, c_uint};
 
 use crate::boundary::export;
 use crate::handle::{Pcap, lock};
@@ -32,6 +32,13 @@ thread_local! {
     static NAME: RefCell<[u8; 32]> = const { RefCell::new([0; 32]) };
 }
 
+fn in_buffer(name: &str) -> *const c_char {
+    NAME.with_borrow_mut(|buffer| {
+        text::print(buffer, name);
+        buffer.as_ptr().cast()
+    })
+}
+
 export! {
     /// Selects the engine of a handle that is not activated yet: `packet`, `tcx`, `xdp`.
     fn ringtap_set_engine(handle: Option<&Pcap>, engine: CText<'_>) -> c_int {
@@ -39,14 +46,18 @@ export! {
         set(handle, engine.str().unwrap_or_default())
     } else code::ERROR;
 
+    /// Returns the name of an engine, in memory that the thread's next call overwrites; they are numbered from 0
+    /// on. Null for a larger number.
+    fn ringtap_engine_name(number: c_uint) -> *const c_char {
+        let engine = usize::try_from(number).ok().and_then(|at| ringtap_capture::ENGINES.get(at));
+        engine.map_or(std::ptr::null(), |engine| in_buffer(engine.name))
+    } else std::ptr::null();
+
     /// Returns the name of the engine that captures, in memory that the thread's next call
     /// overwrites; null for a handle that does not capture.
     fn ringtap_engine(handle: Option<&Pcap>) -> *const c_char {
         match handle.and_then(Pcap::live) {
-            Some(live) => NAME.with_borrow_mut(|buffer| {
-                text::print(buffer, live.engine);
-                buffer.as_ptr().cast()
-            }),
+            Some(live) => in_buffer(live.engine),
             None => std::ptr::null(),
         }
     } else std::ptr::null();

@@ -30,7 +30,7 @@ const PROGRAMS: [&str; 12] = [
 
 /// Programs for functions that Debian's library does not have; their output is in a file of the
 /// same name, `.expected`.
-const OWN_PROGRAMS: [&str; 1] = ["ext"];
+const OWN_PROGRAMS: [&str; 2] = ["blocks", "ext"];
 
 /// AddressSanitizer reports the stack unwinding of a cancelled thread as an error, with Debian's
 /// library too.
@@ -86,6 +86,8 @@ pub(crate) fn tests() -> Vec<Test> {
         }));
     }
     all.push(test("c::loops_on_taps", &TAP_NEEDS, loops_on_taps));
+    all.push(test("c::blocks_on_taps", &TAP_NEEDS, blocks_on_taps));
+    all.push(test("c::example_of_the_page", &NEEDS, example_of_the_page));
     let strace: Vec<Need> = NEEDS.into_iter().chain([Need::Tool("strace")]).collect();
     all.push(test("c::calls_of_a_burst", &strace, calls_of_a_burst));
     all
@@ -193,12 +195,61 @@ fn loops_on_taps() -> Result<(), String> {
     }
 }
 
+/// Runs the program `blocks` on the taps: its output has their names, and is the same otherwise.
+fn blocks_on_taps() -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let program = compiled("blocks", folder.path(), false);
+    let expected = expected_of("blocks")?;
+    for engine in ["tcx", "xdp"] {
+        let namespace = with_a_wire();
+        let mut command = namespace.command(&program.to_string_lossy());
+        Library::Ringtap.choose(&mut command);
+        command.current_dir(folder.path());
+        let seen = text_of(command.args([&format!("{engine}:veth0"), "veth1"]));
+        let expected = expected.replace("engine: packet", &format!("engine: {engine}"));
+        if let Some(difference) = difference(&expected, &seen) {
+            return Err(format!("{engine}: {difference}"));
+        }
+    }
+    Ok(())
+}
+
+/// The example of docs/reference/libpcap.md compiles, and counts the packets of a file.
+fn example_of_the_page() -> Result<(), String> {
+    let page = crate_folder().join("../../docs/reference/libpcap.md");
+    let page = std::fs::read_to_string(page).map_err(|error| error.to_string())?;
+    let code = page.split("```c\n").nth(1).ok_or("no example in C")?;
+    let code = code.split("```").next().unwrap_or_default();
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let source = folder.path().join("count.c");
+    std::fs::write(&source, code).map_err(|error| error.to_string())?;
+    let program = folder.path().join("count");
+    text_of(&mut compiler(&source, &program, true));
+    // The program beside it writes a file of 300 packets.
+    let blocks = compiled("blocks", folder.path(), false);
+    let namespace = with_a_wire();
+    let mut command = namespace.command(&blocks.to_string_lossy());
+    Library::Ringtap.choose(&mut command);
+    text_of(command.args(["veth0", "veth1"]).current_dir(folder.path()));
+    let mut command = Command::new(&program);
+    Library::Ringtap.choose(&mut command);
+    let seen = text_of(command.arg("frames.pcap").current_dir(folder.path()));
+    match seen == "300 packets, 36000 bytes\n" {
+        true => Ok(()),
+        false => Err(seen),
+    }
+}
+
+fn expected_of(name: &str) -> Result<String, String> {
+    let path = crate_folder().join(format!("tests/c/{name}.expected"));
+    let expected = std::fs::read_to_string(&path);
+    expected.map_err(|error| format!("{}: {error}", path.display()))
+}
+
 /// Runs a program in every way on the tested library.
 fn as_expected(name: &'static str) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let path = crate_folder().join(format!("tests/c/{name}.expected"));
-    let expected = std::fs::read_to_string(&path);
-    let expected = expected.map_err(|error| format!("{}: {error}", path.display()))?;
+    let expected = expected_of(name)?;
     for way in [Way::Plain, Way::Valgrind, Way::AddressSanitizer] {
         let seen = observe(name, folder.path(), way, Library::Ringtap)?;
         if let Some(difference) = difference(&expected, &seen) {
@@ -284,6 +335,17 @@ pub(crate) fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
     if program.exists() {
         return program;
     }
+    let source = crate_folder().join("tests/c").join(format!("{name}.c"));
+    let mut compiler = compiler(&source, &program, OWN_PROGRAMS.contains(&name));
+    if sanitized {
+        compiler.args(["-fsanitize=address", "-fno-omit-frame-pointer"]);
+    }
+    text_of(&mut compiler);
+    program
+}
+
+/// Returns the command that compiles a program; `is_own` for one with functions of ringtap.
+fn compiler(source: &Path, program: &Path, is_own: bool) -> Command {
     let mut compiler = Command::new("cc");
     compiler.args([
         "-Wall",
@@ -292,18 +354,13 @@ pub(crate) fn compiled(name: &str, folder: &Path, sanitized: bool) -> PathBuf {
         "-Wno-deprecated-declarations",
     ]);
     compiler.args(["-O1", "-g", "-pthread"]);
-    if sanitized {
-        compiler.args(["-fsanitize=address", "-fno-omit-frame-pointer"]);
-    }
-    let source = crate_folder().join("tests/c").join(format!("{name}.c"));
     compiler.arg("-I").arg(crate_folder().join("include"));
-    compiler.arg(source).arg("-o").arg(&program);
-    if OWN_PROGRAMS.contains(&name) {
+    compiler.arg(source).arg("-o").arg(program);
+    if is_own {
         compiler.arg("-L").arg(library::folder());
     }
     compiler.arg("-lpcap");
-    text_of(&mut compiler);
-    program
+    compiler
 }
 
 /// Returns a namespace with a veth pair, `veth0` and `veth1`, on which no other packets are sent.

@@ -108,7 +108,7 @@ fn same_files() {
 
 fn compile_alone() {
     let mut headers = Headers::Ringtap.files();
-    headers.insert("ringtap/pcap-ext.h".to_owned());
+    headers.extend(["ringtap.h", "ringtap/pcap-ext.h"].map(str::to_owned));
     for header in headers {
         for (compiler, language) in [("cc", "c"), ("c++", "c++")] {
             let mut command = Command::new(compiler);

@@ -27,7 +27,7 @@ const ADDED_BY_1_11: [&str; 11] = [
 ];
 
 /// WinPcap's extensions, and ringtap's own.
-const OWN: [&str; 21] = [
+const OWN: [&str; 23] = [
     "pcap_createsrcstr",
     "pcap_findalldevs_ex",
     "pcap_getevent",
@@ -46,7 +46,9 @@ const OWN: [&str; 21] = [
     "pcap_setuserbuffer",
     "pcap_stats_ex",
     "ringtap_engine",
+    "ringtap_engine_name",
     "ringtap_filter_ebpf",
+    "ringtap_next_block",
     "ringtap_set_engine",
     "ringtap_stats",
 ];
@@ -150,6 +152,7 @@ fn declared() -> BTreeSet<String> {
         "pcap/pcap.h",
         "pcap/bpf.h",
         "pcap/namedb.h",
+        "ringtap.h",
         "ringtap/pcap-ext.h",
     ] {
         let path = library::crate_folder().join("include").join(header);
