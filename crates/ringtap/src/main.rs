@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
+    notice::open_journal();
     let code = run();
     rights::end();
     code
@@ -70,7 +71,7 @@ fn print(error: &clap::Error) -> i32 {
 fn refuse(words: &[OsString], refused: &config::Refused) -> ExitCode {
     let (error, has_file) = match refused {
         config::Refused::File(error) => {
-            notice::notice(error);
+            notice::failure(error);
             return ExitCode::from(exit::USAGE);
         }
         config::Refused::Words { error, has_file } => (error, *has_file),
@@ -103,18 +104,18 @@ fn run() -> ExitCode {
         Err(refused) => return refuse(&words, &refused),
     };
     if let Err(error) = cli.command.check_netns() {
-        notice::notice(error);
+        notice::failure(error);
         return ExitCode::from(exit::USAGE);
     }
     if let Some(Err(error)) = cli.command.netns().map(cli::NetnsArg::enter) {
-        notice::notice(error);
+        notice::failure(error);
         return ExitCode::FAILURE;
     }
     match cli.command {
         cli::Command::Devices(args) => match devices::run(&args) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                notice::notice(&error);
+                notice::failure(&error);
                 ExitCode::from(error.status())
             }
         },

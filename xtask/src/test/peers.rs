@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 47] = [
+const PEERS: [(&str, Sign); 48] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -63,6 +63,7 @@ const PEERS: [(&str, Sign); 47] = [
     ("runc", Sign::Program("runc")),
     ("softflowd", Sign::Program("softflowd")),
     ("strace", Sign::Program("strace")),
+    ("systemd", Sign::Program("systemd-cat")),
     ("tcpdump", Sign::Program("tcpdump")),
     ("tcpflow", Sign::Program("tcpflow")),
     ("tcpreplay", Sign::Program("tcpreplay")),

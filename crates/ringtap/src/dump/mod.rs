@@ -29,7 +29,7 @@ use ringtap_record::{RecordOptions, Recording};
 use crate::cli::DumpArgs;
 use crate::expression;
 use crate::input::{self, is_same_file};
-use crate::notice::{notice, raw};
+use crate::notice::{failure, raw};
 use crate::over_ip::{self, Server};
 use crate::rights::{self, NamedFiles, Needs, Rights, Series};
 use crate::setup::setup;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: DumpArgs) -> ExitCode {
     match files::with_lists(args).and_then(try_run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.exit_status())
         }
     }
@@ -223,7 +223,7 @@ fn report(summary: &Summary, json: bool) {
         summary.write_text(&mut text)
     };
     if written.is_ok() {
-        raw(String::from_utf8_lossy(&text));
+        crate::notice::summary(&summary.json(), String::from_utf8_lossy(&text));
     }
 }
 

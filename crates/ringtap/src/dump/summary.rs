@@ -28,7 +28,7 @@ pub(crate) struct Summary {
 }
 
 #[derive(Serialize)]
-struct Json {
+pub(crate) struct Json {
     engine: &'static str,
     seconds: f64,
     captured: u64,
@@ -76,7 +76,13 @@ impl Summary {
 
     /// Writes one JSON object and a line end. Its keys are part of the command line's contract.
     pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
-        let json = Json {
+        serde_json::to_writer(&mut *out, &self.json())?;
+        writeln!(out)
+    }
+
+    /// Returns the counters as `--json-stats` prints them.
+    pub(crate) fn json(&self) -> Json {
+        Json {
             engine: self.engine,
             seconds: self.elapsed.as_secs_f64(),
             captured: self.captured,
@@ -87,9 +93,7 @@ impl Summary {
             clamped: self.stats.clamped.filter(|&n| n > 0),
             xdp: self.stats.xdp.map(JsonXdp::from),
             who: self.stats.who.map(JsonWho::from),
-        };
-        serde_json::to_writer(&mut *out, &json)?;
-        writeln!(out)
+        }
     }
 
     /// Writes lines in the manner of `tcpdump`, with each kind of loss.

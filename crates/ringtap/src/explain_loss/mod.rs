@@ -18,7 +18,7 @@ use ringtap_sys::poll::{self, Interest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::ExplainLossArgs;
-use crate::notice::notice;
+use crate::notice::{failure, notice};
 use crate::rights::{NamedFiles, Needs, Rights, RightsError};
 use crate::setup::{SetupError, setup};
 use counters::ReadError;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ExplainLossArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(match &error {
                 Failure::Rights(error) => error.status(),
                 _ => 1,

@@ -20,7 +20,7 @@ use ringtap_record::archive::{Window, nanos, safe};
 use crate::cli::ExtractArgs;
 use crate::dump::{DumpError, settle};
 use crate::expression;
-use crate::notice::{counted, notice, raw};
+use crate::notice::{counted, failure, notice, raw};
 use crate::record::{Names, catalogue, read_files};
 use crate::rights::{self, Needs, Rights};
 use crate::signals::Requests;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ExtractArgs) -> ExitCode {
     match try_run(args) {
         Ok(code) => code,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.exit_status())
         }
     }

@@ -13,7 +13,7 @@ use ringtap_filter::Program;
 
 use crate::cli::{FilterArgs, Target};
 use crate::expression;
-use crate::notice::notice;
+use crate::notice::failure;
 use crate::rights::{NamedFiles, Rights};
 use error::FilterError;
 pub(crate) use form::classic;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &FilterArgs) -> ExitCode {
     match text(args).and_then(|text| print(&text)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.exit_status())
         }
     }

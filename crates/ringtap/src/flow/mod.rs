@@ -27,7 +27,7 @@ use ringtap_flow::schema::Group;
 
 use crate::cli::{FlowAction, FlowArgs};
 use crate::input;
-use crate::notice::notice;
+use crate::notice::failure;
 use crate::rights::{self, NamedFiles, Rights};
 use error::FlowError;
 #[cfg(test)]
@@ -52,7 +52,7 @@ pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
     match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.exit_status())
         }
     }

@@ -14,7 +14,7 @@ use super::plan;
 use super::summary::Summary;
 use super::threads::Threads;
 use crate::cli::FlowArgs;
-use crate::notice::{invalid_times, raw};
+use crate::notice::invalid_times;
 
 /// The facts that packets of one interface share.
 #[derive(Clone, Copy)]
@@ -275,7 +275,8 @@ impl Probe {
                 (threads.counters(), threads.memory(), threads.report())
             }
         };
-        raw(summary.text(&counters, memory, &outputs, self.json));
+        let text = summary.text(&counters, memory, &outputs, self.json);
+        crate::notice::summary(&summary.json(&counters, memory, &outputs), text);
     }
 }
 

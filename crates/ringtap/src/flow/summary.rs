@@ -24,7 +24,7 @@ pub(crate) struct Summary {
 }
 
 #[derive(Serialize)]
-struct Json {
+pub(super) struct Json {
     engine: &'static str,
     seconds: f64,
     received: Option<u64>,
@@ -98,7 +98,8 @@ impl Summary {
         self.lines(counters, memory) + &output_lines(outputs)
     }
 
-    fn json(&self, counters: &Counters, memory: usize, outputs: &OutputReport) -> Json {
+    /// Returns the counters as `--json-stats` prints them.
+    pub(super) fn json(&self, counters: &Counters, memory: usize, outputs: &OutputReport) -> Json {
         let ended = |reason| counters.ended_by(reason);
         Json {
             engine: self.engine,

@@ -17,7 +17,7 @@ use ringtap_send::{
 };
 
 use crate::cli::GenArgs;
-use crate::notice::{counted, notice, raw};
+use crate::notice::{counted, failure, raw};
 use crate::rights::{NamedFiles, Needs, Rights};
 use crate::send::{Failure, Guard, Progress, Summary, announce_sender};
 use crate::signals::Requests;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &GenArgs) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.status())
         }
     }

@@ -26,7 +26,7 @@ use ringtap_sys::memory;
 
 use crate::cli::{LookArgs, TopArgs, WebArgs};
 use crate::input;
-use crate::notice::notice;
+use crate::notice::failure;
 use crate::setup::setup;
 pub(crate) use alerts::AlertMeter;
 use error::LookError;
@@ -50,7 +50,7 @@ fn exit(result: Result<(), LookError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.exit_status())
         }
     }

@@ -15,7 +15,7 @@ use ringtap_profile::{Plan, Report, chart, text, trials};
 use crate::cli::{Mode, ProfileArgs, Stamp};
 use crate::exit::{USAGE, status_of};
 use crate::input::is_same_file;
-use crate::notice::notice;
+use crate::notice::{failure, notice};
 use crate::output;
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ProfileArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.status())
         }
     }

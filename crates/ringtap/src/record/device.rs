@@ -17,7 +17,7 @@ use super::trigger::Watch;
 use crate::dump::WaitingProcesses;
 use crate::live::Receiver;
 use crate::look::AlertMeter;
-use crate::notice::{counted, interrupted, notice};
+use crate::notice::{Fields, counted, interrupted, notice, warning};
 
 /// How often counters and the clock are read.
 const TICK: Duration = Duration::from_millis(100);
@@ -177,12 +177,14 @@ impl Device {
             Ok(()) => {
                 self.numbers.is_failed.store(false, Ordering::Relaxed);
                 if lock(&self.numbers.failure).take().is_some() {
-                    let lost = self.numbers.lost.load(Ordering::Relaxed);
-                    let lost = counted(lost, "packet");
-                    notice(format_args!(
-                        "{}: recording again; {lost} lost so far",
-                        self.name
-                    ));
+                    let number = self.numbers.lost.load(Ordering::Relaxed);
+                    let lost = counted(number, "packet");
+                    warning(
+                        &Fields::default()
+                            .with("interface", &self.name)
+                            .with("lost", &number),
+                        format_args!("{}: recording again; {lost} lost so far", self.name),
+                    );
                 }
             }
             Err(error) => self.failed(&error),
@@ -211,10 +213,13 @@ impl Device {
         *known = Some(text.clone());
         drop(known);
         if is_news {
-            notice(format_args!(
-                "{}: {text}; packets are lost until the disk takes them again",
-                self.name
-            ));
+            warning(
+                &Fields::default().with("interface", &self.name),
+                format_args!(
+                    "{}: {text}; packets are lost until the disk takes them again",
+                    self.name
+                ),
+            );
             if let Err(error) = ended {
                 notice(format_args!(
                     "{}: its last file has no end: {error}",

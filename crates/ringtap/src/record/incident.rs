@@ -12,7 +12,7 @@ use ringtap_record::archive::{Archive, CONTROL, Window, nanos, safe};
 use super::copier::Copier;
 use super::trigger::Fired;
 use crate::cli::RecorderTriggerArgs;
-use crate::notice::notice;
+use crate::notice::{Fields, warning};
 use crate::rights;
 
 /// How long after a window's end its packets are in files.
@@ -124,14 +124,20 @@ impl Incidents {
         }
         if self.pending.len() + self.copying.len() >= WAITING {
             self.copier.ignore();
-            notice(format_args!(
-                "trigger {}: ignored, since {WAITING} copies wait",
-                fired.name
-            ));
+            warning(
+                &Fields::default().with("trigger", &fired.name),
+                format_args!(
+                    "trigger {}: ignored, since {WAITING} copies wait",
+                    fired.name
+                ),
+            );
             return;
         }
         self.last.insert(fired.name.clone(), Instant::now());
-        notice(format_args!("trigger {}: {}", fired.name, fired.reason));
+        warning(
+            &Fields::default().with("trigger", &fired.name),
+            format_args!("trigger {}: {}", fired.name, fired.reason),
+        );
         self.pending.push(fired);
     }
 

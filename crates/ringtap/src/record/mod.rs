@@ -25,7 +25,7 @@ mod trigger;
 use std::process::ExitCode;
 
 use crate::cli::{RecorderAction, RecorderArgs};
-use crate::notice::notice;
+use crate::notice::failure;
 pub(crate) use control::{Requester, send as send_request, sending as request_socket};
 pub(crate) use error::RecorderError;
 pub(crate) use folder::{Names, catalogue, read_files};
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RecorderArgs) -> ExitCode {
         Some(RecorderAction::Trigger(request)) => control::request(request),
     };
     result.unwrap_or_else(|error: RecorderError| {
-        notice(&error);
+        failure(&error);
         ExitCode::from(error.exit_status())
     })
 }

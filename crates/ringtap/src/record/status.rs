@@ -19,7 +19,7 @@ use super::error::RecorderError;
 use super::folder::{is_locked, read_files};
 use crate::cli::StatusArgs;
 use crate::losses::JsonDropped;
-use crate::notice::{counted, notice, raw};
+use crate::notice::{Fields, counted, notice, summary, warning};
 use crate::rights::{self, Needs, Rights};
 
 /// The step of the file's size: the text is filled with spaces.
@@ -231,9 +231,12 @@ impl Status {
             let name = &device.device;
             if !*is_slow && waiting + 1 >= room && room > 1 {
                 *is_slow = true;
-                notice(format_args!(
-                    "{name}: the disk is too slow: all memory for packets that wait is used (--write-buffer)"
-                ));
+                warning(
+                    &Fields::default().with("interface", name),
+                    format_args!(
+                        "{name}: the disk is too slow: all memory for packets that wait is used (--write-buffer)"
+                    ),
+                );
             } else if *is_slow && waiting < room / 2 {
                 *is_slow = false;
                 notice(format_args!("{name}: the disk is fast enough again"));
@@ -254,11 +257,12 @@ impl Status {
     /// Prints the counters of the run.
     pub(super) fn print_end(&self, json: bool) {
         if json {
-            raw(format_args!("{}\n", self.json()));
+            summary(self, format_args!("{}\n", self.json()));
             return;
         }
         for device in &self.devices {
-            raw(format_args!("{}: {}\n", device.device, device.words()));
+            let text = format_args!("{}: {}\n", device.device, device.words());
+            summary(device, text);
         }
     }
 

@@ -19,7 +19,7 @@ use ringtap_send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
 
 use crate::cli::SendArgs;
 use crate::input;
-use crate::notice::notice;
+use crate::notice::failure;
 use crate::rights::{self, NamedFiles, Needs, Rights};
 use crate::signals::Requests;
 pub(crate) use error::Failure;
@@ -40,7 +40,7 @@ pub(crate) fn run(mut args: SendArgs) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(error.status())
         }
     }

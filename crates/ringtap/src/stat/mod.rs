@@ -21,7 +21,7 @@ use ringtap_sys::ticker::Ticker;
 
 use crate::cli::StatArgs;
 use crate::exit::status_of;
-use crate::notice::{explain_refusal, notice, raw};
+use crate::notice::{explain_refusal, failure, notice, raw};
 use crate::rights::{Entrusted, NamedFiles, Needs, Rights, RightsError};
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &StatArgs) -> ExitCode {
     match try_run(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            notice(&error);
+            failure(&error);
             ExitCode::from(match &error {
                 Failure::Open(error) => status_of(error),
                 Failure::StealsNothing => crate::exit::USAGE,

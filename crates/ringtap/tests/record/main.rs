@@ -3,7 +3,7 @@
 //! Packets are numbered, so that each test can say which ones are there ([`scene`]): what is recorded and
 //! extracted ([`recording`]), copied ([`triggers`]), left out on purpose ([`cutoffs`]), what
 //! others are sent ([`served`]), limits and disks ([`disks`]), kills ([`kills`]), processes
-//! ([`who`]), wrong usage ([`usage`]).
+//! ([`who`]), wrong usage ([`usage`]), messages in the journal ([`journal`]).
 #![forbid(unsafe_code)]
 
 #[expect(dead_code, reason = "the suite of `look` needs more of it")]
@@ -11,6 +11,7 @@
 mod client;
 mod cutoffs;
 mod disks;
+mod journal;
 mod kills;
 mod recording;
 mod scene;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         kills::tests(),
         who::tests(),
         usage::tests(),
+        journal::tests(),
     ];
     ringtap_testkit::suite(lists.into_iter().flatten().collect())
 }

@@ -11,7 +11,7 @@ use self::summary::Summary;
 use super::FlowError;
 use super::outlets::Outlets;
 use crate::cli::FlowArgs;
-use crate::notice::{notice, raw};
+use crate::notice::notice;
 use crate::rights::{Needs, Rights};
 use crate::signals::Requests;
 
@@ -95,7 +95,7 @@ impl Collection {
             collected: self.collector.report(LISTED),
             outputs: self.outlets.outputs.report(),
         };
-        raw(summary.text(self.json));
+        crate::notice::summary(&summary, summary.text(self.json));
     }
 
     fn tick(&mut self) -> Result<(), FlowError> {

@@ -30,7 +30,7 @@ use super::source::{self, Device, Files, Outcome};
 use super::taps::Taps;
 use super::{Model, atlas, filter, packets_of_files, tables};
 use crate::cli::{LookArgs, WebArgs};
-use crate::notice::{announce, notice, raw};
+use crate::notice::{announce, counted, counted_as, notice, raw, summary};
 use crate::over_ip;
 use crate::rights::{NamedFiles, Needs, Rights};
 use crate::signals::Requests;
@@ -369,28 +369,27 @@ fn listen(args: &WebArgs) -> Result<TcpListener, LookError> {
 /// Prints what was counted.
 fn report(args: &WebArgs, outcome: &Outcome) {
     let (counters, stats) = (&outcome.counters, &outcome.stats);
+    let dropped = crate::losses::JsonDropped::new(&stats.dropped, None);
+    let object = serde_json::json!({
+        "received": stats.received,
+        "packets": counters.packets,
+        "metered": counters.ip_packets,
+        "bytes": counters.ip_bytes,
+        "not_ip": counters.not_ip,
+        "malformed": counters.malformed,
+        "flows": counters.flows,
+        "dropped": dropped,
+    });
     if args.json_stats {
-        let dropped = crate::losses::JsonDropped::new(&stats.dropped, None);
-        let object = serde_json::json!({
-            "received": stats.received,
-            "packets": counters.packets,
-            "metered": counters.ip_packets,
-            "bytes": counters.ip_bytes,
-            "not_ip": counters.not_ip,
-            "malformed": counters.malformed,
-            "flows": counters.flows,
-            "dropped": dropped,
-        });
-        raw(format_args!("{object}\n"));
+        summary(&object, format_args!("{object}\n"));
         return;
     }
-    raw(format_args!(
-        "{}\n{}\n",
-        crate::notice::counted(counters.packets, "packet"),
-        crate::notice::counted(counters.flows, "flow")
-    ));
+    let mut text = counted(counters.packets, "packet") + "\n";
+    text += &counted(counters.flows, "flow");
+    text += "\n";
     if let Some(ring) = stats.dropped.ring {
-        let lost = crate::notice::counted_as(ring, "packets dropped in the ring");
-        raw(format_args!("{lost}\n"));
+        text += &counted_as(ring, "packets dropped in the ring");
+        text += "\n";
     }
+    summary(&object, text);
 }

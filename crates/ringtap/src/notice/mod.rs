@@ -1,19 +1,61 @@
-//! Writes messages to standard error. If that fails, the work continues.
+//! Writes messages to standard error, or to the journal if systemd connects both. If that fails, the work continues.
+
+mod journal;
 
 use std::fmt;
 use std::io::{self, Write};
 
 use ringtap_capture::{Description, Direction, Error};
+use serde::Serialize;
+
+use journal::journal;
+pub(crate) use journal::{Fields, Level, open as open_journal};
 
 /// Writes a line with the program's name in front.
 pub(crate) fn notice(text: impl fmt::Display) {
-    raw(format_args!("ringtap: {text}\n"));
+    tell(Level::Notice, &Fields::default(), text);
+}
+
+/// Writes why the run fails, as [`notice`].
+pub(crate) fn failure(error: impl fmt::Display) {
+    tell(Level::Error, &Fields::default(), error);
+}
+
+/// Writes that something was lost or cannot be done, as [`notice`]; the journal also gets the fields.
+pub(crate) fn warning(fields: &Fields, text: impl fmt::Display) {
+    tell(Level::Warning, fields, text);
+}
+
+fn tell(level: Level, fields: &Fields, text: impl fmt::Display) {
+    let text = text.to_string();
+    let sent = journal().map(|journal| journal.send(&text, level, fields));
+    if !matches!(sent, Some(Ok(()))) {
+        write(&format!("ringtap: {text}\n"));
+    }
 }
 
 /// Writes a text unchanged.
 pub(crate) fn raw(text: impl fmt::Display) {
+    told(&Fields::default(), &text.to_string());
+}
+
+/// Writes the counters of a run unchanged; the journal also gets them as fields with the names of `--json-stats`.
+pub(crate) fn summary(values: &impl Serialize, text: impl fmt::Display) {
+    let values = journal().and_then(|_| serde_json::to_value(values).ok());
+    let fields = values.map_or_else(Fields::default, |values| Fields::of(&values));
+    told(&fields, &text.to_string());
+}
+
+fn told(fields: &Fields, text: &str) {
+    let sent = journal().map(|journal| journal.send(text.trim_end(), Level::Info, fields));
+    if !matches!(sent, Some(Ok(()))) {
+        write(text);
+    }
+}
+
+fn write(text: &str) {
     // A full disk under standard error must not end a capture.
-    let _ = io::stderr().write_all(text.to_string().as_bytes());
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Returns a number with its noun: `1 packet`, `2 packets`.
@@ -48,12 +90,17 @@ pub(crate) fn add_counters<'a>(
 pub(crate) fn announce(doing: &str, description: &Description, asked: Direction) {
     let link_type = description.link_types.first();
     let link_type = link_type.map(ToString::to_string).unwrap_or_default();
-    notice(format_args!(
-        "{doing} on {} (engine {}), link type {link_type}, snaplen {} bytes",
-        description.device,
-        description.engine,
-        description.snaplen.unwrap_or(0)
-    ));
+    let snaplen = description.snaplen.unwrap_or(0);
+    let fields = Fields::default()
+        .with("interface", &description.device)
+        .with("engine", description.engine)
+        .with("link_type", &link_type)
+        .with("snaplen", &snaplen);
+    let text = format_args!(
+        "{doing} on {} (engine {}), link type {link_type}, snaplen {snaplen} bytes",
+        description.device, description.engine,
+    );
+    tell(Level::Info, &fields, text);
     let misses_sent = asked == Direction::Both && description.direction == Direction::In;
     // All packets on loopback are received.
     if misses_sent && !description.loopback {
@@ -84,8 +131,10 @@ pub(crate) fn invalid_times(packets: u64) {
 /// Reports an interruption of the capture, which continues: at once, or when the interface is up again.
 pub(crate) fn interrupted(error: &Error) {
     match error {
-        Error::InterfaceDown { .. } => notice(format_args!("{error}; waiting")),
-        _ => notice(error),
+        Error::InterfaceDown { .. } => {
+            warning(&Fields::default(), format_args!("{error}; waiting"));
+        }
+        _ => warning(&Fields::default(), error),
     }
 }
 
