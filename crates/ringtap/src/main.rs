@@ -32,6 +32,7 @@ mod rights;
 mod send;
 mod setup;
 mod signals;
+mod ssh;
 mod stat;
 mod tls;
 mod values;

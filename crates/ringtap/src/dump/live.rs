@@ -80,6 +80,9 @@ pub(crate) fn run(
     sink.interfaces(&interfaces)?;
     let requests = Requests::default();
     requests.watch(readers.wakers())?;
+    if args.capture.session.until_eof {
+        requests.watch_input()?;
+    }
     // Programs that read the output may send a signal from now on.
     if !args.report.explain_capture {
         announce("capturing", &description, request.options.direction);
