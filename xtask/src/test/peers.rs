@@ -16,7 +16,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 47] = [
+const PEERS: [(&str, Sign); 50] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -45,6 +45,8 @@ const PEERS: [(&str, Sign); 47] = [
     ("nfdump-sflow", Sign::Program("sfcapd")),
     ("ngrep", Sign::Program("ngrep")),
     ("nmap", Sign::Program("nmap")),
+    ("openssh-client", Sign::Program("ssh")),
+    ("openssh-server", Sign::Program("sshd")),
     ("openssl", Sign::Program("openssl")),
     ("p0f", Sign::Program("p0f")),
     ("pkg-config", Sign::Program("pkg-config")),
@@ -63,6 +65,7 @@ const PEERS: [(&str, Sign); 47] = [
     ("runc", Sign::Program("runc")),
     ("softflowd", Sign::Program("softflowd")),
     ("strace", Sign::Program("strace")),
+    ("sudo", Sign::Program("sudo")),
     ("tcpdump", Sign::Program("tcpdump")),
     ("tcpflow", Sign::Program("tcpflow")),
     ("tcpreplay", Sign::Program("tcpreplay")),

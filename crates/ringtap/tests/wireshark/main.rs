@@ -1,0 +1,35 @@
+//! The program that Wireshark runs, where it does more than `ringtap dump`: capture on other machines over ssh.
+#![forbid(unsafe_code)]
+
+mod hostile;
+mod server;
+mod session;
+mod ssh;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ringtap_testkit::{Need, suite, test};
+
+const RINGTAP: &str = env!("CARGO_BIN_EXE_ringtap");
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let server = [Need::Root, Need::Tool("ssh"), Need::Tool("sshd")];
+    let with = |tool| [server[0], server[1], server[2], Need::Tool(tool)];
+    suite(vec![
+        test("the_ssh_session_is_found", &[], session::found),
+        test("a_connection_over_ssh_is_left_out", &server, ssh::packets),
+        test("tshark_captures_over_ssh", &with("tshark"), ssh::tshark),
+        test("ringtap_runs_with_sudo", &with("sudo"), ssh::sudo),
+        test("ringtap_is_copied_if_allowed", &server, ssh::copy),
+        test(
+            "a_lost_connection_leaves_nothing_behind",
+            &server,
+            ssh::killed,
+        ),
+        test("a_closed_pipe_ends_both_sides", &server, ssh::closed),
+        test("errors_are_one_line", &server, ssh::errors),
+        test("hostile_words_are_not_run", &server, hostile::words),
+    ])
+}
