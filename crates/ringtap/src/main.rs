@@ -35,6 +35,7 @@ mod signals;
 mod ssh;
 mod stat;
 mod tls;
+mod toolbar;
 mod values;
 
 use std::ffi::OsString;

@@ -1,8 +1,9 @@
-//! Options of captures within an ssh session.
+//! The session that a capture belongs to: of ssh, or of Wireshark.
 
 use clap::Args;
 
 use crate::ssh::Session;
+use crate::toolbar::Toolbar;
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
@@ -14,4 +15,7 @@ pub(crate) struct SessionArgs {
     /// End the capture when standard input ends, such as when the ssh session that carries it ends
     #[arg(long, conflicts_with_all = ["read", "file_list"])]
     pub(crate) until_eof: bool,
+    /// Wireshark's toolbar.
+    #[arg(skip)]
+    pub(crate) toolbar: Option<Toolbar>,
 }

@@ -6,11 +6,12 @@ use ringtap_capture::LinkType;
 use ringtap_capture::devices::DeviceInfo;
 
 use super::interface::{self, Interface, REMOTE};
+use crate::toolbar::CONTROLS;
 
 /// The page that Wireshark's help button opens.
 const HELP: &str = "file:///usr/share/doc/ringtap/how-to/use-wireshark.md";
 
-/// Returns the list of interfaces.
+/// Returns the list of interfaces, and the controls of their toolbar.
 pub(super) fn interfaces(devices: &[DeviceInfo]) -> String {
     let mut text = String::new();
     sentence(
@@ -34,6 +35,12 @@ pub(super) fn interfaces(devices: &[DeviceInfo]) -> String {
         ("display", "ringtap over ssh: remote capture"),
     ];
     sentence(&mut text, "interface", &remote);
+    for (number, parts) in CONTROLS {
+        let number = number.to_string();
+        let mut all = vec![("number", number.as_str())];
+        all.extend_from_slice(parts);
+        sentence(&mut text, "control", &all);
+    }
     text
 }
 

@@ -21,6 +21,7 @@ use crate::cli::{Cli, Command, Direction, Mode};
 use crate::exit::USAGE;
 use crate::filter::describe;
 use crate::notice::notice;
+use crate::toolbar::Toolbar;
 use crate::{dump, values};
 use interface::{Interface, Local};
 use remote::{RemoteArgs, RemoteError, Target, Words};
@@ -59,6 +60,12 @@ pub(crate) struct Extcap {
     /// Filter of the capture, as in pcap-filter(7); without --capture, report whether it is valid
     #[arg(long = "extcap-capture-filter", value_name = "FILTER")]
     filter: Option<String>,
+    /// Pipe from the toolbar
+    #[arg(long = "extcap-control-in", value_name = "FILE")]
+    control_in: Option<PathBuf>,
+    /// Pipe to the toolbar
+    #[arg(long = "extcap-control-out", value_name = "FILE")]
+    control_out: Option<PathBuf>,
     #[command(flatten)]
     options: CaptureOptions,
     #[command(flatten)]
@@ -149,6 +156,20 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     }
 }
 
+impl Extcap {
+    /// Opens the toolbar, if there is one. Without it, the capture works.
+    fn toolbar(&self) -> Option<Toolbar> {
+        let output = self
+            .control_out
+            .as_deref()
+            .filter(|path| !path.as_os_str().is_empty())?;
+        let opened = Toolbar::open(self.control_in.as_deref(), output);
+        opened
+            .inspect_err(|error| notice(format_args!("no toolbar: {}: {error}", output.display())))
+            .ok()
+    }
+}
+
 /// Captures in this process.
 fn capture(words: &[OsString], asked: &Extcap, interface: &Local) -> ExitCode {
     let fifo = asked.fifo.clone().unwrap_or_default();
@@ -159,7 +180,10 @@ fn capture(words: &[OsString], asked: &Extcap, interface: &Local) -> ExitCode {
         line.extend(["--".into(), filter.into()]);
     }
     match Cli::try_parse_from(&line).map(|cli| cli.command) {
-        Ok(Command::Dump(args)) => dump::run(*args),
+        Ok(Command::Dump(mut args)) => {
+            args.capture.session.toolbar = asked.toolbar();
+            dump::run(*args)
+        }
         Ok(_) => ExitCode::from(USAGE),
         Err(error) => fail(error),
     }
@@ -175,11 +199,8 @@ fn capture_remotely(words: &[OsString], asked: &Extcap) -> Result<(), RemoteErro
     }
     let is_extended = asked.options.extended == Some(true);
     let words = Words::new(&line, asked.filter.as_deref(), is_extended)?;
-    remote::capture(
-        &target,
-        &words,
-        asked.fifo.as_deref().unwrap_or(Path::new("")),
-    )
+    let fifo = asked.fifo.as_deref().unwrap_or(Path::new(""));
+    remote::capture(&target, &words, fifo, asked.toolbar().as_ref())
 }
 
 /// Returns the words of `ringtap dump` that write to this file, without the program, the interface and the filter.

@@ -1,10 +1,11 @@
-//! The program that Wireshark runs, where it does more than `ringtap dump`: capture on other machines over ssh.
+//! The program that Wireshark runs, where it does more than `ringtap dump`: capture on other machines over ssh, and the toolbar.
 #![forbid(unsafe_code)]
 
 mod hostile;
 mod server;
 mod session;
 mod ssh;
+mod toolbar;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,6 +31,22 @@ fn main() -> ExitCode {
         ),
         test("a_closed_pipe_ends_both_sides", &server, ssh::closed),
         test("errors_are_one_line", &server, ssh::errors),
+        test(
+            "the_toolbar_is_listed",
+            &[Need::Interfaces],
+            toolbar::listed,
+        ),
+        test(
+            "the_toolbar_has_the_counters",
+            &[Need::Root],
+            toolbar::counters,
+        ),
+        test(
+            "nobody_has_to_read_the_toolbar",
+            &[Need::Root],
+            toolbar::unread,
+        ),
+        test("the_toolbar_has_the_log_of_ssh", &server, toolbar::remote),
         test("hostile_words_are_not_run", &server, hostile::words),
     ])
 }

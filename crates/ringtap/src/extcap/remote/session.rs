@@ -22,6 +22,7 @@ use signal_hook::iterator::Signals;
 use super::script::{self, MISSING, OTHER_MACHINE, Program};
 use super::{RemoteError, Target, Words};
 use crate::notice::raw;
+use crate::toolbar::Toolbar;
 
 /// How long ssh may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -40,7 +41,12 @@ const OWN: &str = "/proc/self/exe";
 ///
 /// # Errors
 /// The pipe cannot be opened or written, or ssh or ringtap there fails.
-pub(crate) fn capture(target: &Target, words: &Words, fifo: &Path) -> Result<(), RemoteError> {
+pub(crate) fn capture(
+    target: &Target,
+    words: &Words,
+    fifo: &Path,
+    toolbar: Option<&Toolbar>,
+) -> Result<(), RemoteError> {
     let opened = OpenOptions::new()
         .write(true)
         .create(true)
@@ -54,6 +60,7 @@ pub(crate) fn capture(target: &Target, words: &Words, fifo: &Path) -> Result<(),
         target,
         fifo: opened.map_err(failed)?,
         path: fifo,
+        toolbar,
         ssh: Arc::default(),
     };
     run.ssh.watch_signals().map_err(|source| RemoteError::Run {
@@ -71,6 +78,7 @@ struct Run<'a> {
     target: &'a Target,
     fifo: File,
     path: &'a Path,
+    toolbar: Option<&'a Toolbar>,
     ssh: Arc<Ssh>,
 }
 
@@ -119,6 +127,10 @@ impl Run<'_> {
         drop(packets);
         let status = self.ssh.wait()?;
         let told = told.text();
+        // Its counters come at the end, as lines.
+        if let Some(toolbar) = self.toolbar {
+            told.lines().for_each(|line| toolbar.log(line));
+        }
         end?;
         self.outcome(status, &told)
     }
