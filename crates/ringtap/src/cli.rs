@@ -23,6 +23,7 @@ mod pages;
 mod profile;
 mod record;
 mod rights;
+mod session;
 mod store;
 mod talkers;
 mod who;
@@ -39,6 +40,7 @@ pub(crate) use record::{
     StatusArgs, TriggerArgs,
 };
 pub(crate) use rights::RightsArgs;
+pub(crate) use session::SessionArgs;
 pub(crate) use store::{FlowAction, QueryArgs, SchemaArgs, SchemaEngine, SchemaFormat, StoreArgs};
 pub(crate) use talkers::TalkerArgs;
 pub(crate) use who::FlowWho;
@@ -324,6 +326,8 @@ pub(crate) struct CaptureArgs {
     /// Let the reader poll the device's queue instead of waiting for its interrupt
     #[arg(long)]
     pub(crate) busy_poll: bool,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
 }
 
 #[derive(Debug, Args)]

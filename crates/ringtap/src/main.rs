@@ -32,8 +32,10 @@ mod rights;
 mod send;
 mod setup;
 mod signals;
+mod ssh;
 mod stat;
 mod tls;
+mod toolbar;
 mod values;
 
 use std::ffi::OsString;

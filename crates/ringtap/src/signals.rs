@@ -97,6 +97,23 @@ impl Requests {
         self.start(wakers, false)
     }
 
+    /// Starts to read standard input, whose end requests the end of the run. Call it after [`Requests::watch`].
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn watch_input(&self) -> Result<(), SetupError> {
+        let requests = self.clone();
+        let thread = thread::Builder::new().name("input".into());
+        let started = thread.spawn(move || {
+            // An input that fails has ended, too.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            requests.ask_stop();
+        });
+        started
+            .map(drop)
+            .map_err(|source| setup("read standard input", source))
+    }
+
     fn start(&self, wakers: Vec<Waker>, wakes_for_report: bool) -> Result<(), SetupError> {
         let started = self.spawn(wakers, wakes_for_report);
         started.map_err(|source| setup("watch for signals", source))

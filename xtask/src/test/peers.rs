@@ -1,5 +1,6 @@
 //! Installs the programs that tests compare with, from Debian if that is allowed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -16,7 +17,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 48] = [
+const PEERS: [(&str, Sign); 51] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -45,6 +46,8 @@ const PEERS: [(&str, Sign); 48] = [
     ("nfdump-sflow", Sign::Program("sfcapd")),
     ("ngrep", Sign::Program("ngrep")),
     ("nmap", Sign::Program("nmap")),
+    ("openssh-client", Sign::Program("ssh")),
+    ("openssh-server", Sign::Program("sshd")),
     ("openssl", Sign::Program("openssl")),
     ("p0f", Sign::Program("p0f")),
     ("pkg-config", Sign::Program("pkg-config")),
@@ -63,6 +66,7 @@ const PEERS: [(&str, Sign); 48] = [
     ("runc", Sign::Program("runc")),
     ("softflowd", Sign::Program("softflowd")),
     ("strace", Sign::Program("strace")),
+    ("sudo", Sign::Program("sudo")),
     ("systemd", Sign::Program("systemd-cat")),
     ("tcpdump", Sign::Program("tcpdump")),
     ("tcpflow", Sign::Program("tcpflow")),
@@ -121,10 +125,40 @@ pub(super) fn install() -> Outcome {
         let options = ["-q", "install", "-y", "--no-install-recommends"];
         process::check(get.args(options).args(&missing))
     });
+    if let Err(reason) = disable(&missing) {
+        println!("services of these packages may start with this machine: {reason}");
+    }
     match installed {
         Ok(()) => Outcome::Passed,
         Err(reason) => Outcome::Skipped(format!("cannot install {}: {reason}", missing.join(" "))),
     }
+}
+
+/// Disables the services that the packages bring, so that tests open no port of this machine at its next start.
+fn disable(packages: &[&str]) -> Result<(), String> {
+    let mut dpkg = Command::new("dpkg-query");
+    // Without the services of the system itself.
+    let packages = packages.iter().filter(|name| **name != "systemd");
+    let output = dpkg.arg("--listfiles").args(packages).output();
+    let output = output.map_err(|error| format!("dpkg-query: {error}"))?;
+    let files = String::from_utf8_lossy(&output.stdout).into_owned();
+    let units: BTreeSet<&str> = files.lines().filter_map(unit_of).collect();
+    if units.is_empty() {
+        return Ok(());
+    }
+    let mut systemctl = Command::new("systemctl");
+    systemctl.env("SYSTEMD_OFFLINE", "1").arg("disable");
+    process::check(systemctl.args(units))
+}
+
+/// Returns the unit of a file, if something can start it at the machine's start.
+fn unit_of(file: &str) -> Option<&str> {
+    let (folder, unit) = file.rsplit_once('/')?;
+    let starts = [".service", ".socket", ".timer", ".path"];
+    let is_one = folder.ends_with("lib/systemd/system")
+        && starts.iter().any(|ending| unit.ends_with(ending))
+        && !unit.contains('@');
+    is_one.then_some(unit)
 }
 
 fn missing() -> Vec<&'static str> {
@@ -157,4 +191,22 @@ fn is_debian() -> bool {
 fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_recognized() {
+        for (file, expected) in [
+            ("/lib/systemd/system/ssh.service", Some("ssh.service")),
+            ("/usr/lib/systemd/system/ssh.socket", Some("ssh.socket")),
+            ("/lib/systemd/system/ssh@.service", None),
+            ("/usr/lib/systemd/user/podman.socket", None),
+            ("/usr/sbin/sshd", None),
+        ] {
+            assert_eq!(unit_of(file), expected, "{file}");
+        }
+    }
 }

@@ -53,6 +53,9 @@ pub(crate) enum DumpError {
     /// The file with the filter could not be read.
     #[error(transparent)]
     FilterFile(#[from] crate::expression::UnreadableFile),
+    /// The ssh connection to be left out is unknown.
+    #[error(transparent)]
+    Ssh(#[from] crate::ssh::SshError),
     /// Commands of `-z` have failed.
     #[error("-z: {0}")]
     Command(io::Error),
@@ -164,6 +167,7 @@ impl DumpError {
     pub(crate) fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)
+            | Self::Ssh(_)
             | Self::Record(RecordError::SameFile { .. } | RecordError::NoRotation { .. })
             | Self::LinkTypes { .. }
             | Self::Standard { .. }

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
-    Block, CaptureOptions, Error, Filter, Interface, Item, LinkType, Readers, Source, Stats,
-    Timestamp, devices,
+    Block, CaptureOptions, Description, Direction, Error, Filter, Interface, Item, LinkType,
+    Readers, Source, Stats, Timestamp, devices,
 };
 use ringtap_record::{Gauge, Recording};
 use ringtap_sys::napi::ReceiveThreads;
@@ -23,11 +23,12 @@ use super::summary::Summary;
 use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::live::{self, LiveRun, Receiver};
-use crate::notice::{announce, interrupted, notice, raw};
+use crate::notice::{announce, counted_as, interrupted, notice, raw};
 use crate::over_ip;
 use crate::rights::{Entrusted, Needs, Rights};
 use crate::setup::setup;
 use crate::signals::Requests;
+use crate::toolbar::Toolbar;
 
 /// The source of the capture.
 pub(crate) struct Request<'a> {
@@ -78,13 +79,9 @@ pub(crate) fn run(
     name_interfaces(&mut sink, &interfaces)?;
     sink.begin_source(filter.is_none());
     sink.interfaces(&interfaces)?;
-    let requests = Requests::default();
-    requests.watch(readers.wakers())?;
+    let requests = watch(args, &readers)?;
     // Programs that read the output may send a signal from now on.
-    if !args.report.explain_capture {
-        announce("capturing", &description, request.options.direction);
-    }
-    warn_of_small_buffer(args);
+    report_start(args, &description, request.options.direction);
     let gauge = sink.file.as_ref().and_then(Recording::gauge);
     let ticked = plan.output.writing.rotation.is_some().then(Instant::now);
     let run = DumpRun {
@@ -124,6 +121,28 @@ fn listen(args: &DumpArgs) -> Result<Option<over_ip::Listener>, DumpError> {
     })
 }
 
+/// Starts to watch for signals, and for the end of standard input if requested.
+fn watch(args: &DumpArgs, readers: &Readers) -> Result<Requests, DumpError> {
+    let requests = Requests::default();
+    requests.watch(readers.wakers())?;
+    if args.capture.session.until_eof {
+        requests.watch_input()?;
+    }
+    Ok(requests)
+}
+
+/// Reports what captures, and how.
+fn report_start(args: &DumpArgs, description: &Description, direction: Direction) {
+    if !args.report.explain_capture {
+        announce("capturing", description, direction);
+    }
+    if let Some(toolbar) = &args.capture.session.toolbar {
+        let (device, engine) = (&description.device, description.engine);
+        toolbar.log(format_args!("capturing on {device} (engine {engine})"));
+    }
+    warn_of_small_buffer(args);
+}
+
 fn warn_of_small_buffer(args: &DumpArgs) {
     if let Some(buffer) = args.capture.buffer.filter(|buffer| buffer.0 < SMALL_BUFFER) {
         let bytes = buffer.0;
@@ -145,6 +164,14 @@ fn end(
     sink.count(&stats);
     let finished = sink.finish();
     summary.correct(&result, &finished);
+    if let Some(toolbar) = &args.capture.session.toolbar {
+        let (captured, lost) = (
+            counted_as(summary.captured, "packets captured"),
+            summary.lost(),
+        );
+        toolbar.show(summary.captured, &lost);
+        toolbar.log(format_args!("end: {captured}; lost: {lost}"));
+    }
     print_count(args, summary.captured)?;
     report(&summary, args.report.json_stats);
     let done = after.wait();
@@ -276,6 +303,10 @@ impl Receiver for DumpReader<'_> {
             let summary = run.summary(run.live.stats(Some(source))?);
             report(&summary, run.args.report.json_stats);
         }
+        if let Some(toolbar) = run.toolbar().filter(|toolbar| toolbar.is_due()) {
+            let summary = run.summary(run.live.stats(Some(source))?);
+            toolbar.show(summary.captured, &summary.lost());
+        }
         if run.is_time_to_tick() {
             return run.tick(run.live.stats(Some(source))?);
         }
@@ -313,11 +344,18 @@ impl Receiver for DumpReader<'_> {
         let told = &self.run.interruptions;
         if told.fetch_max(self.interruptions, Ordering::Relaxed) < self.interruptions {
             interrupted(error);
+            if let Some(toolbar) = self.run.toolbar() {
+                toolbar.log(error);
+            }
         }
     }
 }
 
 impl DumpRun<'_> {
+    fn toolbar(&self) -> Option<&Toolbar> {
+        self.args.capture.session.toolbar.as_ref()
+    }
+
     /// Reads all sources until the end.
     fn read(&self, sources: &mut [Box<dyn Source>]) -> Result<(), DumpError> {
         let reader = || DumpReader {

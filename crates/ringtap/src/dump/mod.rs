@@ -110,7 +110,12 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
 
 /// Returns the filter on the command line or in a file. `None` if there is none.
 fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
-    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    let mut expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    if let Some(session) = &args.capture.session.exclude_ssh {
+        expression = session
+            .connection()?
+            .left_out_of(&expression, args.extended);
+    }
     let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
     let has_files = !args.source.read.is_empty() || args.source.file_list.is_some();
     Ok(filter.map(|filter| {

@@ -19,6 +19,7 @@ use crate::hint;
 use crate::input;
 use crate::over_ip;
 use crate::rights;
+use crate::toolbar;
 use crate::values::{CpuList, Sample};
 
 /// How long packets wait at most. The end of a capture waits as long for the last ones.
@@ -354,11 +355,7 @@ fn capture_options(
     let mut options = CaptureOptions::default()
         .snaplen(args.snaplen.unwrap_or(MAX_SNAPLEN))
         .timeout(capture.timeout.unwrap_or(TIMEOUT))
-        .wait(Some(if args.writing.rotate_seconds.is_some() {
-            WINDOW
-        } else {
-            IDLE
-        }))
+        .wait(Some(longest_wait(args)))
         .immediate(capture.immediate || (capture.timeout.is_none() && output.print && to_terminal))
         .promiscuous(!capture.no_promiscuous)
         .direction(capture.direction.into())
@@ -385,6 +382,17 @@ fn capture_options(
         options.min_to_copy = u32::try_from(bytes.0).unwrap_or(u32::MAX);
     }
     Ok(options)
+}
+
+/// Returns how long a capture without packets waits: files may end and counters be shown by the clock.
+fn longest_wait(args: &DumpArgs) -> Duration {
+    if args.writing.rotate_seconds.is_some() {
+        WINDOW
+    } else if args.capture.session.toolbar.is_some() {
+        toolbar::INTERVAL
+    } else {
+        IDLE
+    }
 }
 
 /// Returns the clock of libpcap's name (pcap-tstamp(7)), where `host` has no certain precision, and `none`.

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use ringtap_capture::LinkType;
 use ringtap_capture::devices::DeviceInfo;
 
-use super::interface::{self, Interface};
+use super::interface::{self, Interface, REMOTE};
+use crate::toolbar::CONTROLS;
 
 /// The page that Wireshark's help button opens.
 const HELP: &str = "file:///usr/share/doc/ringtap/how-to/use-wireshark.md";
 
-/// Returns the list of interfaces.
+/// Returns the list of interfaces, and the controls of their toolbar.
 pub(super) fn interfaces(devices: &[DeviceInfo]) -> String {
     let mut text = String::new();
     sentence(
@@ -29,6 +30,30 @@ pub(super) fn interfaces(devices: &[DeviceInfo]) -> String {
             &[("value", &name), ("display", &description)],
         );
     }
+    let remote = [
+        ("value", REMOTE),
+        ("display", "ringtap over ssh: remote capture"),
+    ];
+    sentence(&mut text, "interface", &remote);
+    for (number, parts) in CONTROLS {
+        let number = number.to_string();
+        let mut all = vec![("number", number.as_str())];
+        all.extend_from_slice(parts);
+        sentence(&mut text, "control", &all);
+    }
+    text
+}
+
+/// Returns the link type of interfaces of other machines, which is known only when they are captured on.
+pub(super) fn remote_link_type() -> String {
+    let mut text = String::new();
+    let parts = [
+        // LINKTYPE_USER0.
+        ("number", "147"),
+        ("name", REMOTE),
+        ("display", "Link type of the remote interface"),
+    ];
+    sentence(&mut text, "dlt", &parts);
     text
 }
 
@@ -58,11 +83,13 @@ struct Shown {
     default: Option<&'static str>,
     tooltip: &'static str,
     values: &'static [(&'static str, &'static str)],
+    /// Further parts of the sentence.
+    more: &'static [(&'static str, &'static str)],
     /// Whether an interface has it.
     is_of: fn(&Interface) -> bool,
 }
 
-const OPTIONS: [Shown; 8] = [
+const OPTIONS: [Shown; 17] = [
     Shown {
         call: "--mode",
         display: "Mode",
@@ -73,7 +100,8 @@ const OPTIONS: [Shown; 8] = [
             ("copy", "copy: the host sees the packets too"),
             ("steal", "steal: packets that match do not reach the host"),
         ],
-        is_of: Interface::is_at_adapter,
+        more: &[],
+        is_of: Interface::can_steal,
     },
     Shown {
         call: "--direction",
@@ -86,6 +114,7 @@ const OPTIONS: [Shown; 8] = [
             ("in", "received"),
             ("out", "sent"),
         ],
+        more: &[],
         is_of: Interface::is_at_adapter,
     },
     Shown {
@@ -95,6 +124,7 @@ const OPTIONS: [Shown; 8] = [
         default: Some("262144"),
         tooltip: "Bytes of each packet that are captured at most",
         values: &[],
+        more: &[],
         is_of: |_| true,
     },
     Shown {
@@ -104,6 +134,7 @@ const OPTIONS: [Shown; 8] = [
         default: None,
         tooltip: "Such as 64M; empty: the default",
         values: &[],
+        more: &[],
         is_of: |_| true,
     },
     Shown {
@@ -113,6 +144,7 @@ const OPTIONS: [Shown; 8] = [
         default: None,
         tooltip: "A number; every:N keeps every N-th (tcx, xdp); empty: all packets",
         values: &[],
+        more: &[],
         is_of: Interface::is_at_adapter,
     },
     Shown {
@@ -122,6 +154,7 @@ const OPTIONS: [Shown; 8] = [
         default: Some("false"),
         tooltip: "Leave the interface's mode alone",
         values: &[],
+        more: &[],
         is_of: Interface::is_at_adapter,
     },
     Shown {
@@ -131,6 +164,7 @@ const OPTIONS: [Shown; 8] = [
         default: Some("false"),
         tooltip: "Sets, packets in tunnels, IPv6 extension headers, processes",
         values: &[],
+        more: &[],
         is_of: |_| true,
     },
     Shown {
@@ -140,7 +174,98 @@ const OPTIONS: [Shown; 8] = [
         default: Some("false"),
         tooltip: "Name the process of each packet of this host's sockets, in the packets' options",
         values: &[],
+        more: &[],
         is_of: Interface::has_processes,
+    },
+    Shown {
+        call: "--remote-host",
+        display: "Remote host",
+        kind: "string",
+        default: None,
+        tooltip: "Host name, address, or name in ssh_config(5)",
+        values: &[],
+        more: &[("required", "true"), ("group", "Server")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--remote-port",
+        display: "Port of the ssh server",
+        kind: "string",
+        default: None,
+        tooltip: "Empty: that of the configuration of ssh, or 22",
+        values: &[],
+        more: &[("group", "Server")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--remote-username",
+        display: "User name there",
+        kind: "string",
+        default: None,
+        tooltip: "Empty: that of the configuration of ssh, or yours",
+        values: &[],
+        more: &[("group", "Server")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--sshkey",
+        display: "File with the private key",
+        kind: "fileselect",
+        default: None,
+        tooltip: "Empty: ssh uses its agent and its own files; a key with a passphrase needs the agent",
+        values: &[],
+        more: &[("mustexist", "true"), ("group", "Server")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--proxycommand",
+        display: "ProxyCommand",
+        kind: "string",
+        default: None,
+        tooltip: "Command that connects to the server, as in ssh_config(5)",
+        values: &[],
+        more: &[("group", "Server")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--remote-interface",
+        display: "Remote interface",
+        kind: "string",
+        default: None,
+        tooltip: "As in ringtap dump -i, such as eth0, any or tcx:eth0; empty: the first one that is up",
+        values: &[],
+        more: &[("group", "Capture there")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--remote-sudo",
+        display: "Run ringtap there with sudo",
+        kind: "boolflag",
+        default: Some("false"),
+        tooltip: "The user there must be allowed to run it by sudo without a password",
+        values: &[],
+        more: &[("group", "Capture there")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--remote-program",
+        display: "ringtap there",
+        kind: "string",
+        default: None,
+        tooltip: "Name or path of the program; empty: ringtap",
+        values: &[],
+        more: &[("group", "Capture there")],
+        is_of: Interface::is_remote,
+    },
+    Shown {
+        call: "--remote-copy",
+        display: "Copy ringtap if it is missing there",
+        kind: "boolflag",
+        default: Some("false"),
+        tooltip: "Copy this ringtap into a temporary file there, which is removed at the end of the capture",
+        values: &[],
+        more: &[("group", "Capture there")],
+        is_of: Interface::is_remote,
     },
 ];
 
@@ -158,6 +283,7 @@ pub(super) fn options(interface: &Interface) -> String {
             ("tooltip", option.tooltip),
         ];
         parts.extend(option.default.map(|default| ("default", default)));
+        parts.extend_from_slice(option.more);
         sentence(&mut text, "arg", &parts);
         for (value, display) in option.values {
             let is_default = if option.default == Some(*value) {

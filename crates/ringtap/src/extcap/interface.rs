@@ -1,4 +1,4 @@
-//! Names of interfaces in Wireshark: `ringtap-ENGINE-DEV`, or `ringtap-any`.
+//! Names of interfaces in Wireshark: `ringtap-ENGINE-DEV`, `ringtap-any`, or `ringtap-ssh` for those of other machines.
 
 use std::str::FromStr;
 
@@ -13,19 +13,42 @@ const DROPS: &str = "drop";
 /// The engine that knows the processes of packets.
 const TCX: &str = "tcx";
 
+/// The interface that stands for those of other machines.
+pub(super) const REMOTE: &str = "ringtap-ssh";
+
+/// An interface of Wireshark's list.
+#[derive(Clone, Debug)]
+pub(super) enum Interface {
+    /// One of this machine.
+    Local(Local),
+    /// One of another machine, which is reached over ssh.
+    Remote,
+}
+
 /// An interface with the engine that captures on it.
 #[derive(Clone, Debug)]
-pub(super) struct Interface {
+pub(super) struct Local {
     engine: Option<&'static Engine>,
     device: String,
 }
 
 /// A name that no interface has.
 #[derive(Debug, thiserror::Error)]
-#[error("expected ringtap-any or ringtap-ENGINE-DEV, such as ringtap-tcx-eth0")]
+#[error("expected ringtap-any, ringtap-ssh or ringtap-ENGINE-DEV, such as ringtap-tcx-eth0")]
 pub(super) struct NoInterface;
 
 impl FromStr for Interface {
+    type Err = NoInterface;
+
+    fn from_str(text: &str) -> Result<Self, NoInterface> {
+        match text {
+            REMOTE => Ok(Self::Remote),
+            _ => text.parse().map(Self::Local),
+        }
+    }
+}
+
+impl FromStr for Local {
     type Err = NoInterface;
 
     fn from_str(text: &str) -> Result<Self, NoInterface> {
@@ -52,6 +75,36 @@ impl FromStr for Interface {
 }
 
 impl Interface {
+    /// Returns the interface if it is one of this machine.
+    pub(super) fn local(&self) -> Option<&Local> {
+        match self {
+            Self::Local(local) => Some(local),
+            Self::Remote => None,
+        }
+    }
+
+    /// Returns whether it is one of another machine.
+    pub(super) fn is_remote(&self) -> bool {
+        self.local().is_none()
+    }
+
+    /// Returns whether captures on it can name the processes of packets.
+    pub(super) fn has_processes(&self) -> bool {
+        self.local().is_none_or(Local::has_processes)
+    }
+
+    /// Returns whether its packets come from an adapter, and not from where the kernel drops them.
+    pub(super) fn is_at_adapter(&self) -> bool {
+        self.local().is_none_or(Local::is_at_adapter)
+    }
+
+    /// Returns whether packets can be taken from the host there.
+    pub(super) fn can_steal(&self) -> bool {
+        self.local().is_some_and(Local::is_at_adapter)
+    }
+}
+
+impl Local {
     /// Returns the device in the form of `-i`.
     pub(super) fn device(&self) -> String {
         match self.engine {
@@ -60,13 +113,11 @@ impl Interface {
         }
     }
 
-    /// Returns whether captures on it can name the processes of packets.
-    pub(super) fn has_processes(&self) -> bool {
+    fn has_processes(&self) -> bool {
         self.engine.is_none_or(|engine| engine.name == TCX)
     }
 
-    /// Returns whether its packets come from an adapter, and not from where the kernel drops them.
-    pub(super) fn is_at_adapter(&self) -> bool {
+    fn is_at_adapter(&self) -> bool {
         self.engine.is_none_or(|engine| engine.name != DROPS)
     }
 
@@ -117,8 +168,11 @@ mod tests {
             ("ringtap-drop-any", "drop:any"),
             ("ringtap-packet-br-0a1b", "packet:br-0a1b"),
         ] {
-            assert_eq!(name.parse::<Interface>().expect(name).device(), device);
+            let interface = name.parse::<Interface>().expect(name);
+            let local = interface.local().expect(name);
+            assert_eq!(local.device(), device);
         }
+        assert!(matches!(REMOTE.parse(), Ok(Interface::Remote)));
         for name in [
             "eth0",
             "ringtap-",

@@ -2,10 +2,12 @@
 //!
 //! It is a second name of the program. Wireshark asks for interfaces, link types and options, which are printed
 //! in its form (`doc/extcap.4`), and whether a filter is valid; then it has packets written into a pipe. That is
-//! `ringtap dump`, whose command line is put together here.
+//! `ringtap dump`, whose command line is put together here. It runs in this process, or on another machine over ssh
+//! ([`remote`]).
 
 mod answers;
 mod interface;
+mod remote;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,13 +15,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use ringtap_capture::{Filter, LinkType, devices};
+use ringtap_filter::process::Asked;
 
 use crate::cli::{Cli, Command, Direction, Mode};
 use crate::exit::USAGE;
 use crate::filter::describe;
 use crate::notice::notice;
+use crate::toolbar::Toolbar;
 use crate::{dump, values};
-use interface::Interface;
+use interface::{Interface, Local};
+use remote::{RemoteArgs, RemoteError, Target, Words};
 
 /// The name by which Wireshark runs the program.
 const NAME: &str = "ringtap-extcap";
@@ -55,8 +60,16 @@ pub(crate) struct Extcap {
     /// Filter of the capture, as in pcap-filter(7); without --capture, report whether it is valid
     #[arg(long = "extcap-capture-filter", value_name = "FILTER")]
     filter: Option<String>,
+    /// Pipe from the toolbar
+    #[arg(long = "extcap-control-in", value_name = "FILE")]
+    control_in: Option<PathBuf>,
+    /// Pipe to the toolbar
+    #[arg(long = "extcap-control-out", value_name = "FILE")]
+    control_out: Option<PathBuf>,
     #[command(flatten)]
     options: CaptureOptions,
+    #[command(flatten)]
+    remote: RemoteArgs,
 }
 
 /// The options that Wireshark shows for an interface.
@@ -111,18 +124,25 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         return ExitCode::from(USAGE);
     };
     if asked.link_types {
-        return match interface.link_type() {
-            Ok(link_type) => answer(&answers::link_type(link_type)),
-            Err(error) => fail(error),
+        return match interface.local().map(Local::link_type) {
+            None => answer(&answers::remote_link_type()),
+            Some(Ok(link_type)) => answer(&answers::link_type(link_type)),
+            Some(Err(error)) => fail(error),
         };
     }
     if asked.config {
         return answer(&answers::options(interface));
     }
     if asked.capture {
-        return match command(words, &asked, interface) {
-            Ok(args) => dump::run(*args),
-            Err(code) => code,
+        return match interface {
+            Interface::Local(local) => capture(words, &asked, local),
+            Interface::Remote => match capture_remotely(words, &asked) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    notice(&error);
+                    ExitCode::from(error.status())
+                }
+            },
         };
     }
     match asked
@@ -136,21 +156,59 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     }
 }
 
-/// Returns the arguments of `ringtap dump`.
-fn command(
-    words: &[OsString],
-    asked: &Extcap,
-    interface: &Interface,
-) -> Result<Box<crate::cli::DumpArgs>, ExitCode> {
+impl Extcap {
+    /// Opens the toolbar, if there is one. Without it, the capture works.
+    fn toolbar(&self) -> Option<Toolbar> {
+        let output = self
+            .control_out
+            .as_deref()
+            .filter(|path| !path.as_os_str().is_empty())?;
+        let opened = Toolbar::open(self.control_in.as_deref(), output);
+        opened
+            .inspect_err(|error| notice(format_args!("no toolbar: {}: {error}", output.display())))
+            .ok()
+    }
+}
+
+/// Captures in this process.
+fn capture(words: &[OsString], asked: &Extcap, interface: &Local) -> ExitCode {
     let fifo = asked.fifo.clone().unwrap_or_default();
-    let mut line: Vec<OsString> = ["ringtap", "dump", "-U", "--format", "pcapng", "-i"]
+    let mut line = vec!["ringtap".into()];
+    line.extend(dump_words(words, asked, fifo.as_os_str()));
+    line.extend(["-i".into(), interface.device().into()]);
+    if let Some(filter) = asked.filter.as_ref().filter(|filter| !filter.is_empty()) {
+        line.extend(["--".into(), filter.into()]);
+    }
+    match Cli::try_parse_from(&line).map(|cli| cli.command) {
+        Ok(Command::Dump(mut args)) => {
+            args.capture.session.toolbar = asked.toolbar();
+            dump::run(*args)
+        }
+        Ok(_) => ExitCode::from(USAGE),
+        Err(error) => fail(error),
+    }
+}
+
+/// Captures on another machine.
+fn capture_remotely(words: &[OsString], asked: &Extcap) -> Result<(), RemoteError> {
+    let target = Target::new(&asked.remote)?;
+    let mut line = dump_words(words, asked, OsStr::new("-"));
+    line.push("--until-eof".into());
+    if let Some(interface) = target.interface() {
+        line.push(format!("--interface={interface}").into());
+    }
+    let is_extended = asked.options.extended == Some(true);
+    let words = Words::new(&line, asked.filter.as_deref(), is_extended)?;
+    let fifo = asked.fifo.as_deref().unwrap_or(Path::new(""));
+    remote::capture(&target, &words, fifo, asked.toolbar().as_ref())
+}
+
+/// Returns the words of `ringtap dump` that write to this file, without the program, the interface and the filter.
+fn dump_words(words: &[OsString], asked: &Extcap, file: &OsStr) -> Vec<OsString> {
+    let mut line: Vec<OsString> = ["dump", "-U", "--format", "pcapng", "-w"]
         .map(OsString::from)
         .to_vec();
-    line.extend([
-        interface.device().into(),
-        "-w".into(),
-        fifo.into_os_string(),
-    ]);
+    line.push(file.to_owned());
     // Options have the same names there, and were parsed by the same definitions.
     let given = |name: &str| {
         let equal = format!("{name}=");
@@ -188,22 +246,20 @@ fn command(
             line.push(name.into());
         }
     }
-    if let Some(filter) = asked.filter.as_ref().filter(|filter| !filter.is_empty()) {
-        line.extend(["--".into(), filter.into()]);
-    }
-    match Cli::try_parse_from(&line).map(|cli| cli.command) {
-        Ok(Command::Dump(args)) => Ok(args),
-        Ok(_) => Err(ExitCode::from(USAGE)),
-        Err(error) => Err(fail(error)),
-    }
+    line
 }
 
-/// Returns the reason why a filter is invalid on an interface.
+/// Returns the reason why a filter is invalid on an interface. The link type of a remote one is unknown.
 fn refused(filter: &str, interface: &Interface, options: &CaptureOptions) -> Option<String> {
+    let is_extended = options.extended == Some(true);
+    let Some(local) = interface.local() else {
+        let error = Asked::of(filter, is_extended).err()?;
+        return Some(error.render(filter));
+    };
     let filter = Filter::new(filter)
-        .with_extensions(options.extended == Some(true))
+        .with_extensions(is_extended)
         .with_processes(options.who == Some(true));
-    let link_type = interface.link_type().unwrap_or(LinkType::ETHERNET);
+    let link_type = local.link_type().unwrap_or(LinkType::ETHERNET);
     let error = filter
         .compile(link_type, options.snaplen.unwrap_or(262_144))
         .err()?;

@@ -139,7 +139,7 @@ const DUMP: Page = Page {
         ),
         example(
             "Watch packets of another host in Wireshark:",
-            &["ssh root@server ringtap dump -i eth0 -w - 'not port 22' | wireshark -k -i -"],
+            &["ssh root@server ringtap dump -i eth0 -w - --exclude-ssh | wireshark -k -i -"],
         ),
         example(
             "Print one JSON object for each packet:",
