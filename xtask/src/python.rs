@@ -45,6 +45,14 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     }
 }
 
+/// Builds the wheel into a folder, and returns its path.
+///
+/// # Errors
+/// There is no Python, PyPI cannot be reached, or the package does not compile.
+pub(crate) fn wheel(folder: &Path) -> Result<PathBuf, String> {
+    Place::new()?.build(folder)
+}
+
 /// The folders of the package.
 struct Place {
     repository: PathBuf,

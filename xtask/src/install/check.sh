@@ -28,9 +28,20 @@ within sh -c 'apt-get -y install /packages/*.deb' >"$stage/log" 2>&1 || {
 }
 within apt-get check >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
 [ -z "$(within dpkg --audit)" ] || fail "$(within dpkg --audit)"
-within dpkg-query -W -f '${Package} ${Version}\n' ringtap ringtap-libpcap ringtap-dev
+names=$(for package in "$@"; do dpkg-deb --field "$package" Package; done)
+within dpkg-query -W -f '${Package} ${Version}\n' $names
 within ringtap --version
 within ringtap bench --version
+case $names in
+*python3-ringtap*)
+    within python3 -c 'import ringtap
+print(ringtap.__version__, ringtap.Filter("tcp port 80", "EN10MB").matches(bytes(60)))' ||
+        fail "Python does not load its package"
+    ;;
+esac
+case $names in
+*ringtap-query*) within ringtap query --help >/dev/null || fail "ringtap query does not run" ;;
+esac
 within ringtap config check /etc/ringtap/flow.toml /etc/ringtap/record.toml /etc/ringtap/web.toml
 [ "$(within stat -c '%a %U %G' /usr/bin/ringtap)" = "755 root root" ] || fail "ringtap has other rights than root's"
 within getcap /usr/bin/ringtap | grep . && fail "ringtap has capabilities that nobody asked for"
@@ -64,11 +75,12 @@ within dpkg-reconfigure ringtap
 # An overlay in memory may hold no capabilities; the package says so then.
 within getcap /usr/bin/ringtap
 # And back.
-within apt-get -y purge ringtap ringtap-libpcap ringtap-dev >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
+within apt-get -y purge $names >"$stage/log" 2>&1 || fail "$(cat "$stage/log")"
 if within sh -c 'command -v tcpdump' >/dev/null; then
     within tcpdump --version 2>&1 | grep -q ringtap && fail "tcpdump still runs on ringtap"
 fi
-for name in /etc/ringtap /usr/bin/ringtap /usr/share/doc/ringtap /etc/ld.so.conf.d/00-ringtap.conf; do
+for name in /etc/ringtap /usr/bin/ringtap /usr/share/doc/ringtap /usr/bin/ringtap-query \
+    /usr/lib/python3/dist-packages/ringtap /etc/ld.so.conf.d/00-ringtap.conf; do
     [ ! -e "$stage/root$name" ] || fail "$name is left"
 done
 within getent group ringtap && fail "the group is left"

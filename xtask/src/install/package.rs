@@ -1,8 +1,9 @@
 //! `cargo xtask package`: Debian packages of the same files, and one for distributions with RPM.
 //!
-//! There are three packages. `ringtap` has the programs, manual pages, completion, services and the link by which
+//! There are three packages, and two more on request, which take long to build. `ringtap` has the programs, manual pages, completion, services and the link by which
 //! Wireshark finds ringtap's interfaces; it is made as .rpm, too ([`rpm`]). `ringtap-libpcap` has the library in a folder of its own, beside Debian's,
-//! and `ringtap-dev` its headers. Beside them are their checksums and the list of the crates in the programs.
+//! and `ringtap-dev` its headers. `ringtap-query` has the program of `ringtap query`, `python3-ringtap` the Python
+//! package. Beside them are their checksums and the list of the crates in the programs.
 //!
 //! The bytes depend only on the built programs and on the time of the sources. With `--check`, each package is
 //! packed twice and compared, lintian judges it, and apt installs it into a temporary copy of the system: a mount
@@ -14,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use super::extras::{DATE, gzip, seconds};
-use super::rpm;
 use super::{DOCUMENTS, LIBPCAP, Layout, PROGRAMS, RELEASE, RINGTAP, build, copy, sbom, write};
-use crate::process;
+use super::{query, rpm};
+use crate::{process, python};
 
 /// The work in the copy of the system.
 const CHECK: &str = include_str!("check.sh");
@@ -27,29 +28,38 @@ const UNITS: [&str; 3] = [
     "ringtap-web.service",
 ];
 const CONFIGURATION: [&str; 3] = ["flow.toml", "record.toml", "web.toml"];
+/// The least Python, as in `python/pyproject.toml`.
+const PYTHON: &str = "3.10";
 const MAINTAINER: &str = "The ringtap developers <ringtap@packages.invalid>";
 
 /// Builds the packages into `target/debian`.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
-    let (mut checks, mut profile) = (false, RELEASE);
+    let mut checks = false;
+    let mut wanted = Wanted {
+        profile: RELEASE,
+        query: false,
+        python: false,
+    };
     for word in words {
         match *word {
             "--check" => checks = true,
-            "--debug" => profile = "debug",
+            "--debug" => wanted.profile = "debug",
+            "--query" => wanted.query = true,
+            "--python" => wanted.python = true,
             _ => {
-                eprintln!("usage: cargo xtask package [--check] [--debug]");
+                eprintln!("usage: cargo xtask package [--check] [--debug] [--query] [--python]");
                 return ExitCode::from(2);
             }
         }
     }
-    let made = build(profile)
-        .and_then(|()| packages(profile))
+    let made = build(wanted.profile)
+        .and_then(|()| packages(&wanted))
         .and_then(|made| {
             for path in &made {
                 println!("{}", path.display());
             }
             if checks {
-                check(&made, profile)
+                check(&made, &wanted)
             } else {
                 Ok(())
             }
@@ -63,12 +73,19 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
     }
 }
 
+/// The packages that are made.
+struct Wanted {
+    profile: &'static str,
+    query: bool,
+    python: bool,
+}
+
 /// Packs again and compares, has lintian judge, and installs the packages where nothing remains of them.
-fn check(made: &[PathBuf], profile: &'static str) -> Result<(), String> {
+fn check(made: &[PathBuf], wanted: &Wanted) -> Result<(), String> {
     let read =
         |path: &PathBuf| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     let before: Vec<Vec<u8>> = made.iter().map(read).collect::<Result<_, _>>()?;
-    for (path, before) in packages(profile)?.iter().zip(&before) {
+    for (path, before) in packages(wanted)?.iter().zip(&before) {
         if read(path)? != *before {
             return Err(format!(
                 "{}: packed twice, the bytes differ",
@@ -95,17 +112,23 @@ fn check(made: &[PathBuf], profile: &'static str) -> Result<(), String> {
     process::check(unshare.args(debian))
 }
 
-fn packages(profile: &'static str) -> Result<Vec<PathBuf>, String> {
-    let built = process::built_program(profile, "ringtap")?;
+fn packages(wanted: &Wanted) -> Result<Vec<PathBuf>, String> {
+    let built = process::built_program(wanted.profile, "ringtap")?;
     let out = built.ancestors().nth(2).unwrap_or(&built).join("debian");
     fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     let pack = Pack {
         architecture: answer("dpkg", &["--print-architecture"])?,
         triplet: answer("cc", &["-print-multiarch"])?,
         out,
-        profile,
+        profile: wanted.profile,
     };
     let mut made = vec![pack.program()?, pack.library()?, pack.development()?];
+    if wanted.query {
+        made.push(pack.query()?);
+    }
+    if wanted.python {
+        made.push(pack.python()?);
+    }
     made.extend(pack.rpm()?);
     let list = sbom::list(&["ringtap", "ringtap-bench"])?;
     write(
@@ -261,6 +284,50 @@ impl Pack {
                  pcap.h, and ringtap's extensions to it, with a file for pkg-config in\n \
                  /usr/lib/{0}/ringtap/pkgconfig.\n",
                 self.triplet
+            ))
+        })
+    }
+
+    /// Packs the program of `ringtap query`.
+    fn query(&self) -> Result<PathBuf, String> {
+        self.package("ringtap-query", |layout| {
+            let program = query::install(&ringtap_testkit::repository(), &layout.place("bin"))?;
+            strip(&program)?;
+            let needed = dependencies(&[program])?;
+            Ok(format!(
+                "Section: net\nDepends: {needed}\nRecommends: ringtap\n\
+                 Description: SQL for flows that ringtap has stored\n \
+                 The program of \"ringtap query\", with DuckDB: it asks a store of\n \
+                 \"ringtap flow --store\" by SQL, or with a ready question.\n"
+            ))
+        })
+    }
+
+    /// Packs the Python package, as its wheel has it.
+    fn python(&self) -> Result<PathBuf, String> {
+        let wheels =
+            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let wheel = python::wheel(wheels.path())?;
+        self.package("python3-ringtap", |layout| {
+            let modules = layout.place("lib/python3/dist-packages");
+            fs::create_dir_all(&modules)
+                .map_err(|error| format!("{}: {error}", modules.display()))?;
+            let mut unpack = Command::new("python3");
+            process::check(
+                unpack
+                    .args(["-m", "zipfile", "-e"])
+                    .arg(&wheel)
+                    .arg(&modules),
+            )?;
+            let module = modules.join("ringtap/_ringtap.abi3.so");
+            strip(&module)?;
+            let needed = dependencies(&[module])?;
+            Ok(format!(
+                "Section: python\nDepends: {needed}, python3 (>= {PYTHON})\n\
+                 Suggests: python3-pandas, python3-numpy\n\
+                 Description: captures, reads, filters and sends packets in Python\n \
+                 Packets of interfaces and of capture files, one by one or as tables for\n \
+                 Arrow, pandas and Polars; compiled filters, flows, and sending.\n"
             ))
         })
     }

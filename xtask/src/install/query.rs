@@ -33,7 +33,11 @@ pub(super) fn run(words: &[&str]) -> ExitCode {
     }
 }
 
-fn install(repository: &Path, folder: &Path) -> Result<PathBuf, String> {
+/// Builds the program and copies it into a folder. Returns its path.
+///
+/// # Errors
+/// It does not compile, or there is no room for it.
+pub(super) fn install(repository: &Path, folder: &Path) -> Result<PathBuf, String> {
     let package = repository.join(PACKAGE);
     let target = repository.join("target").join(PACKAGE);
     println!("{PROGRAM} is built once; on two processors that takes half an hour");

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         test("a_connection_over_ssh_is_left_out", &server, ssh::packets),
         test("tshark_captures_over_ssh", &with("tshark"), ssh::tshark),
         test("ringtap_runs_with_sudo", &with("sudo"), ssh::sudo),
-        test("ringtap_is_copied_if_allowed", &server, ssh::copy),
+        test("ringtap_is_copied_if_allowed", &server, ssh::ringtap_copied),
         test(
             "a_lost_connection_leaves_nothing_behind",
             &server,

@@ -108,7 +108,7 @@ pub(crate) fn sudo() {
     assert_eq!(server.count(&file, &format!("tcp port {}", own[0])), 0);
 }
 
-pub(crate) fn copy() {
+pub(crate) fn ringtap_copied() {
     let mut server = Server::start();
     let file = server.file("capture.pcapng");
     let refused = server.capture(&file, &[NO_PROGRAM]).output();
