@@ -33,8 +33,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(10);
 /// The number of bytes that are copied at once.
 const PIECE: usize = 1 << 16;
+/// How much is shown of an output that is no capture, in bytes.
+const SHOWN: usize = 80;
 /// How much of standard error is kept, in bytes.
 const KEPT: usize = 1 << 16;
+/// The beginning of a pcapng file (draft-ietf-opsawg-pcapng, section 4.1).
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// The file of the running program.
 const OWN: &str = "/proc/self/exe";
 
@@ -164,7 +168,7 @@ impl Run<'_> {
             path: self.path.to_owned(),
             source,
         };
-        let mut piece = vec![0; PIECE];
+        let (mut piece, mut first) = (vec![0; PIECE], Vec::new());
         loop {
             let interests = [
                 Interest::read(packets.as_fd()),
@@ -188,11 +192,26 @@ impl Run<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(failed(error)),
             };
+            if first.len() < PCAPNG.len() {
+                first.extend(piece[..length].iter().take(PCAPNG.len() - first.len()));
+                if !PCAPNG.starts_with(&first) {
+                    return Err(self.no_capture(&piece[..length]));
+                }
+            }
             match self.fifo.write_all(&piece[..length]) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(End::Reader),
                 Err(error) => return Err(failed(error)),
             }
+        }
+    }
+
+    /// Returns the error for an output that is not that of ringtap.
+    fn no_capture(&self, output: &[u8]) -> RemoteError {
+        let text = String::from_utf8_lossy(&output[..output.len().min(SHOWN)]);
+        RemoteError::NoCapture {
+            host: self.target.host.clone(),
+            text: text.lines().next().unwrap_or_default().to_owned(),
         }
     }
 
