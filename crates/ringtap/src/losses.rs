@@ -1,7 +1,7 @@
-//! Lost packets in JSON summaries: where each was lost, null if that is not known.
+//! Lost packets in JSON summaries: where each was lost, null if that is not known. The same in words for the toolbar.
 
 use ringtap_capture::{Dropped, WhoLosses, XdpLosses};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The object `dropped`. Its keys are part of the command line's contract.
 #[derive(Serialize)]
@@ -14,6 +14,55 @@ pub(crate) struct JsonDropped {
     #[serde(skip_serializing_if = "Option::is_none")]
     before_hook: Option<u64>,
     application: Option<u64>,
+}
+
+/// Returns the lost packets by place: those of the ring and the interface always, others if there are any.
+pub(crate) fn by_place(dropped: &Dropped) -> String {
+    let places = [
+        ("ring", dropped.ring, true),
+        ("interface", dropped.interface, true),
+        ("hook", dropped.hook, false),
+        ("before the hook", dropped.before_hook, false),
+        ("application", dropped.application, false),
+    ];
+    let shown = places
+        .iter()
+        .filter(|(_, count, always)| *always || count.unwrap_or(0) > 0);
+    let shown = shown.map(|(place, count, _)| match count {
+        Some(count) => format!("{place} {count}"),
+        None => format!("{place} unknown"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// The counters in the JSON summary of another ringtap.
+#[derive(Deserialize)]
+pub(crate) struct ReadCounters {
+    pub(crate) captured: u64,
+    dropped: ReadDropped,
+}
+
+#[derive(Deserialize)]
+struct ReadDropped {
+    hook: Option<u64>,
+    ring: Option<u64>,
+    interface: Option<u64>,
+    before_hook: Option<u64>,
+    application: Option<u64>,
+}
+
+impl ReadCounters {
+    /// Returns the lost packets by place.
+    pub(crate) fn lost(&self) -> String {
+        by_place(&Dropped {
+            hook: self.dropped.hook,
+            ring: self.dropped.ring,
+            interface: self.dropped.interface,
+            before_hook: self.dropped.before_hook,
+            application: self.dropped.application,
+            ..Dropped::default()
+        })
+    }
 }
 
 /// The object `who`: the facts about processes that could not be recorded.
@@ -78,5 +127,26 @@ impl JsonDropped {
             Some(format!("{count} {place}"))
         });
         lost.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_have_places() {
+        let dropped = Dropped {
+            ring: Some(2),
+            hook: Some(0),
+            application: Some(1),
+            ..Dropped::default()
+        };
+        let text = "ring 2, interface unknown, application 1";
+        assert_eq!(by_place(&dropped), text);
+        let json = serde_json::to_string(&JsonDropped::new(&dropped, None)).unwrap();
+        let json = format!("{{\"engine\":\"packet\",\"captured\":7,\"dropped\":{json}}}");
+        let counters: ReadCounters = serde_json::from_str(&json).unwrap();
+        assert_eq!((counters.captured, counters.lost()), (7, text.to_owned()));
     }
 }

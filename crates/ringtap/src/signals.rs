@@ -3,7 +3,7 @@
 //! can read its files again does so at SIGHUP, unless it was started at a terminal, whose end SIGHUP reports.
 
 use std::fmt;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -97,7 +97,8 @@ impl Requests {
         self.start(wakers, false)
     }
 
-    /// Starts to read standard input, whose end requests the end of the run. Call it after [`Requests::watch`].
+    /// Starts to read standard input: data requests the counters so far, its end the end of the run. Call it after
+    /// [`Requests::watch`].
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -105,8 +106,16 @@ impl Requests {
         let requests = self.clone();
         let thread = thread::Builder::new().name("input".into());
         let started = thread.spawn(move || {
-            // An input that fails has ended, too.
-            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            let mut piece = [0; 512];
+            loop {
+                match io::stdin().lock().read(&mut piece) {
+                    Ok(1..) => requests.report.store(true, Ordering::Relaxed),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    // An input that fails has ended, too.
+                    Ok(0) | Err(_) => break,
+                }
+                requests.wake();
+            }
             requests.ask_stop();
         });
         started

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use ringtap_sys::poll::NON_BLOCKING;
 
+use crate::notice::counted_as;
+
 /// How often the fields are updated.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 /// The longest value, in bytes: a pipe takes messages up to `PIPE_BUF` (4096 bytes) whole or not at all (pipe(7)).
@@ -134,6 +136,13 @@ impl Toolbar {
             }
             lost.clone_into(&mut state.lost);
         }
+    }
+
+    /// Shows the counters of the whole capture, also in the log.
+    pub(crate) fn end(&self, captured: u64, lost: &str) {
+        self.show(captured, lost);
+        let captured = counted_as(captured, "packets captured");
+        self.log(format_args!("end: {captured}; lost: {lost}"));
     }
 
     /// Adds a line to the log.

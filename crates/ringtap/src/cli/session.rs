@@ -12,7 +12,8 @@ pub(crate) struct SessionArgs {
     #[arg(long, value_name = "CONNECTION", num_args = 0..=1, require_equals = true, default_missing_value = "this",
           conflicts_with_all = ["read", "file_list"])]
     pub(crate) exclude_ssh: Option<Session>,
-    /// End the capture when standard input ends, such as when the ssh session that carries it ends
+    /// End the capture when standard input ends, such as when the ssh session that carries it ends; each line on it
+    /// requests the counters so far
     #[arg(long, conflicts_with_all = ["read", "file_list"])]
     pub(crate) until_eof: bool,
     /// Wireshark's toolbar.

@@ -23,7 +23,8 @@ use super::summary::Summary;
 use super::{After, explain, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
 use crate::live::{self, LiveRun, Receiver};
-use crate::notice::{announce, counted_as, interrupted, notice, raw};
+use crate::losses::by_place;
+use crate::notice::{announce, interrupted, notice, raw};
 use crate::over_ip;
 use crate::rights::{Entrusted, Needs, Rights};
 use crate::setup::setup;
@@ -165,12 +166,7 @@ fn end(
     let finished = sink.finish();
     summary.correct(&result, &finished);
     if let Some(toolbar) = &args.capture.session.toolbar {
-        let (captured, lost) = (
-            counted_as(summary.captured, "packets captured"),
-            summary.lost(),
-        );
-        toolbar.show(summary.captured, &lost);
-        toolbar.log(format_args!("end: {captured}; lost: {lost}"));
+        toolbar.end(summary.captured, &by_place(&summary.stats.dropped));
     }
     print_count(args, summary.captured)?;
     report(&summary, args.report.json_stats);
@@ -305,7 +301,7 @@ impl Receiver for DumpReader<'_> {
         }
         if let Some(toolbar) = run.toolbar().filter(|toolbar| toolbar.is_due()) {
             let summary = run.summary(run.live.stats(Some(source))?);
-            toolbar.show(summary.captured, &summary.lost());
+            toolbar.show(summary.captured, &by_place(&summary.stats.dropped));
         }
         if run.is_time_to_tick() {
             return run.tick(run.live.stats(Some(source))?);

@@ -74,26 +74,6 @@ impl Summary {
             .map(|n| n + self.sampled_out)
     }
 
-    /// Returns the lost packets, by the place where: those of the ring and the interface always, others if there are any.
-    pub(crate) fn lost(&self) -> String {
-        let dropped = &self.stats.dropped;
-        let places = [
-            ("ring", dropped.ring, true),
-            ("interface", dropped.interface, true),
-            ("hook", dropped.hook, false),
-            ("before the hook", dropped.before_hook, false),
-            ("application", dropped.application, false),
-        ];
-        let shown = places
-            .iter()
-            .filter(|(_, count, always)| *always || count.unwrap_or(0) > 0);
-        let shown = shown.map(|(place, count, _)| match count {
-            Some(count) => format!("{place} {count}"),
-            None => format!("{place} unknown"),
-        });
-        shown.collect::<Vec<_>>().join(", ")
-    }
-
     /// Writes one JSON object and a line end. Its keys are part of the command line's contract.
     pub(crate) fn write_json(&self, out: &mut impl Write) -> io::Result<()> {
         serde_json::to_writer(&mut *out, &self.json())?;
@@ -263,18 +243,6 @@ mod tests {
         );
         let line = "\n7 packets have the host's time, not the adapter's\n";
         assert!(out.contains(line), "{out}");
-    }
-
-    #[test]
-    fn losses_have_places() {
-        let mut summary = summary();
-        summary.stats.dropped = Dropped {
-            ring: Some(2),
-            hook: Some(0),
-            application: Some(1),
-            ..Dropped::default()
-        };
-        assert_eq!(summary.lost(), "ring 2, interface unknown, application 1");
     }
 
     #[test]

@@ -197,10 +197,14 @@ fn capture_remotely(words: &[OsString], asked: &Extcap) -> Result<(), RemoteErro
     if let Some(interface) = target.interface() {
         line.push(format!("--interface={interface}").into());
     }
+    let toolbar = asked.toolbar();
+    if toolbar.is_some() {
+        line.push("--json-stats".into());
+    }
     let is_extended = asked.options.extended == Some(true);
     let words = Words::new(&line, asked.filter.as_deref(), is_extended)?;
     let fifo = asked.fifo.as_deref().unwrap_or(Path::new(""));
-    remote::capture(&target, &words, fifo, asked.toolbar().as_ref())
+    remote::capture(&target, &words, fifo, toolbar.as_ref())
 }
 
 /// Returns the words of `ringtap dump` that write to this file, without the program, the interface and the filter.

@@ -46,7 +46,11 @@ fn main() -> ExitCode {
             &[Need::Root],
             toolbar::unread,
         ),
-        test("the_toolbar_has_the_log_of_ssh", &server, toolbar::remote),
+        test(
+            "the_toolbar_has_the_counters_of_another_machine",
+            &server,
+            toolbar::remote,
+        ),
         test("hostile_words_are_not_run", &server, hostile::words),
     ])
 }

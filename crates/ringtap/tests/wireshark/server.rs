@@ -166,7 +166,8 @@ impl Server {
             .collect()
     }
 
-    fn wait_until(&self, state: &str, is_so: impl Fn() -> bool) {
+    /// Waits until a state is reached.
+    pub(crate) fn wait_until(&self, state: &str, is_so: impl Fn() -> bool) {
         let deadline = Instant::now() + patience(LIMIT);
         while !is_so() {
             assert!(

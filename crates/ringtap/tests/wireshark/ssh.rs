@@ -184,6 +184,7 @@ pub(crate) fn errors() {
         (&["--remote-host="], "--remote-host"),
         (&["--remote-port=2223"], "Connection refused"),
         (&[&stranger], "Permission denied"),
+        (&["--remote-program=echo"], "\"dump -U "),
         (&["--remote-interface=veth9"], "veth9"),
         (
             &["--extcap-capture-filter", "tcp prt 80"],

@@ -1,6 +1,6 @@
 //! The toolbar: messages in its pipes, with the counters of a capture.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -194,16 +194,34 @@ pub(crate) fn unread() {
 pub(crate) fn remote() {
     let mut server = Server::start();
     let pipes = Pipes::make(&server.file("bin"));
-    let reader = pipes.read();
-    let file = server.file("capture.pcapng");
+    let (file, seen) = (server.file("capture.pcapng"), server.file("messages"));
+    let mut copy = Command::new("sh");
+    copy.args(["-c", "exec cat \"$0\" >\"$1\""])
+        .arg(&pipes.output);
+    let reader = Running::start_piped(copy.arg(&seen)).expect("it starts");
     let mut command = server.capture(&file, &pipes.words());
+    command.args(["--extcap-capture-filter", "udp"]);
     let capture = server.begin(&mut command);
     server.send();
+    // While it captures.
+    let value_set = server.datagrams.to_string();
+    let length = u8::try_from(value_set.len() + 2).expect("a short one");
+    let mut set = vec![b'T', 0, 0, length, CAPTURED, SET];
+    set.extend_from_slice(value_set.as_bytes());
+    let is_set = |bytes: &[u8]| bytes.windows(set.len()).any(|part| part == set);
+    server.wait_until("the counter is set", || {
+        is_set(&fs::read(&seen).unwrap_or_default())
+    });
     capture.signal("TERM").expect("a signal");
     let output = capture.wait(LIMIT).expect("it ends");
     assert!(output.status.success(), "{}", said(&output));
-    let bytes = reader.wait(LIMIT).expect("it ends").stdout;
-    let log = log(&messages(&bytes));
-    assert!(log.contains(" packets captured\n"), "{log}");
-    assert!(log.contains("\n0 packets dropped in the ring\n"), "{log}");
+    reader.wait(LIMIT).expect("it ends");
+    let messages = messages(&fs::read(&seen).expect("a file"));
+    assert_eq!(value(&messages, LOST), "ring 0, interface 0");
+    let captured = server.datagrams;
+    assert_eq!(server.count(&file, ""), captured);
+    let log = log(&messages);
+    assert!(log.starts_with("ringtap: capturing on veth1 "), "{log}");
+    let end = format!("\nend: {captured} packets captured; lost: ring 0, interface 0\n");
+    assert!(log.ends_with(&end), "{log}");
 }

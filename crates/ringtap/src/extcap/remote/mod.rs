@@ -94,6 +94,11 @@ pub(super) enum RemoteError {
         own: String,
         other: String,
     },
+    #[error(
+        "{host}: {text:?} is not a capture; if a file such as .bashrc prints it at each login, make that silent for \
+         logins without a terminal"
+    )]
+    NoCapture { host: String, text: String },
     #[error("{host}: {reason}")]
     Failed { host: String, reason: String },
 }

@@ -21,8 +21,9 @@ use signal_hook::iterator::Signals;
 
 use super::script::{self, MISSING, OTHER_MACHINE, Program};
 use super::{RemoteError, Target, Words};
+use crate::losses::ReadCounters;
 use crate::notice::raw;
-use crate::toolbar::Toolbar;
+use crate::toolbar::{self, Toolbar};
 
 /// How long ssh may take to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -32,8 +33,12 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(10);
 /// The number of bytes that are copied at once.
 const PIECE: usize = 1 << 16;
+/// How much is shown of an output that is no capture, in bytes.
+const SHOWN: usize = 80;
 /// How much of standard error is kept, in bytes.
 const KEPT: usize = 1 << 16;
+/// The beginning of a pcapng file (draft-ietf-opsawg-pcapng, section 4.1).
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// The file of the running program.
 const OWN: &str = "/proc/self/exe";
 
@@ -126,10 +131,9 @@ impl Run<'_> {
         // ssh must not wait for somebody to take its packets.
         drop(packets);
         let status = self.ssh.wait()?;
-        let told = told.text();
-        // Its counters come at the end, as lines.
-        if let Some(toolbar) = self.toolbar {
-            told.lines().for_each(|line| toolbar.log(line));
+        let (told, counters) = told.all();
+        if let (Some(toolbar), Some(counters)) = (self.toolbar, counters) {
+            toolbar.end(counters.captured, &counters.lost());
         }
         end?;
         self.outcome(status, &told)
@@ -154,7 +158,7 @@ impl Run<'_> {
             return Err(missing());
         };
         self.ssh.begin(child, input);
-        let told = Told::collect(errors).map_err(failed)?;
+        let told = Told::collect(errors, self.toolbar.cloned()).map_err(failed)?;
         Ok((packets, told))
     }
 
@@ -164,17 +168,20 @@ impl Run<'_> {
             path: self.path.to_owned(),
             source,
         };
-        let mut piece = vec![0; PIECE];
+        let (mut piece, mut first) = (vec![0; PIECE], Vec::new());
         loop {
             let interests = [
                 Interest::read(packets.as_fd()),
                 // A pipe without a reader reports it, whatever is waited for.
                 Interest::change(self.fifo.as_fd()),
             ];
-            let ready = poll::wait(interests, None);
+            let ready = poll::wait(interests, self.toolbar.map(|_| toolbar::INTERVAL));
             let [from, to] = ready.map_err(|error| failed(io::Error::other(error)))?;
             if to.failed {
                 return Ok(End::Reader);
+            }
+            if self.toolbar.is_some_and(Toolbar::is_due) {
+                self.ssh.ask_for_counters();
             }
             if !from.readable && !from.failed {
                 continue;
@@ -185,11 +192,26 @@ impl Run<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(failed(error)),
             };
+            if first.len() < PCAPNG.len() {
+                first.extend(piece[..length].iter().take(PCAPNG.len() - first.len()));
+                if !PCAPNG.starts_with(&first) {
+                    return Err(self.no_capture(&piece[..length]));
+                }
+            }
             match self.fifo.write_all(&piece[..length]) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(End::Reader),
                 Err(error) => return Err(failed(error)),
             }
+        }
+    }
+
+    /// Returns the error for an output that is not that of ringtap.
+    fn no_capture(&self, output: &[u8]) -> RemoteError {
+        let text = String::from_utf8_lossy(&output[..output.len().min(SHOWN)]);
+        RemoteError::NoCapture {
+            host: self.target.host.clone(),
+            text: text.lines().next().unwrap_or_default().to_owned(),
         }
     }
 
@@ -278,6 +300,17 @@ impl Ssh {
         Ok(())
     }
 
+    /// Requests the counters so far.
+    fn ask_for_counters(&self) {
+        // Only the end of the capture uses the input, too.
+        if let Ok(mut input) = self.input.try_lock()
+            && let Some(input) = &mut *input
+        {
+            // If ssh has ended, its exit status says so.
+            let _ = input.write_all(b"\n");
+        }
+    }
+
     /// Closes the standard input of ssh, which ends the capture.
     fn close(&self) {
         *held(&self.input) = None;
@@ -346,37 +379,76 @@ impl Ssh {
 
 /// The standard error of ssh, collected while it runs.
 struct Told {
-    text: Arc<Mutex<Vec<u8>>>,
+    kept: Arc<Mutex<Kept>>,
     ended: Receiver<()>,
 }
 
+/// The lines of standard error.
+#[derive(Default)]
+struct Kept {
+    text: String,
+    /// The last counters, if there is a toolbar.
+    counters: Option<ReadCounters>,
+}
+
 impl Told {
-    fn collect(mut errors: ChildStderr) -> io::Result<Self> {
-        let text = Arc::new(Mutex::new(Vec::new()));
-        let collected = Arc::clone(&text);
+    fn collect(mut errors: ChildStderr, toolbar: Option<Toolbar>) -> io::Result<Self> {
+        let kept = Arc::new(Mutex::new(Kept::default()));
+        let collected = Arc::clone(&kept);
         let (end, ended) = channel();
         let thread = thread::Builder::new().name("errors".into());
         thread.spawn(move || {
-            let mut piece = [0; 4096];
+            let (mut piece, mut line) = ([0; 4096], Vec::new());
             while let Ok(length @ 1..) = errors.read(&mut piece) {
-                let mut text = held(&collected);
-                text.extend_from_slice(&piece[..length]);
-                let surplus = text.len().saturating_sub(KEPT);
-                text.drain(..surplus);
+                for part in piece[..length].split_inclusive(|byte| *byte == b'\n') {
+                    line.extend_from_slice(part);
+                    if part.ends_with(b"\n") || line.len() > KEPT {
+                        held(&collected).take(&line, toolbar.as_ref());
+                        line.clear();
+                    }
+                }
             }
+            held(&collected).take(&line, toolbar.as_ref());
             // Nobody may wait for it.
             let _ = end.send(());
         })?;
-        Ok(Self { text, ended })
+        Ok(Self { kept, ended })
     }
 
-    /// Returns what was written, without control characters: the other machine must not control a terminal here.
-    fn text(&self) -> String {
+    /// Returns what was written, and the last counters.
+    fn all(self) -> (String, Option<ReadCounters>) {
         // A process that a proxy has left behind may hold the pipe open.
         let _ = self.ended.recv_timeout(LAST_LINES);
-        let text = held(&self.text);
-        let clean = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
-        String::from_utf8_lossy(&text).chars().map(clean).collect()
+        let kept = std::mem::take(&mut *held(&self.kept));
+        (kept.text, kept.counters)
+    }
+}
+
+impl Kept {
+    /// Takes a line, without control characters: the other machine must not control a terminal here.
+    fn take(&mut self, line: &[u8], toolbar: Option<&Toolbar>) {
+        let line = String::from_utf8_lossy(line);
+        let line: String = line
+            .trim_end()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        if line.is_empty() {
+            return;
+        }
+        if let Some(toolbar) = toolbar {
+            if let Ok(counters) = serde_json::from_str::<ReadCounters>(&line) {
+                toolbar.show(counters.captured, &counters.lost());
+                self.counters = Some(counters);
+                return;
+            }
+            toolbar.log(&line);
+        }
+        if self.text.len() > KEPT {
+            self.text.clear();
+        }
+        self.text += &line;
+        self.text.push('\n');
     }
 }
 
