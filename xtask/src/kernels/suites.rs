@@ -46,7 +46,7 @@ pub(crate) static SUITES: [Suite; 25] = [
     suite("file", "capture", "files", 6),
     suite("flow", "ringtap", "flow_metering", 10),
     suite("flow", "ringtap", "flow_export", 15),
-    suite("dump", "ringtap", "dump", 25),
+    suite("dump", "ringtap", "dump", 60),
     suite("devices", "capture", "devices", 6),
     suite("devices", "ringtap", "devices", 10),
     suite("kinds", "ringtap", "kinds", 60),
