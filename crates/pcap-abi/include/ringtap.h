@@ -23,10 +23,11 @@ struct ringtap_packet {
 };
 
 /* Waits for packets as pcap_next_ex() does, and writes those of one block to an array that has room for this
- * many. Returns how many it has written; 0 after a timeout, or in non-blocking mode if there are none; -2
- * (PCAP_ERROR_BREAK) at the end of a file, or after pcap_breakloop(). The next call returns the packets of the
- * block for which there was no room. The bytes stay valid until the next call that reads from the handle, sets a filter,
- * or closes it. */
+ * many. Returns how many it has written; 0 after a timeout, or if there are none and the descriptor may have been
+ * readable because of the block before; -2 (PCAP_ERROR_BREAK) at the end of a file, or after pcap_breakloop(). The
+ * next call returns the packets of the block for which there was no room. The bytes stay valid until the next call
+ * with the handle, by any thread, such as for more packets, for counters or for another filter. pcap_breakloop() may
+ * be called meanwhile. */
 PCAP_API int ringtap_next_block(pcap_t *, struct ringtap_packet *, int room);
 
 /* ---- Counters in 64 bits */

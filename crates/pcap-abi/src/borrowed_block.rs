@@ -112,6 +112,11 @@ impl BorrowedBlock {
         self.packets.as_ref().is_none_or(Packets::is_spent)
     }
 
+    /// Returns whether a block is borrowed whose packets were all read.
+    pub(crate) fn holds_spent(&self) -> bool {
+        self.packets.as_ref().is_some_and(Packets::is_spent)
+    }
+
     /// Leaves the unread packets to the source, which delivers them again. Returns false and
     /// changes nothing if the source cannot do that.
     pub(crate) fn leave(&mut self) -> bool {

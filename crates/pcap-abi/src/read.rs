@@ -114,7 +114,7 @@ fn read(
     if let Some(follow) = follow {
         follow.leave(reading);
     }
-    if !is_file && !mode.leaves_in_use() {
+    if !is_file && (!mode.leaves_in_use() || mode == Mode::Block && given == 0) {
         reading.settle();
     }
     handle.delivered.fetch_add(given, Ordering::Relaxed);
@@ -152,7 +152,8 @@ fn run(
     if reading.failed {
         return End::Failed;
     }
-    let was_readable = mode != Mode::Loop && is_readable(handle, reading, progress);
+    let was_readable = mode != Mode::Loop
+        && (is_readable(handle, reading, progress) || holds_descriptor(handle, reading, mode));
     let mut has_looked = false;
     loop {
         // A filter that was set in the meantime applies from here on.
@@ -288,6 +289,12 @@ fn is_readable(handle: &Pcap, reading: &Reading, progress: &Progress) -> bool {
         && reading.borrowed.is_spent()
         && reading.backlog.is_empty()
         && crate::wait::is_readable(live.selectable())
+}
+
+/// Returns whether the descriptor may be readable only because the program was using a block.
+fn holds_descriptor(handle: &Pcap, reading: &Reading, mode: Mode) -> bool {
+    let is_held = mode == Mode::Block && reading.borrowed.holds_spent();
+    is_held && handle.live().is_some_and(|live| live.selectable() >= 0)
 }
 
 /// Returns how to go on without packets: `None` to ask again at once.

@@ -186,6 +186,8 @@ struct DirectoryEntry {
 
 /// The flag that makes opening a symbolic link fail (`O_NOFOLLOW`).
 pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
+/// The flag of open(2) that only finds a file: a device does nothing, and nothing can be read.
+pub const FIND_ONLY: i32 = libc::O_PATH;
 
 /// The error number for opening a FIFO for writing that has no reader (`ENXIO`).
 pub const NO_READER: i32 = libc::ENXIO;

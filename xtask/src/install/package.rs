@@ -321,6 +321,10 @@ impl Pack {
             )?;
             let module = modules.join("ringtap/_ringtap.abi3.so");
             strip(&module)?;
+            // Python writes compiled files beside the modules.
+            let clean =
+                "#!/bin/sh\nset -e\nrm -rf /usr/lib/python3/dist-packages/ringtap/__pycache__\n";
+            write(&layout.root.join("DEBIAN/prerm"), clean.as_bytes(), 0o755)?;
             let needed = dependencies(&[module])?;
             Ok(format!(
                 "Section: python\nDepends: {needed}, python3 (>= {PYTHON})\n\

@@ -143,12 +143,13 @@ fn disable(packages: &[&str]) -> Result<(), String> {
     let output = output.map_err(|error| format!("dpkg-query: {error}"))?;
     let files = String::from_utf8_lossy(&output.stdout).into_owned();
     let units: BTreeSet<&str> = files.lines().filter_map(unit_of).collect();
-    if units.is_empty() {
-        return Ok(());
+    let mut failed = Ok(());
+    for unit in units {
+        let mut systemctl = Command::new("systemctl");
+        systemctl.env("SYSTEMD_OFFLINE", "1");
+        failed = failed.and(process::check(systemctl.args(["disable", unit])));
     }
-    let mut systemctl = Command::new("systemctl");
-    systemctl.env("SYSTEMD_OFFLINE", "1").arg("disable");
-    process::check(systemctl.args(units))
+    failed
 }
 
 /// Returns the unit of a file, if something can start it at the machine's start.

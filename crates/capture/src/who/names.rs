@@ -64,17 +64,24 @@ impl Names {
             return;
         }
         let group = process.tag.cgroup();
-        if self.known.get(group).is_none()
-            && let Some(names) = (self.namer.0)(&process.description.cgroup)
-        {
-            self.known.insert(group, names, ContainerNames::bytes);
-        }
-        if let Some(names) = self.known.get(group).filter(|names| !names.is_empty()) {
-            process.description.container = names.clone();
+        let known = self.known.get(group).cloned();
+        let names = known.or_else(|| self.ask(group, &process.description.cgroup));
+        if let Some(names) = names.filter(|names| !names.is_empty()) {
+            process.description.container = names;
             let mut named = Vec::new();
             process.encode(&mut named);
             *block = named;
         }
+    }
+
+    fn ask(&mut self, group: u64, path: &str) -> Option<ContainerNames> {
+        let names = (self.namer.0)(path)?;
+        // Groups without a number are different ones.
+        if group != 0 {
+            self.known
+                .insert(group, names.clone(), ContainerNames::bytes);
+        }
+        Some(names)
     }
 }
 
@@ -123,5 +130,8 @@ mod tests {
             assert_eq!(named(8, "/lxc/web"), expected);
         }
         assert_eq!(asked.load(Ordering::Relaxed), 2);
+        // Their numbers are unknown.
+        assert_eq!(named(0, "/lxc/one"), "at /lxc/one");
+        assert_eq!(named(0, "/lxc/two"), "at /lxc/two");
     }
 }

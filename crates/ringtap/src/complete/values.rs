@@ -137,7 +137,15 @@ pub(super) fn link_types(current: &OsStr) -> Vec<Candidate> {
 /// Returns the names of the containers that run; the id of one whose name is unknown.
 pub(super) fn containers(current: &OsStr) -> Vec<Candidate> {
     let found = containers::running(|_| true).into_iter();
-    let named = found.map(|one| Candidate::new(one.label).help(Some(one.runtime.into())));
+    // A shell must not read anything else in a name.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let named = found.map(|one| {
+        let name = match one.label.chars().all(is_plain) {
+            true => one.label,
+            false => one.id,
+        };
+        Candidate::new(name).help(Some(one.runtime.into()))
+    });
     matching(named, &current.to_string_lossy())
 }
 

@@ -17,7 +17,7 @@ use super::runtimes::Runtimes;
 
 /// The longest question and answer, in bytes. A path has at most 4096.
 const LONGEST: usize = 4096;
-/// How long an answer may take; without one there are no further questions.
+/// How long an answer may take. There are no further questions until it has come.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Time that all answers may take: so much, and one part of the time since the start. The thread that reads packets
 /// waits for them.
@@ -39,8 +39,8 @@ pub(crate) struct Asked(Mutex<State>);
 #[derive(Debug)]
 struct State {
     helper: Option<Helper>,
-    /// It gave an answer whenever one was due.
-    answers: bool,
+    /// An answer has not come in time.
+    is_due: bool,
     started: Instant,
     /// The time that all answers took.
     spent: Duration,
@@ -58,7 +58,7 @@ impl Asked {
         })?;
         Ok(Self(Mutex::new(State {
             helper: Some(helper),
-            answers: true,
+            is_due: false,
             started: Instant::now(),
             spent: Duration::ZERO,
         })))
@@ -69,9 +69,14 @@ impl Asked {
         self.locked().helper.as_ref().map(Helper::id)
     }
 
-    /// Ends the process, and waits for it.
+    /// Ends the process, and waits for it, unless it waits for something itself, such as a disk.
     pub(crate) fn end(&self) {
-        self.locked().helper = None;
+        let mut state = self.locked();
+        let helper = state.helper.take();
+        if state.is_due {
+            // Its channel ends with this process, and so does it when it goes on.
+            std::mem::forget(helper);
+        }
     }
 
     /// Returns the names of the container of a control group. `None` if it cannot be found out now.
@@ -79,19 +84,17 @@ impl Asked {
         let mut state = self.locked();
         let asked = Instant::now();
         let allowed = ALLOWED + asked.duration_since(state.started) / PART;
-        if !state.answers || state.spent > allowed || group.len() > LONGEST {
+        if state.spent > allowed || group.len() > LONGEST {
             return None;
         }
-        let answer = state
-            .helper
-            .as_ref()
-            .map(|helper| ask(helper.channel(), group));
-        state.spent += asked.elapsed();
-        let Some(Ok(found)) = answer else {
-            state.answers = false;
+        let channel = state.helper.as_ref()?.channel();
+        if state.is_due && !matches!(channel.try_receive(&mut [0; LONGEST]), Ok(Some(1..))) {
             return None;
-        };
-        let Message { name, image, pod } = found?;
+        }
+        let answer = ask(channel, group);
+        state.is_due = answer.is_err();
+        state.spent += asked.elapsed();
+        let Message { name, image, pod } = answer.ok()??;
         Some(ContainerNames { name, image, pod })
     }
 

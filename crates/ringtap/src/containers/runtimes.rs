@@ -12,8 +12,11 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ringtap_packet::process::{Container, ContainerNames, container_of};
+use ringtap_sys::output;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use super::container_in;
 
 /// The largest file that is read, in bytes. A list of 10,000 containers takes 8 MiB.
 const FILE_MAX: u64 = 16 << 20;
@@ -30,6 +33,8 @@ const DOCKER_FOLDER: &str = "/var/lib/docker";
 const CONMON: &str = "conmon";
 /// The program of containerd, as the kernel cuts its name.
 const SHIM: &str = "containerd-shim";
+/// The containers of Docker among those of containerd.
+const DOCKER_NAMESPACE: &str = "moby";
 /// The folder of containerd's containers, beside its socket.
 const TASKS: &str = "io.containerd.runtime.v2.task";
 
@@ -133,7 +138,7 @@ impl Runtimes {
         let processes = self.processes(group);
         let mut processes = processes.into_iter().take(PROCESSES).peekable();
         processes.peek()?;
-        let found = processes.find_map(|pid| by_ancestor(pid, &container));
+        let found = processes.find_map(|pid| self.by_ancestor(pid, &container));
         Some(found.unwrap_or_default())
     }
 
@@ -141,8 +146,31 @@ impl Runtimes {
     pub(crate) fn names_of(&self, pid: u32, container: &Container<'_>) -> ContainerNames {
         match container.runtime {
             "docker" => self.of_docker(container),
-            _ => by_ancestor(pid, container).unwrap_or_default(),
+            _ => self.by_ancestor(pid, container).unwrap_or_default(),
         }
+    }
+
+    /// Returns the names that the program which watches over a container leads to.
+    fn by_ancestor(&self, pid: u32, container: &Container<'_>) -> Option<ContainerNames> {
+        let mut process = Process::read(pid)?;
+        for _ in 0..ANCESTORS {
+            process = Process::read(process.parent)?;
+            // A process of the container could name it as it likes.
+            let groups = text(&format!("/proc/{}/cgroup", process.pid))?;
+            if container_in(&groups).is_some_and(|its| its.id == container.id) {
+                continue;
+            }
+            let names = match text(&format!("/proc/{}/comm", process.pid))?.trim_end() {
+                CONMON => process.as_conmon(container),
+                SHIM if process.is_of_docker() => Some(self.of_docker(container)),
+                SHIM => process.as_shim(container),
+                _ => None,
+            };
+            if names.is_some() {
+                return names;
+            }
+        }
+        None
     }
 
     fn of_docker(&self, container: &Container<'_>) -> ContainerNames {
@@ -169,28 +197,10 @@ impl Runtimes {
     }
 }
 
-/// Returns the names that the program which watches over a container leads to.
-fn by_ancestor(pid: u32, container: &Container<'_>) -> Option<ContainerNames> {
-    let mut process = Process::read(pid)?;
-    for _ in 0..ANCESTORS {
-        process = Process::read(process.parent)?;
-        let name = fs::read_to_string(format!("/proc/{}/comm", process.pid)).ok()?;
-        let names = match name.trim_end() {
-            CONMON => process.as_conmon(container),
-            SHIM => process.as_shim(container),
-            _ => None,
-        };
-        if names.is_some() {
-            return names;
-        }
-    }
-    None
-}
-
 impl Process {
     /// Returns a process, as `/proc/PID/status` describes it.
     fn read(pid: u32) -> Option<Self> {
-        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let text = text(&format!("/proc/{pid}/status"))?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
         // The real user comes first, then the effective one.
         let user = field("Uid:")?.split_ascii_whitespace().nth(1)?;
@@ -234,6 +244,12 @@ impl Process {
             image: all.map_or_else(String::new, |all| self.image(all, container.id)),
             pod: String::new(),
         })
+    }
+
+    /// Returns whether this is the program of containerd for a container of Docker.
+    fn is_of_docker(&self) -> bool {
+        let arguments = self.arguments().unwrap_or_default();
+        value(&arguments, "-namespace") == Some(DOCKER_NAMESPACE)
     }
 
     /// Returns the names of a container, if this is the program of containerd for it, or for its pod.
@@ -294,29 +310,35 @@ fn value<'a>(arguments: &'a [String], option: &str) -> Option<&'a str> {
     arguments.get(place + 1).map(String::as_str)
 }
 
+/// Returns the text of a file of /proc. Names of processes may be cut within a character.
+fn text(path: &str) -> Option<String> {
+    let text = fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// Returns the JSON of a file of this user. `None` if there is none.
 fn read<T: DeserializeOwned>(path: &Path, user: u32) -> Option<T> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe would not let this process go on.
-    options.custom_flags(ringtap_sys::poll::NON_BLOCKING);
-    let file = options.open(path).ok()?;
-    let metadata = file.metadata().ok()?;
+    // To open some devices does something, and others may be named by a user.
+    let found = options.custom_flags(output::FIND_ONLY).open(path).ok()?;
+    let metadata = found.metadata().ok()?;
     if !metadata.is_file() || metadata.uid() != user || metadata.len() > FILE_MAX {
         return None;
     }
+    let file = File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()?;
     let mut text = Vec::new();
     file.take(FILE_MAX).read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-/// Returns a name without what is too long to be one.
+/// Returns a name without control characters, and without what is too long to be one.
 fn limited(name: &str) -> String {
     let mut end = name.len().min(NAME_MAX);
     while !name.is_char_boundary(end) {
         end -= 1;
     }
-    name[..end].to_owned()
+    name[..end].replace(char::is_control, "")
 }
 
 #[cfg(test)]
@@ -382,5 +404,6 @@ mod tests {
         let long = "ä".repeat(NAME_MAX);
         assert_eq!(limited(&long).len(), NAME_MAX);
         assert_eq!(limited(&format!("x{long}")).len(), NAME_MAX - 1);
+        assert_eq!(limited("a\x1b[31m\nb"), "a[31mb");
     }
 }

@@ -66,7 +66,8 @@ fn connect() -> Option<Journal> {
     }
     let socket = UnixDatagram::unbound().ok()?;
     socket.connect(SOCKET).ok()?;
-    let command = std::env::args().nth(1).unwrap_or_default();
+    let command = std::env::args_os().nth(1).unwrap_or_default();
+    let command = command.to_string_lossy().into_owned();
     Some(Journal { socket, command })
 }
 

@@ -131,8 +131,9 @@ pub(crate) fn invalid_times(packets: u64) {
 /// Reports an interruption of the capture, which continues: at once, or when the interface is up again.
 pub(crate) fn interrupted(error: &Error) {
     match error {
-        Error::InterfaceDown { .. } => {
-            warning(&Fields::default(), format_args!("{error}; waiting"));
+        Error::InterfaceDown { device } => {
+            let fields = Fields::default().with("interface", device);
+            warning(&fields, format_args!("{error}; waiting"));
         }
         _ => warning(&Fields::default(), error),
     }

@@ -25,7 +25,7 @@ use super::filtered;
 use super::folder::Incidental;
 use super::trigger::Fired;
 use crate::extract::ExtractError;
-use crate::notice::{counted, notice};
+use crate::notice::{Fields, counted, notice, warning};
 use crate::rights;
 use crate::setup::{SetupError, setup};
 
@@ -163,7 +163,10 @@ impl Work {
                     };
                     count.fetch_add(1, Ordering::Relaxed);
                     if let Err(error) = result {
-                        notice(format_args!("trigger {}: not copied: {error}", fired.name));
+                        warning(
+                            &Fields::default().with("trigger", &fired.name),
+                            format_args!("trigger {}: not copied: {error}", fired.name),
+                        );
                     }
                     self.kept.count(&self.archive);
                     // Without a receiver the run is over.

@@ -334,7 +334,8 @@ impl Device {
         if let Err(error) = recording.finish() {
             let intact = error.intact_packets().unwrap_or(0);
             self.lose(self.given.saturating_sub(intact));
-            notice(format_args!("{}: {error}", self.name));
+            let fields = Fields::default().with("interface", &self.name);
+            warning(&fields, format_args!("{}: {error}", self.name));
             let _ = self.archive.give_up_device(self.stream.device());
         }
     }

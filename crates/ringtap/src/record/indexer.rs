@@ -9,7 +9,7 @@ use ringtap_sys::output::Access;
 use ringtap_sys::sched;
 
 use crate::dump::Index;
-use crate::notice::notice;
+use crate::notice::{Fields, warning};
 use crate::setup::{SetupError, setup};
 
 /// The lowest share of the processors (nice(2)).
@@ -35,7 +35,11 @@ impl Indexer {
                     .and_then(|mut index| index.make(file.seek_points));
                 let is_there = archive.indexed(&file.path);
                 if let (Err(error), true) = (made, is_there) {
-                    notice(format_args!("{}: no index: {error}", file.path.display()));
+                    let name = file.path.display();
+                    warning(
+                        &Fields::default(),
+                        format_args!("{name}: no index: {error}"),
+                    );
                 }
             }
         };
