@@ -319,6 +319,11 @@ impl Pack {
                     .arg(&wheel)
                     .arg(&modules),
             )?;
+            // The list of crates has a time and a random number, and RECORD its checksum.
+            let about = modules.join(format!("ringtap-{RINGTAP}.dist-info"));
+            fs::remove_dir_all(about.join("sboms"))
+                .and_then(|()| fs::remove_file(about.join("RECORD")))
+                .map_err(|error| format!("{}: {error}", about.display()))?;
             let module = modules.join("ringtap/_ringtap.abi3.so");
             strip(&module)?;
             // Python writes compiled files beside the modules.
