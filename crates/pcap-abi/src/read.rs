@@ -503,7 +503,7 @@ fn block(
 
 export_waiting! {
     /// Returns the number of packets that were written to an array with this much room: those of a block of the
-    /// kernel, or of a file's reader, without a copy. Their bytes are valid until the next reading call. 0 after a
+    /// kernel, or of a file's reader, without a copy. Their bytes are valid until the next call with the handle. 0 after a
     /// timeout, -1 for an error, -2 at the end of a file and after `pcap_breakloop`.
     fn ringtap_next_block(
         handle: Option<&Pcap>, packets: *mut PacketInPlace, room: c_int,

@@ -1,6 +1,7 @@
 //! `cargo xtask package`: Debian packages of the same files, and one for distributions with RPM.
 //!
-//! There are three packages, and two more on request, which take long to build. `ringtap` has the programs, manual pages, completion, services and the link by which
+//! There are three packages, and two more on request, which take long to build. `ringtap` has the programs, manual
+//! pages, completion, services and the link by which
 //! Wireshark finds ringtap's interfaces; it is made as .rpm, too ([`rpm`]). `ringtap-libpcap` has the library in a folder of its own, beside Debian's,
 //! and `ringtap-dev` its headers. `ringtap-query` has the program of `ringtap query`, `python3-ringtap` the Python
 //! package. Beside them are their checksums and the list of the crates in the programs.
