@@ -327,7 +327,7 @@ fn allowed(needs: &Needs) -> Result<Rules, Obstacle> {
 /// Returns the allowed requests of ioctl(2): those of terminals and streams, and queries of
 /// interfaces.
 fn requests(needs: &Needs) -> Vec<u64> {
-    let mut all = vec![
+    let mut all: Vec<libc::Ioctl> = vec![
         libc::TCGETS,
         libc::TIOCGWINSZ,
         libc::TIOCGPGRP,
@@ -336,7 +336,8 @@ fn requests(needs: &Needs) -> Vec<u64> {
         libc::FIOCLEX,
     ];
     if needs.devices {
-        all.extend([
+        // These are unsigned in musl, too, whose other requests are signed.
+        let interfaces = [
             libc::SIOCGIFNAME,
             libc::SIOCGIFINDEX,
             libc::SIOCGIFFLAGS,
@@ -345,13 +346,15 @@ fn requests(needs: &Needs) -> Vec<u64> {
             libc::SIOCETHTOOL,
             libc::SIOCGHWTSTAMP,
             libc::SIOCSHWTSTAMP,
-        ]);
+        ];
+        all.extend(interfaces.map(|request| request as libc::Ioctl));
     }
     if needs.terminal {
         all.extend([libc::TCSETS, libc::TCSETSW, libc::TCSETSF]);
         all.extend([libc::TCGETS2, libc::TCSETS2, libc::TCSETSW2, libc::TCSETSF2]);
     }
-    all.into_iter().collect()
+    // In musl, they are signed. The lower half is compared.
+    all.into_iter().map(|request| request as _).collect()
 }
 
 /// Returns the options that are set on open sockets: netlink's answers, and the removal of a

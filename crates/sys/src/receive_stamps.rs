@@ -14,10 +14,10 @@ use crate::{Error, Result};
 /// `HWTSTAMP_FILTER_ALL`.
 const ALL: libc::c_int = 1;
 /// The requests, with their names for error messages.
-const SET: Request = (libc::SIOCSHWTSTAMP, "ioctl(SIOCSHWTSTAMP)");
-const GET: Request = (libc::SIOCGHWTSTAMP, "ioctl(SIOCGHWTSTAMP)");
+const SET: Request = (libc::SIOCSHWTSTAMP as _, "ioctl(SIOCSHWTSTAMP)");
+const GET: Request = (libc::SIOCGHWTSTAMP as _, "ioctl(SIOCGHWTSTAMP)");
 
-type Request = (libc::c_ulong, &'static str);
+type Request = (libc::Ioctl, &'static str);
 
 /// The packets that an adapter stamps: `struct hwtstamp_config`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl ReceiveStamps {
     fn name_now(&self) -> Option<String> {
         let mut argument = interface_request();
         argument.ifr_ifru.ifru_ifindex = self.index.cast_signed();
-        let request = libc::SIOCGIFNAME;
+        let request = libc::SIOCGIFNAME as _;
         // SAFETY: the request is valid for reading and writing, and outlives the call.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), request, &raw mut argument) };
         let bytes: Vec<u8> = argument

@@ -207,17 +207,34 @@ const fn mask_bytes() -> usize {
 /// # Errors
 /// `EINVAL` if the priority is out of range, `EPERM` if the privilege is missing.
 pub fn set_fifo(priority: u8) -> Result<()> {
-    let param = libc::sched_param {
-        sched_priority: priority.into(),
-    };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the pointer describes `param`, which outlives the call.
-    match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
+    match set_scheduler(0, policy, priority.into()) {
         0 => Ok(()),
         _ => Err(Error::last(
             "sched_setscheduler(SCHED_FIFO)",
             format!("priority {priority}"),
         )),
+    }
+}
+
+/// The parameters of a policy, as the kernel has them (`linux/sched/types.h`). The functions of musl do not support
+/// threads, so the kernel is asked directly.
+#[repr(C)]
+struct Parameters {
+    priority: libc::c_int,
+}
+
+/// Calls `sched_setscheduler(2)`; 0 is the calling thread. Returns 0, or -1 with a reason in `errno`.
+fn set_scheduler(thread: u32, policy: libc::c_int, priority: libc::c_int) -> libc::c_long {
+    let parameters = Parameters { priority };
+    // SAFETY: the pointer describes `parameters`, which outlives the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            thread,
+            policy,
+            &raw const parameters,
+        )
     }
 }
 
@@ -236,12 +253,13 @@ impl Placement {
     /// `ESRCH` if there is no such thread.
     pub fn of(thread: u32) -> Result<Self> {
         let cpus = affinity_of(thread)?;
-        let mut param = libc::sched_param { sched_priority: 0 };
-        let number = thread.cast_signed();
+        let mut parameters = Parameters { priority: 0 };
         // SAFETY: takes no pointer.
-        let policy = unsafe { libc::sched_getscheduler(number) };
-        // SAFETY: the pointer describes `param`, which outlives the call.
-        let result = unsafe { libc::sched_getparam(number, &raw mut param) };
+        let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) };
+        // SAFETY: the pointer describes `parameters`, which is writable and outlives the call.
+        let result =
+            unsafe { libc::syscall(libc::SYS_sched_getparam, thread, &raw mut parameters) };
+        let policy = libc::c_int::try_from(policy).unwrap_or(-1);
         if policy < 0 || result < 0 {
             return Err(Error::last(
                 "sched_getscheduler",
@@ -251,7 +269,7 @@ impl Placement {
         Ok(Self {
             cpus,
             policy,
-            priority: param.sched_priority,
+            priority: parameters.priority,
         })
     }
 
@@ -273,14 +291,7 @@ impl Placement {
     /// if the thread has ended.
     pub fn give(&self, thread: u32) -> Result<()> {
         set_affinity_of(thread, &self.cpus.0)?;
-        let param = libc::sched_param {
-            sched_priority: self.priority,
-        };
-        // SAFETY: the pointer describes `param`, which outlives the call.
-        let result = unsafe {
-            libc::sched_setscheduler(thread.cast_signed(), self.policy, &raw const param)
-        };
-        match result {
+        match set_scheduler(thread, self.policy, self.priority) {
             0 => Ok(()),
             _ => Err(Error::last(
                 "sched_setscheduler",

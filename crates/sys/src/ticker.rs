@@ -23,7 +23,7 @@ impl Ticker {
             Error::new("timerfd_settime", format!("every {interval:?}"), source)
         };
         let period = libc::timespec {
-            tv_sec: libc::time_t::try_from(interval.as_secs()).map_err(|_| invalid())?,
+            tv_sec: i64::try_from(interval.as_secs()).map_err(|_| invalid())?,
             tv_nsec: interval.subsec_nanos().into(),
         };
         if interval.is_zero() {

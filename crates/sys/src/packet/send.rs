@@ -114,10 +114,12 @@ impl Sender {
         if count == 0 {
             return Ok(0);
         }
+        // The kernel is asked directly: sendmmsg() of musl is one system call per frame.
         // SAFETY: the first `count` messages were described just now: each points to its vector, and
         // that to a frame, all of which outlive the call; `count` is at most BATCH, their number.
         let sent = unsafe {
-            libc::sendmmsg(
+            libc::syscall(
+                libc::SYS_sendmmsg,
                 self.socket.as_fd().as_raw_fd(),
                 self.headers.messages.as_mut_ptr(),
                 count,

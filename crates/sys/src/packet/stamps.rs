@@ -83,7 +83,7 @@ fn take(socket: &Socket) -> Result<Option<SendStamp>> {
     // SAFETY: all-zero bytes are a valid `msghdr`: null pointers and integers.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_control = (&raw mut control).cast();
-    message.msg_controllen = CONTROL;
+    message.msg_controllen = CONTROL as _;
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     // SAFETY: the message has no buffers but the control memory, which is writable for its stated
     // length and outlives the call.
@@ -95,7 +95,7 @@ fn take(socket: &Socket) -> Result<Option<SendStamp>> {
             _ => Err(error),
         };
     }
-    let len = message.msg_controllen.min(CONTROL);
+    let len = (message.msg_controllen as usize).min(CONTROL);
     Ok(parse(&control.0[..len]))
 }
 

@@ -20,8 +20,8 @@ pub(super) const DISABLED: u64 = flag(0);
 pub(super) const EXCLUDE_HYPERVISOR: u64 = flag(6);
 pub(super) const EXCLUDE_CALLCHAIN_USER: u64 = flag(22);
 
-pub(super) const ENABLE: libc::c_ulong = 0x2400;
-pub(super) const DISABLE: libc::c_ulong = 0x2401;
+pub(super) const ENABLE: libc::Ioctl = 0x2400;
+pub(super) const DISABLE: libc::Ioctl = 0x2401;
 pub(super) const OPEN_CLOEXEC: libc::c_ulong = 1 << 3;
 
 /// Values in a call chain from here on are not addresses but mark the context of those that follow.

@@ -159,7 +159,7 @@ impl Sampler {
         self.all("ioctl(PERF_EVENT_IOC_DISABLE)", abi::DISABLE)
     }
 
-    fn all(&self, call: &'static str, request: libc::c_ulong) -> Result<()> {
+    fn all(&self, call: &'static str, request: libc::Ioctl) -> Result<()> {
         for event in &self.events {
             // SAFETY: the request takes a number and touches no memory of ours.
             let result = unsafe { libc::ioctl(event.fd.as_raw_fd(), request, 0) };

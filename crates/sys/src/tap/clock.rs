@@ -96,7 +96,7 @@ impl Clock {
                 tv_nsec: 0,
             },
             it_value: libc::timespec {
-                tv_sec: libc::time_t::MAX,
+                tv_sec: i64::MAX,
                 tv_nsec: 0,
             },
         };
