@@ -137,10 +137,6 @@ fn report_start(args: &DumpArgs, description: &Description, direction: Direction
     if !args.report.explain_capture {
         announce("capturing", description, direction);
     }
-    if let Some(toolbar) = &args.capture.session.toolbar {
-        let (device, engine) = (&description.device, description.engine);
-        toolbar.log(format_args!("capturing on {device} (engine {engine})"));
-    }
     warn_of_small_buffer(args);
 }
 
@@ -340,9 +336,6 @@ impl Receiver for DumpReader<'_> {
         let told = &self.run.interruptions;
         if told.fetch_max(self.interruptions, Ordering::Relaxed) < self.interruptions {
             interrupted(error);
-            if let Some(toolbar) = self.run.toolbar() {
-                toolbar.log(error);
-            }
         }
     }
 }

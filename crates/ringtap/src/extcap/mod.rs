@@ -20,7 +20,7 @@ use ringtap_filter::process::Asked;
 use crate::cli::{Cli, Command, Direction, Mode};
 use crate::exit::USAGE;
 use crate::filter::describe;
-use crate::notice::notice;
+use crate::notice::{failure, notice, only_failures};
 use crate::toolbar::Toolbar;
 use crate::{dump, values};
 use interface::{Interface, Local};
@@ -139,7 +139,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
             Interface::Remote => match capture_remotely(words, &asked) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
-                    notice(&error);
+                    failure(&error);
                     ExitCode::from(error.status())
                 }
             },
@@ -168,6 +168,19 @@ impl Extcap {
             .inspect_err(|error| notice(format_args!("no toolbar: {}: {error}", output.display())))
             .ok()
     }
+
+    /// Opens the toolbar for a capture, and has its log take the messages that are no failures. Wireshark shows whatever
+    /// is written to standard error in a window, as an error.
+    fn toolbar_with_log(&self) -> Option<Toolbar> {
+        let toolbar = self.toolbar();
+        let log = toolbar.clone();
+        only_failures(move |text| {
+            if let Some(toolbar) = &log {
+                toolbar.log(text);
+            }
+        });
+        toolbar
+    }
 }
 
 /// Captures in this process.
@@ -181,7 +194,7 @@ fn capture(words: &[OsString], asked: &Extcap, interface: &Local) -> ExitCode {
     }
     match Cli::try_parse_from(&line).map(|cli| cli.command) {
         Ok(Command::Dump(mut args)) => {
-            args.capture.session.toolbar = asked.toolbar();
+            args.capture.session.toolbar = asked.toolbar_with_log();
             dump::run(*args)
         }
         Ok(_) => ExitCode::from(USAGE),
@@ -197,7 +210,7 @@ fn capture_remotely(words: &[OsString], asked: &Extcap) -> Result<(), RemoteErro
     if let Some(interface) = target.interface() {
         line.push(format!("--interface={interface}").into());
     }
-    let toolbar = asked.toolbar();
+    let toolbar = asked.toolbar_with_log();
     if toolbar.is_some() {
         line.push("--json-stats".into());
     }
@@ -280,6 +293,6 @@ fn answer(text: &str) -> ExitCode {
 }
 
 fn fail(error: impl std::fmt::Display) -> ExitCode {
-    notice(error);
+    failure(error);
     ExitCode::FAILURE
 }

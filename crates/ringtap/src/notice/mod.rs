@@ -4,12 +4,25 @@ mod journal;
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use ringtap_capture::{Description, Direction, Error};
 use serde::Serialize;
 
 use journal::journal;
 pub(crate) use journal::{Fields, Level, open as open_journal};
+
+/// Takes the messages that are no failures, if standard error is for failures alone.
+static ASIDE: OnceLock<Listener> = OnceLock::new();
+
+type Listener = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Keeps standard error for failures. Other messages go to `others`, without the program's name; texts of several
+/// lines, such as the counters of a run, go nowhere.
+pub(crate) fn only_failures(others: impl Fn(&str) + Send + Sync + 'static) {
+    // It is called once.
+    let _ = ASIDE.set(Box::new(others));
+}
 
 /// Writes a line with the program's name in front.
 pub(crate) fn notice(text: impl fmt::Display) {
@@ -28,6 +41,11 @@ pub(crate) fn warning(fields: &Fields, text: impl fmt::Display) {
 
 fn tell(level: Level, fields: &Fields, text: impl fmt::Display) {
     let text = text.to_string();
+    if level != Level::Error
+        && let Some(others) = ASIDE.get()
+    {
+        return others(&text);
+    }
     let sent = journal().map(|journal| journal.send(&text, level, fields));
     if !matches!(sent, Some(Ok(()))) {
         write(&format!("ringtap: {text}\n"));
@@ -47,6 +65,9 @@ pub(crate) fn summary(values: &impl Serialize, text: impl fmt::Display) {
 }
 
 fn told(fields: &Fields, text: &str) {
+    if ASIDE.get().is_some() {
+        return;
+    }
     let sent = journal().map(|journal| journal.send(text.trim_end(), Level::Info, fields));
     if !matches!(sent, Some(Ok(()))) {
         write(text);

@@ -117,9 +117,10 @@ impl Scene {
             .arg(self.file("capture.pcapng"))
             .args(self.pipes.words());
         let mut capture = Running::start_piped(&mut command).expect("it starts");
-        // It has the toolbar, then its signal handlers.
-        let ready = capture.wait_until_told("capturing on veth0", LIMIT);
+        let ready = capture.wait_until_capturing(left, LIMIT);
         ready.expect("it captures");
+        // It has its signal handlers when it waits for packets.
+        capture.wait_until_resting(LIMIT).expect("it waits");
         capture
     }
 }
@@ -176,11 +177,12 @@ pub(crate) fn counters() {
         assert!(messages.contains(&(field, DISABLE, String::new())));
     }
     // The message that Wireshark is ready makes the log be sent again.
-    assert!(value(&messages, LOG).starts_with("capturing on veth0 (engine packet)\n"));
+    assert!(value(&messages, LOG).starts_with("capturing on veth0 (engine packet), link type "));
     let log = log(&messages);
     let end = format!("end: {captured} packets captured; lost: ring {lost}, interface 0\n");
     assert!(log.ends_with(&end), "{log}");
-    assert!(said(&output).contains(&format!("{captured} packets captured")));
+    // Wireshark shows what is on standard error as an error.
+    assert_eq!(said(&output), "");
 }
 
 pub(crate) fn unread() {
@@ -189,6 +191,7 @@ pub(crate) fn unread() {
     capture.signal("TERM").expect("a signal");
     let output = capture.wait(LIMIT).expect("it ends");
     assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(said(&output), "");
 }
 
 pub(crate) fn remote() {
@@ -215,6 +218,7 @@ pub(crate) fn remote() {
     capture.signal("TERM").expect("a signal");
     let output = capture.wait(LIMIT).expect("it ends");
     assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(said(&output), "");
     reader.wait(LIMIT).expect("it ends");
     let messages = messages(&fs::read(&seen).expect("a file"));
     assert_eq!(value(&messages, LOST), "ring 0, interface 0");
