@@ -1,5 +1,6 @@
 //! Values of options that the system knows.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use clap_complete::engine::CompletionCandidate as Candidate;
@@ -9,11 +10,18 @@ use ringtap_sys::ethtool::Timestamping;
 use crate::cli::NAMED;
 use crate::containers;
 
+/// Words of the filter language that a name known to the system follows.
+const PROCESS: &str = "process";
+const CONTAINER: &str = "container";
+
 /// Words with which expressions of the filter language begin or go on.
-const FILTER_WORDS: [&str; 27] = [
+const FILTER_WORDS: [&str; 30] = [
     "and",
     "arp",
     "broadcast",
+    PROCESS,
+    CONTAINER,
+    "uid",
     "dst",
     "ether",
     "gateway",
@@ -137,10 +145,8 @@ pub(super) fn link_types(current: &OsStr) -> Vec<Candidate> {
 /// Returns the names of the containers that run; the id of one whose name is unknown.
 pub(super) fn containers(current: &OsStr) -> Vec<Candidate> {
     let found = containers::running(|_| true).into_iter();
-    // A shell must not read anything else in a name.
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let named = found.map(|one| {
-        let name = match one.label.chars().all(is_plain) {
+        let name = match is_plain(&one.label) {
             true => one.label,
             false => one.id,
         };
@@ -176,12 +182,38 @@ fn names(path: &str, current: &OsStr) -> Vec<Candidate> {
     matching(names.map(Candidate::new), &current.to_string_lossy())
 }
 
-/// Returns words of the filter language.
+/// Returns words of the filter language; behind `process` and `container`, the names of those that run.
 pub(super) fn filter_words(current: &OsStr) -> Vec<Candidate> {
+    // Shells give the words up to the one that is completed.
+    match std::env::args().nth_back(1).as_deref() {
+        Some(PROCESS) => return processes(current),
+        Some(CONTAINER) => return containers(current),
+        _ => {}
+    }
     matching(
         FILTER_WORDS.into_iter().map(Candidate::new),
         &current.to_string_lossy(),
     )
+}
+
+/// Returns the names of processes, each once.
+fn processes(current: &OsStr) -> Vec<Candidate> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| {
+        let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+        Some(name.trim_end_matches('\n').to_owned()).filter(|name| is_plain(name))
+    });
+    let names: BTreeSet<String> = names.collect();
+    matching(
+        names.into_iter().map(Candidate::new),
+        &current.to_string_lossy(),
+    )
+}
+
+/// Returns whether a shell reads nothing else in a name.
+fn is_plain(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.chars().all(is_plain)
 }
 
 /// Keeps those that begin with what is typed.

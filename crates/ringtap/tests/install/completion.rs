@@ -91,7 +91,7 @@ impl Drop for Shell {
 }
 
 /// Lines that all shells complete, and what follows.
-const LINES: [(&str, &str); 7] = [
+const LINES: [(&str, &str); 9] = [
     ("ringtap du", "ringtap dump"),
     ("ringtap dump --snapshot-l", "--snapshot-length"),
     // Interfaces of this machine, also behind an engine and behind an equals sign.
@@ -100,12 +100,23 @@ const LINES: [(&str, &str); 7] = [
     ("ringtap stat --interface=l", "--interface=lo"),
     ("ringtap dump -i lo -j host_l", "host_lowprec"),
     ("ringtap filter -y LINUX_SLL", "LINUX_SLL2"),
+    // Words of the filter language, and the names of processes that run.
+    ("ringtap dump --who -i lo tcp and proc", "and process"),
+    (
+        "ringtap dump -i lo ip and process ringtap-na",
+        "ringtap-nap",
+    ),
 ];
 
 fn all(shell: &Shell) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nap = folder.path().join("ringtap-nap");
+    std::os::unix::fs::symlink("/bin/sleep", &nap).expect("a link");
+    let mut nap = Command::new(nap).arg("1000").spawn().expect("it runs");
     for (line, expected) in LINES {
         shell.completes(line, expected);
     }
+    nap.kill().and_then(|()| nap.wait()).expect("it ends");
 }
 
 pub(crate) fn bash() {
