@@ -1,4 +1,4 @@
-"""Compares ringtap with scapy, pyshark and dpkt on one file, and with `ringtap dump` on an interface.
+"""Compares ringtap with scapy, pyshark, dpkt and pypcap on one file, and live with pypcap and `ringtap dump`.
 
 usage: compare.py RINGTAP [PACKETS]
 
@@ -51,20 +51,32 @@ def of_packets(path, _):
 def of_dpkt(path, _):
     import dpkt
 
-    count = 0
     with open(path, "rb") as file:
-        for stamp, data in dpkt.pcap.Reader(file):
-            ip = dpkt.ethernet.Ethernet(data).data
-            found = (
-                stamp,
-                dpkt.utils.inet_to_str(ip.src),
-                dpkt.utils.inet_to_str(ip.dst),
-                ip.data.sport,
-                ip.data.dport,
-                len(data),
-            )
-            count += len(found) == 6
+        return parsed_by_dpkt(dpkt.pcap.Reader(file))
+
+
+def parsed_by_dpkt(packets):
+    import dpkt
+
+    count = 0
+    for stamp, data in packets:
+        ip = dpkt.ethernet.Ethernet(data).data
+        found = (
+            stamp,
+            dpkt.utils.inet_to_str(ip.src),
+            dpkt.utils.inet_to_str(ip.dst),
+            ip.data.sport,
+            ip.data.dport,
+            len(data),
+        )
+        count += len(found) == 6
     return count
+
+
+def of_pypcap(path, _):
+    import pcap
+
+    return parsed_by_dpkt(pcap.pcap(name=path))
 
 
 def of_scapy(path, most):
@@ -107,6 +119,7 @@ def files(path, packets):
         "ringtap, table": (of_table, packets),
         "ringtap, packets": (of_packets, packets),
         "dpkt": (of_dpkt, packets),
+        "pypcap, fields by dpkt": (of_pypcap, packets),
         "scapy": (of_scapy, min(packets, 20_000)),
         "pyshark": (of_pyshark, min(packets, 2_000)),
     }
@@ -122,8 +135,6 @@ def files(path, packets):
         print(f"| {name} | {value:,.0f} | {table:.1f} × | {packet:.1f} × |")
 
 
-
-
 def live(command, packets):
     """The share of a flood that reaches batches, and the share that `dump -w` writes."""
     with conftest.namespace():
@@ -132,10 +143,11 @@ def live(command, packets):
             conftest.run("ip", "link", "set", name, "up")
         flood = [command, "gen", "-i", "left", "--count", str(packets), "--yes", "--size", "60"]
         print("\n| live, a flood of 60-byte packets | captured packets/s |\n|---|---|")
-        rates = {"ringtap for Python, batches": [], "ringtap dump -w": []}
+        rates = {"ringtap for Python, batches": [], "ringtap dump -w": [], "pypcap, bytes only": []}
         for _ in range(ROUNDS):
             rates["ringtap for Python, batches"].append(by_batches(flood))
             rates["ringtap dump -w"].append(by_dump(command, flood))
+            rates["pypcap, bytes only"].append(by_pypcap(flood))
         middle = {name: statistics.median(values) for name, values in rates.items()}
         for name, value in middle.items():
             print(f"| {name} | {value:,.0f} |")
@@ -153,6 +165,28 @@ def by_batches(flood):
         while (last := len(capture.batch(timeout=0.3))) > 0:
             count += last
         return count / elapsed
+
+
+def by_pypcap(flood):
+    import pcap
+
+    capture = pcap.pcap(name="right", timeout_ms=100, promisc=False)
+    capture.setfilter("udp")
+    capture.setnonblock()
+    begun = time.perf_counter()
+    sender = subprocess.Popen(flood, stderr=subprocess.DEVNULL)
+    count = 0
+
+    def take(*_):
+        nonlocal count
+        count += 1
+
+    while sender.poll() is None:
+        capture.dispatch(-1, take)
+    elapsed = time.perf_counter() - begun
+    while capture.dispatch(-1, take) > 0:
+        pass
+    return count / elapsed
 
 
 def by_dump(command, flood):

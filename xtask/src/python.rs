@@ -10,16 +10,19 @@ use std::process::{Command, ExitCode};
 use crate::process;
 
 /// The tests' packages from PyPI; maturin builds the wheel.
-const FOR_TESTS: [&str; 6] = [
+const FOR_TESTS: [&str; 8] = [
     "maturin>=1.7,<2",
     "pytest",
     "pyarrow",
     "pandas",
     "polars",
     "numpy",
+    // The notebook.
+    "nbclient",
+    "ipykernel",
 ];
 /// The readers that the package is compared with.
-const PEERS: [&str; 3] = ["scapy", "dpkt", "pyshark"];
+const PEERS: [&str; 4] = ["scapy", "dpkt", "pyshark", "pypcap"];
 
 const USAGE: &str = "usage: cargo xtask python [--wheel FOLDER | --bench]";
 
@@ -53,6 +56,20 @@ pub(crate) fn wheel(folder: &Path) -> Result<PathBuf, String> {
     Place::new()?.build(folder)
 }
 
+/// Makes a virtual environment if there is none, and installs packages of PyPI into it.
+///
+/// # Errors
+/// There is no Python, or PyPI cannot be reached.
+pub(crate) fn environment(folder: &Path, packages: &[&str]) -> Result<(), String> {
+    if !folder.join("bin/python").exists() {
+        let mut make = Command::new("python3");
+        process::check(make.args(["-m", "venv"]).arg(folder))
+            .map_err(|reason| format!("{reason}; Debian: apt install python3-venv"))?;
+    }
+    let mut pip = Command::new(folder.join("bin/pip"));
+    process::check(pip.args(["install", "--quiet"]).args(packages))
+}
+
 /// The folders of the package.
 struct Place {
     repository: PathBuf,
@@ -71,12 +88,6 @@ impl Place {
             target: repository.join("target/python"),
             repository,
         };
-        if !place.program("python").exists() {
-            let mut make = Command::new("python3");
-            make.args(["-m", "venv"]).arg(place.target.join("venv"));
-            process::check(&mut make)
-                .map_err(|reason| format!("{reason}; Debian: apt install python3-venv"))?;
-        }
         place.install(&FOR_TESTS)?;
         Ok(place)
     }
@@ -86,9 +97,7 @@ impl Place {
     }
 
     fn install(&self, packages: &[&str]) -> Result<(), String> {
-        let mut pip = Command::new(self.program("pip"));
-        pip.args(["install", "--quiet"]).args(packages);
-        process::check(&mut pip)
+        environment(&self.target.join("venv"), packages)
     }
 
     /// Builds the wheel into a folder, and returns its path.
