@@ -9,6 +9,7 @@ mod package;
 mod query;
 mod rpm;
 mod sbom;
+mod tarball;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -17,7 +17,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use super::extras::{DATE, gzip, seconds};
 use super::{DOCUMENTS, LIBPCAP, Layout, PROGRAMS, RELEASE, RINGTAP, build, copy, sbom, write};
-use super::{query, rpm};
+use super::{query, rpm, tarball};
 use crate::{process, python};
 
 /// The work in the copy of the system.
@@ -40,6 +40,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         profile: RELEASE,
         query: false,
         python: false,
+        archives: false,
     };
     for word in words {
         match *word {
@@ -47,8 +48,11 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
             "--debug" => wanted.profile = "debug",
             "--query" => wanted.query = true,
             "--python" => wanted.python = true,
+            "--tarballs" => wanted.archives = true,
             _ => {
-                eprintln!("usage: cargo xtask package [--check] [--debug] [--query] [--python]");
+                eprintln!(
+                    "usage: cargo xtask package [--check] [--debug] [--query] [--python] [--tarballs]"
+                );
                 return ExitCode::from(2);
             }
         }
@@ -79,6 +83,8 @@ struct Wanted {
     profile: &'static str,
     query: bool,
     python: bool,
+    /// Archives of static programs.
+    archives: bool,
 }
 
 /// Packs again and compares, has lintian judge, and installs the packages where nothing remains of them.
@@ -102,12 +108,19 @@ fn check(made: &[PathBuf], wanted: &Wanted) -> Result<(), String> {
         "--tag-display-limit=0",
         "--allow-root",
     ]);
-    let (debian, others): (Vec<&PathBuf>, Vec<&PathBuf>) = made
-        .iter()
-        .partition(|path| path.extension().is_some_and(|ending| ending == "deb"));
+    let of_kind = |kind: &str| -> Vec<&PathBuf> {
+        let is = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == kind);
+        made.iter().filter(is).collect()
+    };
+    let debian = of_kind("deb");
     process::check(lintian.args(&debian))?;
     println!("lintian: no errors and no warnings");
-    others.into_iter().try_for_each(|path| rpm::check(path))?;
+    of_kind("rpm")
+        .into_iter()
+        .try_for_each(|path| rpm::check(path))?;
+    of_kind("gz")
+        .into_iter()
+        .try_for_each(|path| tarball::check(path))?;
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--net", "sh", "-c", CHECK, "sh"]);
     process::check(unshare.args(debian))
@@ -128,9 +141,12 @@ fn packages(wanted: &Wanted) -> Result<Vec<PathBuf>, String> {
         made.push(pack.query()?);
     }
     if wanted.python {
-        made.push(pack.python()?);
+        made.extend(pack.python()?);
     }
     made.extend(pack.rpm()?);
+    if wanted.archives {
+        made.extend(tarball::pack(&pack)?);
+    }
     let list = sbom::list(&["ringtap", "ringtap-bench"])?;
     write(
         &pack.out.join(format!("ringtap_{RINGTAP}.cdx.json")),
@@ -142,8 +158,8 @@ fn packages(wanted: &Wanted) -> Result<Vec<PathBuf>, String> {
 }
 
 /// A run of packing.
-struct Pack {
-    out: PathBuf,
+pub(super) struct Pack {
+    pub(super) out: PathBuf,
     architecture: String,
     triplet: String,
     profile: &'static str,
@@ -177,16 +193,27 @@ impl Pack {
         })
     }
 
-    /// Installs the programs with all that belongs to them. Units go below the root, Wireshark's link below the prefix.
+    /// Installs the programs with all that belongs to them, but for the files that Debian and RPM have elsewhere.
     fn programs(&self, layout: &Layout, units: &str, extcap: &str) -> Result<(), String> {
         layout.programs()?;
         for name in PROGRAMS {
             strip(&layout.program(name))?;
         }
-        layout.documents()?;
+        self.beside_programs(layout, units, extcap)?;
         for name in DOCUMENTS {
             let _ = fs::remove_file(layout.place(format!("share/doc/ringtap/{name}")));
         }
+        Ok(())
+    }
+
+    /// Installs what belongs to the programs. Units go below the root, Wireshark's link below the prefix.
+    pub(super) fn beside_programs(
+        &self,
+        layout: &Layout,
+        units: &str,
+        extcap: &str,
+    ) -> Result<(), String> {
+        layout.documents()?;
         let program = process::built_program(self.profile, "ringtap")?;
         layout.manual(&program)?;
         layout.completion(&program)?;
@@ -228,7 +255,7 @@ impl Pack {
     }
 
     /// Returns where the files of a package go: as they will be installed, below a folder.
-    fn layout(&self, root: &Path) -> Layout {
+    pub(super) fn layout(&self, root: &Path) -> Layout {
         Layout {
             prefix: PathBuf::from("/usr"),
             root: root.to_path_buf(),
@@ -304,12 +331,10 @@ impl Pack {
         })
     }
 
-    /// Packs the Python package, as its wheel has it.
-    fn python(&self) -> Result<PathBuf, String> {
-        let wheels =
-            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-        let wheel = python::wheel(wheels.path())?;
-        self.package("python3-ringtap", |layout| {
+    /// Builds the wheel, and packs the Python package as the wheel has it.
+    fn python(&self) -> Result<[PathBuf; 2], String> {
+        let wheel = python::wheel(&self.out)?;
+        let package = self.package("python3-ringtap", |layout| {
             let modules = layout.place("lib/python3/dist-packages");
             fs::create_dir_all(&modules)
                 .map_err(|error| format!("{}: {error}", modules.display()))?;
@@ -320,11 +345,9 @@ impl Pack {
                     .arg(&wheel)
                     .arg(&modules),
             )?;
-            // The list of crates has a time and a random number, and RECORD its checksum.
-            let about = modules.join(format!("ringtap-{RINGTAP}.dist-info"));
-            fs::remove_dir_all(about.join("sboms"))
-                .and_then(|()| fs::remove_file(about.join("RECORD")))
-                .map_err(|error| format!("{}: {error}", about.display()))?;
+            // pip's list of files, with the checksum of the module before it is stripped.
+            let list = modules.join(format!("ringtap-{RINGTAP}.dist-info/RECORD"));
+            fs::remove_file(&list).map_err(|error| format!("{}: {error}", list.display()))?;
             let module = modules.join("ringtap/_ringtap.abi3.so");
             strip(&module)?;
             // Python writes compiled files beside the modules.
@@ -339,7 +362,8 @@ impl Pack {
                  Packets of interfaces and of capture files, one by one or as tables for\n \
                  Arrow, pandas and Polars; compiled filters, flows, and sending.\n"
             ))
-        })
+        })?;
+        Ok([package, wheel])
     }
 
     /// Returns the library's own folder, below the prefix.
@@ -497,7 +521,7 @@ fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
 }
 
 /// Makes folders readable: a temporary folder is its owner's alone; those of a package are not.
-fn make_readable(folder: &Path) -> Result<(), String> {
+pub(super) fn make_readable(folder: &Path) -> Result<(), String> {
     let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(explain)?;
     for entry in fs::read_dir(folder).map_err(explain)? {
