@@ -29,10 +29,13 @@ exec '@PYTHON' -m ziglang @TOOL "$@"
 /// The folders of systemd's units and of Wireshark's link, in the archive.
 const UNITS: &str = "lib/systemd/system";
 const EXTCAP: &str = "lib/wireshark/extcap";
+/// Runs a command in a root folder with /proc, by which programs see their threads, as a user without privileges: the
+/// emulator has a thread of its own, in whose presence ringtap cannot give up any.
+const ENTER: &str = r#"mkdir "$0/proc" 2>/dev/null; mount -t proc proc "$0/proc" && exec chroot --userspec=65534:65534 "$0" "$@""#;
 /// A capture file for [`CHECKS`].
 const SAMPLE: &str = "testdata/savefile/option-text-ending-in-zeros.pcapng";
-/// Commands that are tried in an unpacked archive: filters become machine code, files are read and written.
-const CHECKS: [&[&str]; 4] = [
+/// Commands that are tried in an unpacked archive: filters become machine code, a file is read.
+const CHECKS: [&[&str]; 3] = [
     &["/bin/ringtap-bench", "--version"],
     &[
         "/bin/ringtap",
@@ -41,16 +44,7 @@ const CHECKS: [&[&str]; 4] = [
         "native",
         "tcp port 80",
     ],
-    &[
-        "/bin/ringtap",
-        "dump",
-        "-r",
-        "/sample",
-        "-w",
-        "/copy.pcapng.zst",
-        "len >= 0",
-    ],
-    &["/bin/ringtap", "dump", "-n", "-r", "/copy.pcapng.zst"],
+    &["/bin/ringtap", "dump", "-n", "-r", "/sample", "len >= 0"],
 ];
 
 /// Builds the programs, and packs an archive for each processor.
@@ -127,7 +121,7 @@ fn archive(pack: &Pack, processor: &str, built: &Path) -> Result<PathBuf, String
     Ok(path)
 }
 
-/// Unpacks an archive, and runs its programs in a root folder that has nothing else. A processor that is not this
+/// Unpacks an archive, and runs its programs in a root folder that has nothing else but /proc. A processor that is not this
 /// machine's is emulated.
 ///
 /// # Errors
@@ -153,7 +147,8 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
     let sample = ringtap_testkit::repository().join(SAMPLE);
     copy(&sample, &folder.path().join("sample"), 0o644)?;
     for words in CHECKS {
-        let mut run = Command::new("chroot");
+        let mut run = Command::new("unshare");
+        run.args(["--mount", "--pid", "--fork", "sh", "-c", ENTER]);
         run.arg(folder.path());
         run.args(emulator.is_some().then_some("/emulator"));
         process::check(run.args(words))?;
