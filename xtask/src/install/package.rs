@@ -323,9 +323,9 @@ impl Pack {
             strip(&program)?;
             let needed = dependencies(&[program])?;
             Ok(format!(
-                "Section: net\nDepends: {needed}\nRecommends: ringtap\n\
+                "Section: net\nDepends: {needed}, ringtap (= {RINGTAP})\n\
                  Description: SQL for flows that ringtap has stored\n \
-                 The program of \"ringtap query\", with DuckDB: it asks a store of\n \
+                 The program of \"ringtap query\", with DataFusion: it asks a store of\n \
                  \"ringtap flow --store\" by SQL, or with a ready question.\n"
             ))
         })
@@ -384,8 +384,13 @@ impl Pack {
         self.documents(&layout, name)?;
         let size = kibibytes(folder.path())?;
         let architecture = &self.architecture;
+        // lintian looks for manual pages in packages of the same source.
+        let source = match name {
+            "ringtap" => "",
+            _ => "Source: ringtap\n",
+        };
         let control = format!(
-            "Package: {name}\nVersion: {RINGTAP}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
+            "Package: {name}\n{source}Version: {RINGTAP}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
              Installed-Size: {size}\nPriority: optional\n{fields}"
         );
         write(
