@@ -169,17 +169,13 @@ impl Extcap {
             .ok()
     }
 
-    /// Opens the toolbar for a capture, and has its log take the messages that are no failures. Wireshark shows whatever
-    /// is written to standard error in a window, as an error.
+    /// Opens the toolbar for a capture, and has its log take the messages that are no failures: Wireshark shows whatever
+    /// is written to standard error in a window, as an error. tshark, which has no toolbar, prints it.
     fn toolbar_with_log(&self) -> Option<Toolbar> {
-        let toolbar = self.toolbar();
+        let toolbar = self.toolbar()?;
         let log = toolbar.clone();
-        only_failures(move |text| {
-            if let Some(toolbar) = &log {
-                toolbar.log(text);
-            }
-        });
-        toolbar
+        only_failures(move |text| log.log(text));
+        Some(toolbar)
     }
 }
 

@@ -22,6 +22,7 @@ use signal_hook::iterator::Signals;
 use super::script::{self, MISSING, OTHER_MACHINE, Program};
 use super::{RemoteError, Target, Words};
 use crate::losses::ReadCounters;
+use crate::notice::raw;
 use crate::toolbar::{self, Toolbar};
 
 /// How long ssh may take to end after it was asked to.
@@ -216,6 +217,9 @@ impl Run<'_> {
 
     /// Returns the result of a run by its exit status.
     fn outcome(&self, status: ExitStatus, told: &str) -> Result<(), RemoteError> {
+        if status.success() {
+            raw(told);
+        }
         if status.success() || self.ssh.is_ended() {
             return Ok(());
         }
