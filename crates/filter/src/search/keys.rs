@@ -4,7 +4,9 @@ use crate::ir::{Condition, Relation, Size, Test, Value, ValueId, Values, apply};
 use crate::language::ast::Junction;
 use crate::lower::{self, LookedAt, Mark, Shift};
 use crate::resolve::Tables;
-use crate::{CompileOptions, link};
+use crate::{CompileOptions, LinkType, link};
+
+use super::common;
 
 /// The most headers, one inside another, that are followed although they move all later offsets.
 const DEPTH: usize = 8;
@@ -89,6 +91,14 @@ impl KeyReader {
     /// captured. The same key may be reported several times, and some keys may be ones that no
     /// filter finds.
     pub fn read(&mut self, data: &[u8], len: u32, mut tell: impl FnMut(Key)) -> Followed {
+        if self.options.link_type == LinkType::ETHERNET && common::read(data, &mut tell) {
+            return Followed::Wholly;
+        }
+        self.evaluate(data, len, tell)
+    }
+
+    /// Evaluates the conditions of the language, which are right for any packet.
+    fn evaluate(&mut self, data: &[u8], len: u32, mut tell: impl FnMut(Key)) -> Followed {
         let packet = Packet { data, len };
         let (options, left, cells) = (&self.options, &mut self.left, &mut self.cells);
         let mut at = Visit {
@@ -328,5 +338,89 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
             .and_then(|rest| rest.get(..size.bytes()));
         let join = |number, byte: &u8| number << 8 | u32::from(*byte);
         Ok(bytes.ok_or(Lost::Beyond)?.iter().fold(0, join))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers that are read at once, each with other bytes at places that a test changes.
+    const FRAMES: [&[u8]; 4] = [
+        &[0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6],
+        &[
+            0x81, 0, 0, 5, 0x08, 0, 0x46, 0, 0, 40, 0, 0, 0x20, 0, 64, 17,
+        ],
+        &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 132, 64],
+        &[
+            0x88, 0xa8, 0, 5, 0x81, 0, 0, 6, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 17,
+        ],
+    ];
+
+    fn sorted(keys: Vec<Key>) -> Vec<Key> {
+        let mut keys = keys;
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Returns the keys of both ways, and whether there was a short one.
+    fn both(reader: &mut KeyReader, data: &[u8]) -> Option<[Vec<Key>; 2]> {
+        let (mut short, mut long) = (Vec::new(), Vec::new());
+        if !common::read(data, &mut |key| short.push(key)) {
+            assert_eq!(short, [], "told before it was certain");
+            return None;
+        }
+        let len = u32::try_from(data.len()).expect("is short");
+        let followed = reader.evaluate(data, len, |key| long.push(key));
+        assert_eq!(followed, Followed::Wholly, "{data:02x?}");
+        Some([sorted(short), sorted(long)])
+    }
+
+    #[test]
+    fn both_ways_find_the_same_keys() {
+        let mut options = CompileOptions::new(LinkType::ETHERNET);
+        options.from_file = true;
+        let mut reader = KeyReader::new(&options).expect("Ethernet is supported");
+        let mut random = 7_u64;
+        let mut next = |below: usize| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            usize::try_from(random >> 33).expect("has 31 bits") % below
+        };
+        let (mut short, mut all) = (0, 0);
+        for round in 0..40_000 {
+            let headers = FRAMES[round % FRAMES.len()];
+            let mut frame = [&[2; 12], headers].concat();
+            let byte = |_| u8::try_from(next(256)).expect("is a byte");
+            frame.extend((0..90 - frame.len()).map(byte));
+            // Up to three bytes become others, often those that tell protocols, tags or tunnels.
+            for _ in 0..next(4) {
+                let at = 12 + next(60);
+                let values = [
+                    0x08_u8, 0x81, 0x88, 0x47, 0x64, 0x45, 0x4f, 6, 17, 0x1f, 0x17, 0xc1,
+                ];
+                frame[at] = values[next(values.len())];
+            }
+            let whole = frame.len();
+            frame.truncate(whole - next(2) * next(whole - 11));
+            all += 1;
+            if let Some([one, other]) = both(&mut reader, &frame) {
+                short += 1;
+                assert_eq!(one, other, "{frame:02x?}");
+            }
+        }
+        assert!(short > all / 2, "{short} of {all} were read at once");
+        assert!(short < all * 9 / 10, "{short} of {all} were read at once");
+    }
+
+    #[test]
+    fn tunnels_are_left_to_the_conditions() {
+        for port in [4789_u16, 6081] {
+            let mut frame = [&[2; 12], FRAMES[0]].concat();
+            frame.resize(80, 0);
+            frame[23] = 17;
+            frame[36..38].copy_from_slice(&port.to_be_bytes());
+            assert!(!common::read(&frame, &mut |_| {}), "port {port}");
+        }
     }
 }

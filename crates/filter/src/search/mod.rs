@@ -11,7 +11,8 @@
 //! them, as far as the packet has those headers. The need is made of the values that the primitives
 //! compare with. Anything uncertain is taken as possible: other primitives need nothing
 //! ([`Need::Nothing`]), and a packet with too many nested headers may have any key. If the packet
-//! ends before an offset, a program that reads there rejects it, so there is no key.
+//! ends before an offset, a program that reads there rejects it, so there is no key. Only the headers of
+//! almost all Ethernet frames are read by code of their own, for speed, which tests compare with the conditions.
 //!
 //! ```
 //! use ringtap_filter::search::{Key, KeyReader, Need, need};
@@ -29,6 +30,7 @@
 //! # Ok::<(), ringtap_filter::CompileError>(())
 //! ```
 
+mod common;
 mod keys;
 mod need;
 
