@@ -32,6 +32,7 @@ fn main() -> std::process::ExitCode {
         ),
         test("a_host_among_many", &[], a_host_among_many),
         test("compressed_files", &[], compressed_files),
+        test("past_the_page_cache", &[], past_the_page_cache),
         test(
             "packets_that_cannot_be_followed",
             &[],
@@ -319,6 +320,62 @@ fn a_host_among_many() {
     );
     let (found, used) = both_ways(&path, "not host 10.99.99.99", &Search::default());
     assert!(found.len() == 39_999 && matches!(used, IndexUse::None));
+}
+
+/// Reads captures with lengths around multiples of the alignment past the cache, plain and compressed, from a
+/// disk and, where there is one, from a file system in memory.
+fn past_the_page_cache() {
+    use std::os::unix::fs::FileExt as _;
+    let whole = many(10_000, 200);
+    let mut plain = Vec::new();
+    // Records of pcap have 16 bytes before the data.
+    for record in [9_000, 9_400] {
+        let end = 24 + record * (16 + 200);
+        plain.push(whole[..end].to_vec());
+    }
+    let aligned = whole.len() - whole.len() % 4096;
+    plain.push(whole[..aligned].to_vec());
+    plain.push(zstd::bulk::compress(&whole, 1).unwrap());
+    let mut past = IndexOptions::default();
+    past.past_cache = true;
+    let folders = [
+        Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))),
+        in_memory(),
+    ];
+    for (bytes, parent) in plain
+        .iter()
+        .flat_map(|bytes| folders.iter().flatten().map(move |f| (bytes, f)))
+    {
+        let folder = tempfile::tempdir_in(parent).unwrap();
+        let path = folder.path().join("past.pcap");
+        fs::write(&path, bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        let mut built = Vec::new();
+        for options in [&IndexOptions::default(), &past] {
+            let output = File::create(path_for(&path)).unwrap();
+            let one = build_index(&file, "a capture", || Ok(output), options).unwrap();
+            built.push((one.packets, one.of, one.damage.is_some()));
+        }
+        assert_eq!(
+            built[0],
+            built[1],
+            "{} bytes in {}",
+            bytes.len(),
+            parent.display()
+        );
+        assert!(built[0].0 > 8_000);
+        let mut some = [0; 10];
+        file.read_exact_at(&mut some, 1)
+            .expect("reads use the cache again");
+        if !built[0].2 {
+            both_ways(&path, "host 10.98.98.98", &Search::default());
+        }
+    }
+}
+
+/// Returns the folder of a file system in memory, which most systems have.
+fn in_memory() -> Option<PathBuf> {
+    Some(PathBuf::from("/dev/shm")).filter(|folder| folder.is_dir())
 }
 
 fn compressed_files() {

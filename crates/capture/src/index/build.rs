@@ -8,6 +8,7 @@ use ringtap_packet::{LinkType, Packet, Timestamp};
 use ringtap_savefile::index::{Collector, Entry, IndexWriter, Keys, SeekPoint, Stamp};
 use ringtap_savefile::{ByteOrder, Interface, Item, PacketRun, ReadError, ReadOptions, Reader};
 
+use super::uncached::UncachedFile;
 use crate::{Error, Result, filter};
 
 ringtap_packet::options! {
@@ -25,6 +26,9 @@ ringtap_packet::options! {
         pub chunks: Vec<SeekPoint>,
         /// How to read the capture.
         pub read: ReadOptions,
+        /// Whether to read past the page cache, for a capture that is not in it (`O_DIRECT`, where the file
+        /// system has it). Default: no.
+        pub past_cache: bool,
     }
 }
 
@@ -35,6 +39,7 @@ impl Default for IndexOptions {
             least: 1 << 14,
             chunks: Vec::new(),
             read: ReadOptions::default(),
+            past_cache: false,
         }
     }
 }
@@ -88,7 +93,12 @@ pub fn build_index(
         file.seek(SeekFrom::Start(0))?;
         Ok(file)
     });
-    let reader = Reader::from_file(reading.map_err(failed)?, name, &options.read)?;
+    let reading = reading.map_err(failed)?;
+    let reader = if options.past_cache {
+        Reader::new(Box::new(UncachedFile::new(reading)), name, &options.read)?
+    } else {
+        Reader::from_file(reading, name, &options.read)?
+    };
     let writer = output().and_then(IndexWriter::new);
     let mut builder = Builder {
         writer: writer.map_err(failed)?,

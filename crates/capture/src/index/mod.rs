@@ -6,6 +6,7 @@
 
 mod build;
 mod search;
+mod uncached;
 
 pub use build::{Built, IndexOptions, build_index};
 pub use ringtap_savefile::index::{IndexError, SeekPoint, Skips, is_index, path_for};

@@ -258,7 +258,7 @@ fn make(file: &Complete, prepared: Option<Index>, access: Access) -> Result<(), 
     if !is_same(&index) {
         return Ok(());
     }
-    match index.make(file.chunks.clone()) {
+    match index.make(file.chunks.clone(), true) {
         Err(_) if !is_same(&index) => Ok(()),
         made => made.map(drop),
     }

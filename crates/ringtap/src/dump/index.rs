@@ -73,13 +73,19 @@ impl Index {
         self.capture.metadata().ok().as_ref().map(Version::of)
     }
 
-    /// Makes the index of the complete capture. `chunks` are offsets at which reading can start.
-    pub(crate) fn make(&mut self, chunks: Vec<SeekPoint>) -> Result<Built, DumpError> {
+    /// Makes the index of the complete capture. `chunks` are offsets at which reading can start; `past_cache`
+    /// says that it was written past the page cache.
+    pub(crate) fn make(
+        &mut self,
+        chunks: Vec<SeekPoint>,
+        past_cache: bool,
+    ) -> Result<Built, DumpError> {
         let Some(output) = self.output.take() else {
             return Err(DumpError::Usage(UsageError::IndexOfNoFile));
         };
         let mut options = IndexOptions::default();
         options.chunks = chunks;
+        options.past_cache = past_cache;
         let mut begun = false;
         let output = || {
             begun = true;
@@ -123,7 +129,7 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
         return Err(DumpError::Usage(UsageError::IndexOfNoFile));
     }
     for path in paths {
-        let built = Index::prepare(path, args.files.access())?.make(Vec::new())?;
+        let built = Index::prepare(path, args.files.access())?.make(Vec::new(), false)?;
         notice(format_args!(
             "{}: {} in an index of {} bytes",
             path_for(path).display(),

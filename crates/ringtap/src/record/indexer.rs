@@ -32,7 +32,7 @@ impl Indexer {
             let _ = sched::set_nice(NICE);
             for file in files {
                 let made = Index::prepare(&file.path, access)
-                    .and_then(|mut index| index.make(file.seek_points));
+                    .and_then(|mut index| index.make(file.seek_points, true));
                 let is_there = archive.indexed(&file.path);
                 if let (Err(error), true) = (made, is_there) {
                     let name = file.path.display();
