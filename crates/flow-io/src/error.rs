@@ -38,7 +38,7 @@ pub enum OutputError {
         r#source: io::Error,
     },
     /// A file name without the ending of a known format.
-    #[error("{}: the name must end in .csv, .json, .jsonl, .ipfix or .parquet", path.display())]
+    #[error("{}: the name must end in .csv, .json, .jsonl, .ipfix, .pb or .parquet", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -55,6 +55,11 @@ pub enum OutputError {
         /// The address.
         address: String,
     },
+    /// A spool without a collector whose batches it could hold.
+    #[error(
+        "--spool is for batches to ClickHouse: name a table with --export clickhouse:http://HOST:PORT/TABLE"
+    )]
+    NoSpool,
     /// A store that cannot be opened or written.
     #[cfg(feature = "parquet")]
     #[error(transparent)]

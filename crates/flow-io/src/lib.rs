@@ -8,6 +8,7 @@ mod export;
 mod file;
 mod outputs;
 mod places;
+mod protobuf;
 mod report;
 #[cfg(feature = "parquet")]
 mod store;
@@ -18,11 +19,12 @@ pub use collect::{
     NetworkError, Origin,
 };
 pub use error::OutputError;
+pub use export::Spools;
 pub use file::FileFormat;
-pub use outputs::{OutputOptions, Outputs};
+pub use outputs::{OutputContext, OutputOptions, Outputs, SpoolOptions};
 pub use places::{PlaceError, PlaceFiles, Places};
+pub use protobuf::MessageForm;
 pub use report::{ExportReport, FileReport, OutputReport};
-#[cfg(feature = "parquet")]
 pub use ringtap_sys::output::Access;
 #[cfg(feature = "parquet")]
 pub use store::{

@@ -4,19 +4,19 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ringtap_flow::FlowRecord;
 use ringtap_flow::export::{ExportOptions, Statistics};
 
-use crate::export::Exporters;
+use crate::export::{Exporters, Spools};
 use crate::file::RecordFile;
 use crate::places::Places;
 #[cfg(feature = "parquet")]
 use crate::store::Store;
-use crate::{CollectorAddress, FileFormat, Origin, OutputError, OutputReport};
+use crate::{Access, CollectorAddress, FileFormat, MessageForm, Origin, OutputError, OutputReport};
 
 /// In a live run, records go to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -28,6 +28,8 @@ ringtap_packet::options! {
         /// Options of the protocol. Over TCP and in files, messages are longer and templates are not
         /// repeated.
         pub export: ExportOptions,
+        /// The form of messages to Kafka.
+        pub form: MessageForm,
         /// The timeouts of the meter, which the exported statistics contain.
         pub active: Duration,
         /// The inactive timeout.
@@ -45,12 +47,35 @@ impl Default for OutputOptions {
     fn default() -> Self {
         Self {
             export: ExportOptions::default(),
+            form: MessageForm::Json,
             active: Duration::ZERO,
             inactive: Duration::ZERO,
             wait: false,
             notify: |_| (),
         }
     }
+}
+
+/// Things that collectors need beside the options.
+#[derive(Default)]
+pub struct OutputContext {
+    /// The entries of databases about addresses.
+    pub places: Places,
+    /// The name of this probe, in files and databases that take the records of many.
+    pub name: String,
+    /// Where batches for databases wait; those without a spool wait in memory.
+    pub spools: Spools,
+}
+
+/// Where batches for databases wait while the server is away.
+#[derive(Clone, Debug)]
+pub struct SpoolOptions {
+    /// The folder; it is created if it does not exist.
+    pub folder: PathBuf,
+    /// The most bytes that the batches for one database may take.
+    pub size: u64,
+    /// The users that may read the files.
+    pub access: Access,
 }
 
 /// Collectors and files that records go to.
@@ -61,6 +86,8 @@ pub struct Outputs {
     store: Option<Store>,
     options: OutputOptions,
     places: Arc<Places>,
+    /// The name of this probe.
+    name: String,
     /// When the waiting records were last written to the files.
     flushed: Instant,
     failed: Option<OutputError>,
@@ -75,23 +102,27 @@ impl Outputs {
         options: OutputOptions,
         collectors: &[CollectorAddress],
     ) -> Result<Self, OutputError> {
-        Self::with_places(options, collectors, Places::default(), "")
+        Self::with_context(options, collectors, OutputContext::default())
     }
 
-    /// Opens sockets to the collectors; records have what the databases know. `name` is that of this probe, in
-    /// databases that take the records of many.
+    /// Opens sockets to the collectors.
     ///
     /// # Errors
     /// As [`Outputs::new`].
-    pub fn with_places(
+    pub fn with_context(
         options: OutputOptions,
         collectors: &[CollectorAddress],
-        places: Places,
-        name: &str,
+        context: OutputContext,
     ) -> Result<Self, OutputError> {
+        let OutputContext {
+            places,
+            name,
+            mut spools,
+        } = context;
         let places = Arc::new(places);
         let is_exporting = !collectors.is_empty();
-        let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places, name));
+        let own = (&*name, &mut spools);
+        let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places, own));
         Ok(Self {
             exporters: exporters.transpose()?,
             files: Vec::new(),
@@ -99,6 +130,7 @@ impl Outputs {
             store: None,
             options,
             places,
+            name,
             flushed: Instant::now(),
             failed: None,
         })
@@ -112,7 +144,12 @@ impl Outputs {
         format: FileFormat,
         open: impl FnOnce() -> io::Result<File> + Send + 'static,
     ) {
-        let file = RecordFile::new(path, format, &self.options.export, Box::new(open));
+        let file = RecordFile::new(
+            path,
+            format,
+            (&self.options.export, &self.name),
+            Box::new(open),
+        );
         self.files.push(file);
     }
 

@@ -33,6 +33,12 @@ pub struct ExportReport {
     pub lost_messages: u64,
     /// Records of flows in lost messages, and records for which the queue had no room.
     pub lost_flows: u64,
+    /// Records that wait in the spool, for the next run if this one has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_flows: Option<u64>,
+    /// Records of earlier runs that were in the spool at the start: they are sent first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier_flows: Option<u64>,
     /// TCP connections that were made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u64>,

@@ -10,6 +10,7 @@ mod stored;
 mod table;
 mod value;
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use ringtap_inspect::Fields as Application;
@@ -17,7 +18,7 @@ use ringtap_inspect::Fields as Application;
 use crate::FlowRecord;
 pub use crate::export::Form;
 pub use select::{FieldError, Fields};
-pub use stored::{Partition, SCHEMA_VERSION, Storage, address_bytes};
+pub use stored::{EXPORTER_NUMBER, Partition, SCHEMA_VERSION, Storage, address_bytes};
 pub use table::{FIELD_COUNT, FIELDS};
 pub use value::{Kind, Value};
 
@@ -74,6 +75,16 @@ impl<'a> Row<'a> {
             source: Place::default(),
             destination: Place::default(),
             application: application.map(|entry| entry.fields()).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the name of the exporter: the address of the one that sent the record, or `own`, the name of this
+    /// probe.
+    #[must_use]
+    pub fn exporter_name<'n>(&self, own: &'n str) -> Cow<'n, str> {
+        match self.origin {
+            Some(origin) => origin.exporter.ip().to_canonical().to_string().into(),
+            None => own.into(),
         }
     }
 

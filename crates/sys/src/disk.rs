@@ -64,10 +64,26 @@ pub fn is_in_memory(file: &File) -> bool {
 /// # Errors
 /// `EOPNOTSUPP` if the file system does not support it, `ENOSPC` if there is not enough space.
 pub fn reserve(file: &File, offset: u64, bytes: u64) -> Result<()> {
+    allocate(file, libc::FALLOC_FL_KEEP_SIZE, (offset, bytes))
+}
+
+/// Frees the disk space of a range of a file, which then reads as zeros (`FALLOC_FL_PUNCH_HOLE`,
+/// fallocate(2)). The size stays.
+///
+/// # Errors
+/// `EOPNOTSUPP` if the file system does not support it.
+pub fn punch_hole(file: &File, offset: u64, bytes: u64) -> Result<()> {
+    allocate(
+        file,
+        libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+        (offset, bytes),
+    )
+}
+
+fn allocate(file: &File, mode: libc::c_int, (offset, bytes): (u64, u64)) -> Result<()> {
     let too_far = || Error::new("fallocate", "", std::io::ErrorKind::InvalidInput.into());
     let offset = libc::off_t::try_from(offset).map_err(|_| too_far())?;
     let bytes = libc::off_t::try_from(bytes).map_err(|_| too_far())?;
-    let mode = libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: takes no pointer.
     if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } < 0 {
         return Err(Error::last("fallocate", ""));
@@ -190,6 +206,23 @@ mod tests {
         assert!(try_lock(&two, false).expect("locks") && try_lock(&three, false).expect("locks"));
         assert!(free(&two).expect("a file system") > 0);
         std::fs::remove_file(&path).expect("removed");
+    }
+
+    #[test]
+    fn a_hole_takes_no_room_and_reads_as_zeros() {
+        use std::os::unix::fs::FileExt as _;
+        let file = tempfile::tempfile().expect("a temporary file");
+        file.write_all_at(&[7; 1 << 16], 0).expect("written");
+        file.sync_all().expect("on the disk");
+        let before = file.metadata().expect("metadata");
+        // A file system without support reports an error; this is no failure.
+        if punch_hole(&file, 4096, 1 << 15).is_ok() {
+            let after = file.metadata().expect("metadata");
+            assert!(after.len() == before.len() && after.blocks() < before.blocks());
+            let mut bytes = [1; 2];
+            file.read_exact_at(&mut bytes, 4095).expect("read");
+            assert_eq!(bytes, [7, 0]);
+        }
     }
 
     #[test]

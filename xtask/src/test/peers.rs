@@ -17,7 +17,7 @@ enum Sign {
 }
 
 /// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 51] = [
+const PEERS: [(&str, Sign); 52] = [
     ("arp-scan", Sign::Program("arp-scan")),
     ("arpwatch", Sign::Program("arpwatch")),
     ("chromium", Sign::Program("chromium")),
@@ -54,6 +54,7 @@ const PEERS: [(&str, Sign); 51] = [
     ("pmacct", Sign::Program("pmacctd")),
     ("podman", Sign::Program("podman")),
     ("prometheus", Sign::Program("prometheus")),
+    ("protobuf-compiler", Sign::Program("protoc")),
     (
         "python3-pcapy",
         Sign::File("/usr/share/doc/python3-pcapy/copyright"),

@@ -24,7 +24,8 @@ use ringtap_flow::schema::{Field, Fields, Row, SCHEMA_VERSION, address_bytes};
 
 use super::Teller;
 use crate::file::write_json;
-use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
+use crate::protobuf::Protobuf;
+use crate::{CollectorAddress, ExportReport, MessageForm, OutputError, OutputOptions};
 
 /// How long brokers may be away before messages count as lost, in milliseconds.
 const DELIVERY: &str = "300000";
@@ -52,9 +53,25 @@ pub(super) struct Kafka {
     topic: String,
     name: String,
     exporter: String,
-    columns: Vec<&'static Field>,
-    line: Vec<u8>,
+    form: Form,
+    message: Vec<u8>,
     wait: bool,
+}
+
+/// How messages are written.
+enum Form {
+    Json(Vec<&'static Field>),
+    Protobuf(Protobuf),
+}
+
+impl Form {
+    fn new(options: &OutputOptions) -> Self {
+        let fields = options.export.fields;
+        match options.form {
+            MessageForm::Json => Self::Json(fields.with(Fields::BASIC).columns().collect()),
+            MessageForm::Protobuf => Self::Protobuf(Protobuf::new(fields)),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -126,37 +143,39 @@ impl Kafka {
             topic: topic.to_owned(),
             name: address.to_string(),
             exporter: exporter.to_owned(),
-            columns: options
-                .export
-                .fields
-                .with(Fields::BASIC)
-                .columns()
-                .collect(),
-            line: Vec::new(),
+            form: Form::new(options),
+            message: Vec::new(),
             wait: options.wait,
         })
     }
 
     pub(super) fn record(&mut self, row: &Row<'_>) {
-        self.line.clear();
-        // A write into memory does not fail.
-        let _ = write_json(&mut self.line, &self.columns, row);
+        let exporter = row.exporter_name(&self.exporter);
+        self.message.clear();
+        let form = match &self.form {
+            Form::Json(columns) => {
+                // A write into memory does not fail.
+                let _ = write_json(&mut self.message, columns, row);
+                "json"
+            }
+            Form::Protobuf(messages) => {
+                messages.write(&mut self.message, &exporter, row);
+                "protobuf"
+            }
+        };
+        let value = match form {
+            "json" => self.message.trim_ascii_end(),
+            _ => &self.message,
+        };
         let key = key_of(&row.record.key);
-        let exporter = match row.origin {
-            Some(origin) => origin.exporter.ip().to_canonical().to_string(),
-            None => self.exporter.clone(),
-        };
         let version = SCHEMA_VERSION.to_string();
-        let header = |key, value| Header {
-            key,
-            value: Some(value),
-        };
         let headers = OwnedHeaders::new()
             .insert(header("ringtap-schema", &version))
-            .insert(header("ringtap-exporter", &exporter));
+            .insert(header("ringtap-exporter", &exporter))
+            .insert(header("ringtap-form", form));
         let mut record = BaseRecord::to(&self.topic)
             .key(&key[..])
-            .payload(self.line.trim_ascii_end())
+            .payload(value)
             .headers(headers);
         loop {
             let full = KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull);
@@ -202,6 +221,13 @@ impl Kafka {
             lost_flows: lost,
             ..ExportReport::default()
         }
+    }
+}
+
+fn header<'a>(key: &'a str, value: &'a str) -> Header<'a, &'a str> {
+    Header {
+        key,
+        value: Some(value),
     }
 }
 

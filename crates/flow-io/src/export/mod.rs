@@ -20,6 +20,7 @@ use crate::places::Places;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 pub(crate) use batch::Sums;
 use clickhouse::ClickHouse;
+pub use clickhouse::Spools;
 use tcp::TcpExporter;
 use udp::Collectors;
 
@@ -40,7 +41,7 @@ impl Exporters {
         collectors: &[CollectorAddress],
         options: &OutputOptions,
         places: &Arc<Places>,
-        name: &str,
+        (name, spools): (&str, &mut Spools),
     ) -> Result<Self, OutputError> {
         let mut exporters = Self {
             encoder: Encoder::new(options.export)?,
@@ -52,7 +53,7 @@ impl Exporters {
         };
         for address in collectors {
             if address.0.clickhouse().is_some() {
-                let database = ClickHouse::open(address, options, name)?;
+                let database = ClickHouse::open(address, options, (name, &mut *spools))?;
                 exporters.databases.push(database);
             } else if address.0.kafka().is_some() {
                 #[cfg(feature = "kafka")]
@@ -176,6 +177,15 @@ impl Teller {
         }
     }
 
+    /// Returns a teller for another thread.
+    fn again(&self) -> Self {
+        Self {
+            collector: self.collector.clone(),
+            told: None,
+            notify: self.notify,
+        }
+    }
+
     fn failed(&mut self, error: &io::Error, what_is_done: &str) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
             let collector = &self.collector;
@@ -219,7 +229,13 @@ mod tests {
             ..OutputOptions::default()
         };
         let places = Arc::default();
-        let mut exporters = Exporters::open(&[collector], &options, &places, "").unwrap();
+        let mut exporters = Exporters::open(
+            &[collector],
+            &options,
+            &places,
+            ("", &mut Spools::default()),
+        )
+        .unwrap();
         let mut send = || {
             exporters.record(&Row::new(&FlowRecord::default()));
             exporters.advance(1);

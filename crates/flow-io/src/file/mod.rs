@@ -1,6 +1,7 @@
-//! Files of records: CSV, JSON lines, Parquet, IPFIX. The name's ending selects the format.
+//! Files of records: CSV, JSON lines, Parquet, IPFIX, Protocol Buffers. The name's ending selects the format.
 
 mod ipfix;
+mod messages;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod text;
@@ -56,6 +57,8 @@ pub enum FileFormat {
     Csv,
     /// IPFIX messages in a file (RFC 5655).
     Ipfix,
+    /// Messages of Protocol Buffers, each behind its length.
+    Protobuf,
     /// Apache Parquet.
     #[cfg(feature = "parquet")]
     Parquet,
@@ -75,6 +78,7 @@ impl FileFormat {
             Some("json" | "jsonl" | "ndjson") => Ok(Self::Json),
             Some("csv") => Ok(Self::Csv),
             Some("ipfix") => Ok(Self::Ipfix),
+            Some("pb") => Ok(Self::Protobuf),
             #[cfg(feature = "parquet")]
             Some("parquet") => Ok(Self::Parquet),
             #[cfg(not(feature = "parquet"))]
@@ -89,6 +93,7 @@ impl FileFormat {
         file: File,
         is_standard: bool,
         options: &ExportOptions,
+        exporter: &str,
     ) -> io::Result<Box<dyn Format>> {
         #[cfg(feature = "parquet")]
         if matches!(self, Self::Parquet) {
@@ -99,6 +104,7 @@ impl FileFormat {
         Ok(match self {
             Self::Csv => Box::new(text::TextLines::csv(output, options.fields)?),
             Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),
+            Self::Protobuf => Box::new(messages::Messages::new(output, options.fields, exporter)),
             _ => Box::new(text::TextLines::json(output, options.fields)),
         })
     }
@@ -112,6 +118,8 @@ pub(super) struct RecordFile {
     path: PathBuf,
     format: FileFormat,
     options: ExportOptions,
+    /// The name of this probe.
+    exporter: String,
     state: State,
 }
 
@@ -130,13 +138,14 @@ impl RecordFile {
     pub(super) fn new(
         path: &Path,
         format: FileFormat,
-        options: &ExportOptions,
+        (options, exporter): (&ExportOptions, &str),
         open: Open,
     ) -> Self {
         Self {
             path: path.to_path_buf(),
             format,
             options: *options,
+            exporter: exporter.to_owned(),
             state: State::Waiting(open),
         }
     }
@@ -146,7 +155,10 @@ impl RecordFile {
         match std::mem::replace(&mut self.state, State::Broken { records: 0 }) {
             State::Waiting(open) => {
                 let is_standard = self.path == Path::new("-");
-                let begin = |file| self.format.begin(file, is_standard, &self.options);
+                let begin = |file| {
+                    self.format
+                        .begin(file, is_standard, &self.options, &self.exporter)
+                };
                 let begun = open().and_then(begin);
                 self.state = State::Begun(begun.map_err(|source| self.failed(source))?);
             }

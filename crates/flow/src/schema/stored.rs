@@ -5,10 +5,13 @@
 
 use std::net::IpAddr;
 
-use super::{Field, Kind};
+use super::{FIELDS, Field, Kind};
 
 /// The version of the schema. A version adds columns; it renames none, and changes the type of none.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// The number of the exporter's name in messages of Protocol Buffers: behind those of the basic fields.
+pub const EXPORTER_NUMBER: u32 = 99;
 
 /// The type of a stored column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +84,16 @@ impl Field {
         }
     }
 
+    /// Returns the number of the field in messages of Protocol Buffers. It never changes, since fields are added
+    /// behind the others of their group: each group has a hundred numbers, of which the first stays free.
+    #[must_use]
+    pub fn protobuf_number(&self) -> u32 {
+        const GROUP: u32 = 100;
+        let before = FIELDS.iter().take_while(|field| field.name != self.name);
+        let number = before.filter(|field| field.group == self.group).count();
+        self.group as u32 * GROUP + 1 + u32::try_from(number).unwrap_or(0)
+    }
+
     /// Whether every record has a value.
     #[must_use]
     pub fn is_required(&self) -> bool {
@@ -103,6 +116,17 @@ impl Storage {
             Self::I64 => "BIGINT",
             Self::Address => "BLOB",
             Self::Text => "VARCHAR",
+        }
+    }
+
+    /// Returns the type in the words of Protocol Buffers.
+    #[must_use]
+    pub const fn protobuf(self) -> &'static str {
+        match self {
+            Self::Time | Self::I64 => "int64",
+            Self::U8 | Self::U16 | Self::U32 => "uint32",
+            Self::Address => "bytes",
+            Self::Text => "string",
         }
     }
 
@@ -160,7 +184,6 @@ pub fn address_bytes(address: IpAddr) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::FIELDS;
 
     #[test]
     fn stored_names_are_unique_and_no_level_of_folders() {
@@ -172,6 +195,15 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn numbers_of_messages_are_unique_and_below_the_reserved_one() {
+        let mut numbers: Vec<_> = FIELDS.iter().map(Field::protobuf_number).collect();
+        assert!(numbers.iter().all(|number| number % 100 < EXPORTER_NUMBER));
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), FIELDS.len());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) enum FlowAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Print SQL for this engine instead of the schema
+    /// Print SQL for this engine, or the messages of Protocol Buffers, instead of the schema
     #[arg(value_name = "ENGINE")]
     pub(crate) engine: Option<SchemaEngine>,
     /// Form of the schema
@@ -69,6 +69,8 @@ pub(crate) enum SchemaEngine {
     Duckdb,
     /// A view of a store
     Spark,
+    /// The file .proto of the messages in Kafka and in files .pb
+    Protobuf,
 }
 
 /// The forms of the schema.

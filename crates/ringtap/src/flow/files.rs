@@ -6,6 +6,7 @@ use std::time::Instant;
 use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker};
 
 use super::error::FlowError;
+use super::folders::Folders;
 use super::plan;
 use super::probe::Probe;
 use super::summary::Summary;
@@ -34,7 +35,7 @@ pub(crate) fn run(
             || filter.is_some_and(Filter::looks_up_hosts),
         ..Needs::default()
     };
-    let store = super::open_store(args)?;
+    let folders = Folders::open(args)?;
     rights.relinquish(&[], needs)?;
     let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
     let requests = Requests::default();
@@ -53,7 +54,7 @@ pub(crate) fn run(
         let placed = ringtap_sys::sched::set_affinity(&cpus.0);
         placed.map_err(|source| setup("choose processors", source))?;
     }
-    let mut probe = Probe::new(args, 1, store)?;
+    let mut probe = Probe::new(args, 1, folders)?;
     requests.watch(vec![interrupt])?;
     let started = Instant::now();
     let mut result = Ok(());

@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use ringtap_capture::{Block, Filter, Item, Source, Stats, Timestamp, Waker};
 
 use super::error::FlowError;
+use super::folders::Folders;
 use super::plan;
 use super::probe::Probe;
 use super::readers::wait;
@@ -41,13 +42,13 @@ pub(crate) fn run(
         ..Needs::of_devices()
     };
     rights.entrust(&mut readers)?;
-    let store = super::open_store(args)?;
+    let folders = Folders::open(args)?;
     rights.relinquish(&[], needs)?;
     if args.report.explain_capture {
         raw(&description);
         raw(rights.explain());
     }
-    let mut probe = Probe::new(args, readers.sources.len(), store)?;
+    let mut probe = Probe::new(args, readers.sources.len(), folders)?;
     probe.on_device(Some(crate::devices::index_of(device)));
     probe.interfaces(readers.first().interfaces());
     let requests = Requests::default();

@@ -7,6 +7,7 @@ mod collect;
 mod error;
 mod feeder;
 mod files;
+mod folders;
 mod labels;
 mod live;
 pub(crate) mod outlets;
@@ -14,8 +15,6 @@ pub(crate) mod plan;
 pub(crate) mod probe;
 mod readers;
 mod schema;
-#[cfg(feature = "parquet")]
-mod store;
 mod summary;
 mod talkers;
 mod threads;
@@ -72,22 +71,6 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     match &args.source.interface {
         Some(device) => live::run(args, device, filter.as_ref(), &rights),
         None => files::run(args, filter.as_ref(), &rights),
-    }
-}
-
-/// Opens the store of the command line, if there is one. Call it before privileges are given up, when nothing else can
-/// be refused.
-#[cfg(feature = "parquet")]
-use store::open as open_store;
-
-/// Refuses a store: this ringtap cannot write Parquet.
-#[cfg(not(feature = "parquet"))]
-fn open_store(args: &FlowArgs) -> Result<Option<std::convert::Infallible>, FlowError> {
-    match &args.store.store {
-        Some(path) => Err(FlowError::Output(ringtap_flow_io::OutputError::NoParquet {
-            path: path.clone(),
-        })),
-        None => Ok(None),
     }
 }
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 use ringtap_flow::export::{ExportOptions, Refresh};
 use ringtap_flow::{FlowRecord, FlowSink};
 use ringtap_flow_io::{
-    FileFormat, Origin, OutputError, OutputOptions, Outputs, PlaceError, PlaceFiles, Places,
+    FileFormat, Origin, OutputContext, OutputError, OutputOptions, Outputs, PlaceError, PlaceFiles,
+    Places,
 };
 
 use super::error::FlowError;
+use super::folders::Folders;
 use super::plan;
 use super::talkers::Talkers;
 use crate::cli::{FlowArgs, Protocol, RecordArgs};
@@ -20,12 +22,6 @@ use crate::rights;
 
 /// The length of the IPv6 and UDP headers, which share a datagram with a message, in bytes.
 const HEADERS: u16 = 48;
-
-/// A store of records; without the feature `parquet` there is none.
-#[cfg(feature = "parquet")]
-pub(crate) use ringtap_flow_io::Store;
-#[cfg(not(feature = "parquet"))]
-pub(crate) use std::convert::Infallible as Store;
 
 /// All outputs of a run.
 pub(crate) struct Outlets {
@@ -58,21 +54,25 @@ pub(crate) fn check(args: &FlowArgs) -> Result<(), FlowError> {
 
 impl Outlets {
     /// Opens the outputs of the command line. If one of the files cannot be opened, all remain as they were.
-    pub(crate) fn open(args: &FlowArgs, store: Option<Store>) -> Result<Self, FlowError> {
+    pub(crate) fn open(args: &FlowArgs, folders: Folders) -> Result<Self, FlowError> {
         let records = &args.records;
         // Records replace the tables on standard output.
         let is_taken = records.write.iter().any(|path| path == Path::new("-"));
         let has_tables = args.report.top > 0 && !is_taken;
         let places = places(&records.mmdb, records.oui.as_deref())?;
-        let mut outputs =
-            Outputs::with_places(options(args), &records.export, places, &probe_name(args))?;
+        let context = OutputContext {
+            places,
+            name: probe_name(args),
+            spools: folders.spools,
+        };
+        let mut outputs = Outputs::with_context(options(args), &records.export, context)?;
         let formats = records.write.iter().map(|path| FileFormat::of(path));
         let formats: Vec<_> = formats.collect::<Result<_, _>>()?;
         let files = open_files(records, has_tables)?;
         for ((path, format), file) in records.write.iter().zip(formats).zip(files) {
             outputs.add_file(path, format, move || file.emptied());
         }
-        if let Some(store) = store {
+        if let Some(store) = folders.store {
             #[cfg(feature = "parquet")]
             outputs.set_store(store);
             #[cfg(not(feature = "parquet"))]
@@ -140,6 +140,7 @@ fn options(args: &FlowArgs) -> OutputOptions {
     let time_out = |time| if is_metering { time } else { Duration::ZERO };
     OutputOptions::default()
         .export(export)
+        .form(records.kafka_value.into())
         .active(time_out(meter.active))
         .inactive(time_out(meter.inactive))
         .wait(is_metering && args.source.interface.is_none())

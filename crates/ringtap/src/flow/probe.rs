@@ -9,7 +9,8 @@ use ringtap_sys::memory;
 
 use super::error::FlowError;
 use super::feeder::Feeder;
-use super::outlets::{Outlets, Store};
+use super::folders::Folders;
+use super::outlets::Outlets;
 use super::plan;
 use super::summary::Summary;
 use super::threads::Threads;
@@ -58,12 +59,12 @@ impl Probe {
     pub(crate) fn new(
         args: &FlowArgs,
         readers: usize,
-        store: Option<Store>,
+        folders: Folders,
     ) -> Result<Self, FlowError> {
         let threads = args.meter.threads;
         let report = &args.report;
         let options = plan::meter_options(args);
-        let outlets = Outlets::open(args, store)?;
+        let outlets = Outlets::open(args, folders)?;
         let work = if threads > 1 || readers > 1 {
             let threads = Threads::new(&options, threads, readers, outlets)?;
             Work::Threads(Box::new(threads))

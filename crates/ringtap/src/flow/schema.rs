@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use ringtap_flow::schema::{FIELDS, Field, Partition, SCHEMA_VERSION, Storage};
+use ringtap_flow::schema::{EXPORTER_NUMBER, FIELDS, Field, Partition, SCHEMA_VERSION, Storage};
 use serde::Serialize;
 
 use crate::cli::{SchemaArgs, SchemaEngine, SchemaFormat};
@@ -21,6 +21,7 @@ pub(super) fn run(args: &SchemaArgs) -> ExitCode {
         }
         Some(SchemaEngine::Duckdb) => duckdb(&args.table, &args.store),
         Some(SchemaEngine::Spark) => spark(&args.table, &args.store),
+        Some(SchemaEngine::Protobuf) => protobuf(),
     };
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -179,6 +180,28 @@ fn spark(table: &str, store: &str) -> String {
     )
 }
 
+fn protobuf() -> String {
+    let mut text = format!(
+        "// Flow records of ringtap, schema version {SCHEMA_VERSION}. A version adds fields; it changes and removes none.\n\
+         // Addresses have 16 bytes, IPv4 as ::ffff:a.b.c.d; times are nanoseconds since 1970, UTC.\n\
+         // A field that is missing has no value.\n\
+         // Made by: ringtap flow schema protobuf\n\
+         syntax = \"proto3\";\n\npackage ringtap;\n\nmessage Flow {{\n\
+         \x20 // Name of the probe, or address of the exporter\n\
+         \x20 string exporter = {EXPORTER_NUMBER};\n"
+    );
+    for field in columns() {
+        let (name, kind) = (field.stored_name(), field.storage().protobuf());
+        let number = field.protobuf_number();
+        let _ = write!(
+            text,
+            "  // {}\n  optional {kind} {name} = {number};\n",
+            field.doc
+        );
+    }
+    text + "}\n"
+}
+
 fn clickhouse_type(field: &Field) -> String {
     let name = field.storage().clickhouse();
     let is_repetitive = matches!(
@@ -272,11 +295,28 @@ mod tests {
 
     #[test]
     fn each_form_has_every_column() {
-        for text in [table(), markdown(), json(), clickhouse("flows", Some("c"))] {
+        let all = [
+            table(),
+            markdown(),
+            json(),
+            clickhouse("flows", Some("c")),
+            protobuf(),
+        ];
+        for text in all {
             for field in columns() {
                 assert!(text.contains(field.stored_name()), "{}", field.name);
             }
         }
+    }
+
+    /// The file is for people who compile their readers from it.
+    #[test]
+    fn the_file_of_messages_is_that_of_the_command() {
+        let file = include_str!("../../../../contrib/ringtap-flow.proto");
+        assert!(
+            file == protobuf(),
+            "run: ringtap flow schema protobuf > contrib/ringtap-flow.proto"
+        );
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! Records that are inserted into ClickHouse: a server of the test with faults, and the real engine (chDB) for the meaning of
 //! statements and bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use ringtap_testkit::need::python;
 use serde_json::Value;
 
-use crate::capture::{RINGTAP, capture, free_port, number, probe};
+use crate::capture::{Capture, LIMIT, Probed, RINGTAP, capture, free_port, number, probe};
 
 /// The answer of a server to an insert.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +37,13 @@ struct Insert {
 
 /// Runs a server that gives these answers in turn, and then takes everything. It returns its port and what it got.
 fn serve(replies: &'static [Reply]) -> (u16, Receiver<(Insert, Reply)>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+    let (inserts, port) = serve_at(0, replies);
+    (port, inserts)
+}
+
+/// Does the same at a port; 0 is any.
+fn serve_at(port: u16, replies: &'static [Reply]) -> (Receiver<(Insert, Reply)>, u16) {
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("a socket");
     let port = listener.local_addr().expect("an address").port();
     let (got, inserts) = channel();
     std::thread::spawn(move || {
@@ -51,7 +58,7 @@ fn serve(replies: &'static [Reply]) -> (u16, Receiver<(Insert, Reply)>) {
             }
         }
     });
-    (port, inserts)
+    (inserts, port)
 }
 
 fn read(stream: &mut BufReader<TcpStream>) -> Option<Insert> {
@@ -210,6 +217,72 @@ pub(crate) fn losses() {
         .map(|(insert, _)| insert.token.is_some())
         .collect();
     assert_eq!(tokens, [true, false]);
+}
+
+/// Batches that the server did not take wait on the disk, over a kill too, and are sent by the next run, each with the
+/// token that it had.
+pub(crate) fn spool() {
+    let capture = capture();
+    let folder = capture.folder.path().join("spool");
+    let (closed, spool) = (free_port(), folder.to_str().expect("a name"));
+    let to = export(closed);
+    let arguments = ["--export", &to, "--spool", spool, "--store-name", "p1"];
+    let probed = probe(&capture, &arguments);
+    let records = probed.records.len() as u64;
+    assert_counts(&probed, [0, 0, records, 0]);
+
+    let file = std::fs::read_dir(&folder).expect("a folder").next();
+    let file = file.expect("a file").expect("a file").path();
+    let size = || std::fs::metadata(&file).expect("a file").len();
+    kill_when(&capture, &arguments, size, 2 * size() - 4096);
+
+    let (inserts, _) = serve_at(closed, &[Reply::TakenSilently]);
+    let probed = probe(&capture, &arguments);
+    assert_counts(&probed, [3 * records, 0, 0, 2 * records]);
+    let got: Vec<_> = inserts.try_iter().map(|(insert, _)| insert).collect();
+    let tokens: Vec<_> = got.iter().map(|insert| insert.token.clone()).collect();
+    assert_eq!(got.len(), 4, "the first was sent again");
+    assert_eq!(tokens[0], tokens[1]);
+    let others = tokens[1..].iter().flatten().collect::<BTreeSet<_>>();
+    assert_eq!(others.len(), 3, "{tokens:?}");
+    assert!(got.iter().all(|insert| insert.body == got[0].body));
+    assert_eq!(size(), 4096, "nothing waits");
+
+    let small = [&arguments[..], &["--spool-size", "1k"]].concat();
+    let probed = probe(&capture, &small);
+    assert_counts(&probed, [0, records, 0, 0]);
+    let notices = probed.notices;
+    assert!(
+        notices.contains("the spool has its largest size"),
+        "{notices}"
+    );
+}
+
+/// Starts a run, and kills it when the file has this size, while it waits for the server.
+fn kill_when(capture: &Capture, arguments: &[&str], size: impl Fn() -> u64, enough: u64) {
+    let mut killed = Command::new(RINGTAP);
+    killed
+        .args(["flow", "--top", "0", "-r"])
+        .arg(&capture.path)
+        .args(arguments);
+    let mut killed = killed
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("ringtap starts");
+    let deadline = Instant::now() + LIMIT;
+    while size() < enough && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    killed.kill().and_then(|()| killed.wait()).expect("killed");
+    assert_eq!(size(), enough);
+}
+
+/// Compares the counts of flows: sent, lost, waiting, and of earlier runs.
+fn assert_counts(probed: &Probed, expected: [u64; 4]) {
+    let report = &probed.stats["exports"][0];
+    let names = ["flows", "lost_flows", "waiting_flows", "earlier_flows"];
+    let counts = names.map(|name| number(report, name));
+    assert_eq!(counts, expected, "{}", probed.notices);
 }
 
 /// Makes the tables, inserts the rows by the statement, and prints two answers.

@@ -61,7 +61,7 @@ pub(crate) fn full() {
 /// Invalid values are rejected before anything is read.
 pub(crate) fn usage() {
     let capture = capture();
-    let cases: [&[&str]; 14] = [
+    let cases: [&[&str]; 16] = [
         &["--nano", "--version", "5"],
         &["--enterprise", "54321", "--version", "9"],
         &["--enterprise", "35632"],
@@ -88,6 +88,8 @@ pub(crate) fn usage() {
         &["--export", "udp:127.0.0.1:2055", "--mtu", "500"],
         &["--version", "8"],
         &["-w", "records.xml"],
+        &["--spool", "spool", "--export", "udp:127.0.0.1:2055"],
+        &["--kafka-value", "xml", "--export", "udp:127.0.0.1:2055"],
         &["--collect", "udp:127.0.0.1:2055"],
         &["--template-messages", "0"],
     ];

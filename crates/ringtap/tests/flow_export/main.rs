@@ -5,6 +5,7 @@ mod clickhouse;
 mod collectors;
 mod files;
 mod floods;
+mod messages;
 mod processes;
 mod sflow;
 #[cfg(feature = "parquet")]
@@ -136,12 +137,19 @@ fn of_sflow() -> Vec<Test> {
     ]
 }
 
-/// Returns the tests of ClickHouse.
+/// Returns the tests of ClickHouse, and of messages.
 fn databases() -> Vec<Test> {
     let module = &[Need::PythonModule("chdb")];
     vec![
         test("clickhouse_gets_a_batch_once", &[], clickhouse::faults),
         test("clickhouse_losses_are_counted", &[], clickhouse::losses),
+        test("batches_wait_on_the_disk", &[], clickhouse::spool),
         test("clickhouse_reads_the_rows", module, clickhouse::engine),
+        test("clickhouse_reads_messages", module, messages::engine),
+        test(
+            "protoc_reads_messages",
+            &[Need::Tool("protoc")],
+            messages::compiler,
+        ),
     ]
 }

@@ -5,10 +5,15 @@
 //! So a record is in the table once, unless it is counted as lost: because the queue of batches was full, because the
 //! server refused the batch, or because the server was away when the run ended.
 //!
+//! With a [spool](spool), batches go through a file on the disk: then neither a server that is away nor the end of the run
+//! loses any, as long as the file has room.
+//!
 //! Source: <https://clickhouse.com/docs/interfaces/http>.
 
 mod rows;
+mod sender;
 mod server;
+mod spool;
 
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +25,10 @@ use ringtap_flow::schema::Row;
 use super::Teller;
 use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 use rows::Rows;
-use server::{Answer, Server};
+use sender::Sender;
+use server::Server;
+pub use spool::Spools;
+use spool::{Refused, Spool};
 
 /// A batch is sent when it has this many records or bytes, or is this old.
 const RECORDS: u64 = 65_536;
@@ -29,9 +37,6 @@ const AGE: Duration = Duration::from_secs(2);
 /// The number of batches that wait while the server is away, in a live run: 64 MiB at most beside those that are written
 /// and sent.
 const QUEUE: usize = 4;
-/// The pauses between attempts: the first, doubled up to the last.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LAST_PAUSE: Duration = Duration::from_secs(30);
 /// How long the end of a run waits for a server that is away.
 const REST: Duration = Duration::from_secs(5);
 
@@ -44,6 +49,7 @@ pub(super) struct ClickHouse {
     began: Instant,
     wait: bool,
     shared: Arc<Shared>,
+    spool: Option<Arc<Spool>>,
     work: Work,
 }
 
@@ -56,7 +62,7 @@ struct Batch {
 /// The thread starts with the first batch: before, the program may still give up privileges.
 enum Work {
     ToBegin(Box<Sender>),
-    Begun(SyncSender<Batch>, JoinHandle<()>),
+    Begun(SyncSender<Batch>, Vec<JoinHandle<()>>),
     Ended,
 }
 
@@ -67,6 +73,13 @@ struct Shared {
 }
 
 impl Shared {
+    /// Counts a batch of this number of records as lost.
+    fn lose(&self, records: u64) {
+        let mut report = self.report();
+        report.lost_messages += 1;
+        report.lost_flows += records;
+    }
+
     fn report(&self) -> MutexGuard<'_, ExportReport> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,10 +93,10 @@ impl ClickHouse {
     pub(super) fn open(
         address: &CollectorAddress,
         options: &OutputOptions,
-        exporter: &str,
+        (exporter, spools): (&str, &mut Spools),
     ) -> Result<Self, OutputError> {
         let rows = Rows::new(options.export.fields);
-        let server = Server::new(address, &rows)?;
+        let (server, table) = Server::new(address)?;
         let shared = Arc::new(Shared {
             report: Mutex::new(ExportReport {
                 collector: address.to_string(),
@@ -93,6 +106,7 @@ impl ClickHouse {
         });
         let sender = Sender {
             server,
+            statement: rows.statement(table),
             shared: Arc::clone(&shared),
             teller: Teller::new(address, options),
             run: run_name(exporter),
@@ -105,18 +119,14 @@ impl ClickHouse {
             began: Instant::now(),
             wait: options.wait,
             shared,
+            spool: spools.take(address).map(Arc::new),
             work: Work::ToBegin(Box::new(sender)),
         })
     }
 
     pub(super) fn record(&mut self, row: &Row<'_>) {
-        match row.origin {
-            Some(origin) => {
-                let name = origin.exporter.ip().to_canonical().to_string();
-                self.rows.write(&mut self.batch.bytes, &name, row);
-            }
-            None => self.rows.write(&mut self.batch.bytes, &self.exporter, row),
-        }
+        let exporter = row.exporter_name(&self.exporter);
+        self.rows.write(&mut self.batch.bytes, &exporter, row);
         self.batch.records += 1;
         if self.batch.records >= RECORDS || self.batch.bytes.len() >= BYTES {
             self.hand_over();
@@ -125,6 +135,9 @@ impl ClickHouse {
 
     /// Sends a batch that has waited.
     pub(super) fn advance(&mut self) {
+        if self.has_earlier() {
+            self.begin();
+        }
         if self.batch.records == 0 {
             self.began = Instant::now();
         } else if self.began.elapsed() >= AGE && !self.wait {
@@ -155,21 +168,44 @@ impl ClickHouse {
         }
     }
 
+    /// Whether the spool has batches of an earlier run, and nothing sends them yet.
+    fn has_earlier(&self) -> bool {
+        let earlier = self.spool.as_ref().map_or(0, |spool| spool.records().1);
+        earlier > 0 && matches!(self.work, Work::ToBegin(_))
+    }
+
     fn begin(&mut self) {
-        match std::mem::replace(&mut self.work, Work::Ended) {
-            Work::ToBegin(mut sender) => {
-                let (batches, received) = sync_channel::<Batch>(QUEUE);
-                let thread = thread::Builder::new().name("clickhouse".to_owned());
-                let started = thread.spawn(move || {
+        let mut sender = match std::mem::replace(&mut self.work, Work::Ended) {
+            Work::ToBegin(sender) => sender,
+            begun => {
+                self.work = begun;
+                return;
+            }
+        };
+        let (batches, received) = sync_channel::<Batch>(QUEUE);
+        let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            thread::Builder::new().name(name.to_owned()).spawn(work)
+        };
+        let threads = match &self.spool {
+            None => vec![start(
+                "clickhouse",
+                Box::new(move || {
                     while let Ok(batch) = received.recv() {
                         sender.deliver(&batch);
                     }
-                });
-                if let Ok(thread) = started {
-                    self.work = Work::Begun(batches, thread);
-                }
+                }),
+            )],
+            Some(spool) => {
+                let keeper = sender.keeper();
+                let (one, other) = (Arc::clone(spool), Arc::clone(spool));
+                let keep = Box::new(move || keeper.keep(&received, &one));
+                let send = Box::new(move || sender.send_from(&other));
+                vec![start("spool", keep), start("clickhouse", send)]
             }
-            begun => self.work = begun,
+        };
+        // A thread that cannot be started means that its batches count as lost.
+        if let Ok(threads) = threads.into_iter().collect() {
+            self.work = Work::Begun(batches, threads);
         }
     }
 
@@ -178,15 +214,25 @@ impl ClickHouse {
         *self.shared.ends() = Some(Instant::now() + REST);
         self.wait = true;
         self.hand_over();
-        if let Work::Begun(batches, thread) = std::mem::replace(&mut self.work, Work::Ended) {
+        if self.has_earlier() {
+            self.begin();
+        }
+        if let Work::Begun(batches, threads) = std::mem::replace(&mut self.work, Work::Ended) {
             drop(batches);
-            // A panic would have been reported, and its records are not counted as sent.
-            let _ = thread.join();
+            for thread in threads {
+                // A panic would have been reported, and its records are not counted as sent.
+                let _ = thread.join();
+            }
         }
     }
 
     pub(super) fn report(&self) -> ExportReport {
-        self.shared.report().clone()
+        let mut report = self.shared.report().clone();
+        if let Some(spool) = &self.spool {
+            let (waiting, earlier) = spool.records();
+            (report.waiting_flows, report.earlier_flows) = (Some(waiting), Some(earlier));
+        }
+        report
     }
 }
 
@@ -198,76 +244,4 @@ fn run_name(exporter: &str) -> String {
         "{exporter}-{}-{process}",
         since.unwrap_or_default().as_nanos()
     )
-}
-
-/// The sending thread's side.
-struct Sender {
-    server: Server,
-    shared: Arc<Shared>,
-    teller: Teller,
-    run: String,
-    number: u64,
-}
-
-impl Sender {
-    /// Sends a batch until the server has taken or refused it, or the run has ended.
-    fn deliver(&mut self, batch: &Batch) {
-        self.number += 1;
-        let token = format!("{}-{}", self.run, self.number);
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let until = *self.shared.ends();
-            match self.server.insert(&batch.bytes, &token, until) {
-                Answer::Taken => {
-                    self.teller.connected();
-                    let mut report = self.shared.report();
-                    report.messages += 1;
-                    report.flows += batch.records;
-                    report.bytes += batch.bytes.len() as u64;
-                    return;
-                }
-                Answer::WithoutTokens => {
-                    self.teller.say(
-                        "the server does not know insert_deduplication_token; a batch that is sent again may be there \
-                         twice",
-                    );
-                    continue;
-                }
-                Answer::Refused(error) => {
-                    self.teller.failed(&error, "");
-                    self.lose(batch);
-                    return;
-                }
-                Answer::Away(error) => self.teller.failed(&error, "; it is tried again"),
-            }
-            if !self.rest(pause) {
-                self.lose(batch);
-                return;
-            }
-            pause = (2 * pause).min(LAST_PAUSE);
-        }
-    }
-
-    fn lose(&self, batch: &Batch) {
-        let mut report = self.shared.report();
-        report.lost_messages += 1;
-        report.lost_flows += batch.records;
-    }
-
-    /// Waits. Returns false if the run has ended, and the server has had its time.
-    fn rest(&self, pause: Duration) -> bool {
-        let end = Instant::now() + pause;
-        while Instant::now() < end {
-            if let Some(ends) = *self.shared.ends() {
-                if Instant::now() >= ends {
-                    return false;
-                }
-                // The server may be back sooner than the pause ends.
-                thread::sleep(FIRST_PAUSE);
-                return true;
-            }
-            thread::sleep(FIRST_PAUSE.min(end.saturating_duration_since(Instant::now())));
-        }
-        true
-    }
 }

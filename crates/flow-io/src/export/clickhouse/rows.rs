@@ -6,6 +6,8 @@
 
 use ringtap_flow::schema::{Field, Fields, Row, Storage, Value, address_bytes};
 
+use crate::protobuf::{clamped, varint};
+
 /// The columns of an insert, and how its rows are written.
 pub(super) struct Rows {
     fields: Vec<&'static Field>,
@@ -49,25 +51,14 @@ impl Rows {
 }
 
 fn write(to: &mut Vec<u8>, storage: Storage, value: Option<Value<'_>>) {
-    let number = match value {
-        Some(Value::Number(number) | Value::Time(number)) => number,
-        Some(Value::Code(code)) => code.into(),
-        _ => 0,
-    };
+    let number = value
+        .map_or(0, |value| clamped(storage, value))
+        .to_le_bytes();
     match storage {
-        Storage::U8 => to.push(u8::try_from(number).unwrap_or(u8::MAX)),
-        Storage::U16 => {
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            to.extend(number.to_le_bytes());
-        }
-        Storage::U32 => {
-            let number = u32::try_from(number).unwrap_or(u32::MAX);
-            to.extend(number.to_le_bytes());
-        }
-        Storage::Time | Storage::I64 => {
-            let number = i64::try_from(number).unwrap_or(i64::MAX);
-            to.extend(number.to_le_bytes());
-        }
+        Storage::U8 => to.extend_from_slice(&number[..1]),
+        Storage::U16 => to.extend_from_slice(&number[..2]),
+        Storage::U32 => to.extend_from_slice(&number[..4]),
+        Storage::Time | Storage::I64 => to.extend_from_slice(&number),
         Storage::Address => to.extend(match value {
             Some(Value::Address(address)) => address_bytes(address),
             _ => [0; 16],
@@ -81,15 +72,7 @@ fn write(to: &mut Vec<u8>, storage: Storage, value: Option<Value<'_>>) {
 }
 
 fn text(to: &mut Vec<u8>, text: &str) {
-    let mut length = text.len();
-    loop {
-        let [low, ..] = (length & 0x7f).to_le_bytes();
-        length >>= 7;
-        to.push(if length > 0 { low | 0x80 } else { low });
-        if length == 0 {
-            break;
-        }
-    }
+    varint(to, text.len() as u64);
     to.extend_from_slice(text.as_bytes());
 }
 

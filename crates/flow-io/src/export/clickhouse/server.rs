@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use ureq::Agent;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-use super::rows::Rows;
 use crate::{CollectorAddress, OutputError};
 
 /// The longest time for an insert.
@@ -42,14 +41,14 @@ pub(super) enum Answer {
 pub(super) struct Server {
     agent: Agent,
     url: String,
-    statement: String,
     user: Option<String>,
     password: Option<String>,
     has_tokens: bool,
 }
 
 impl Server {
-    pub(super) fn new(address: &CollectorAddress, rows: &Rows) -> Result<Self, OutputError> {
+    /// Returns the server of an address, and its table.
+    pub(super) fn new(address: &CollectorAddress) -> Result<(Self, &str), OutputError> {
         let (url, table) = address
             .0
             .clickhouse()
@@ -66,19 +65,25 @@ impl Server {
             config = config.tls_config(TlsConfig::builder().root_certs(trusted).build());
         }
         let variable = |name| std::env::var(name).ok();
-        Ok(Self {
+        let server = Self {
             agent: config.build().new_agent(),
             url: url.to_owned(),
-            statement: rows.statement(table),
             user: variable("CLICKHOUSE_USER"),
             password: variable("CLICKHOUSE_PASSWORD"),
             has_tokens: true,
-        })
+        };
+        Ok((server, table))
     }
 
     /// Sends a batch. At the end of a run it takes until `until` at most.
-    pub(super) fn insert(&mut self, rows: &[u8], token: &str, until: Option<Instant>) -> Answer {
-        let mut request = self.agent.post(&self.url).query("query", &self.statement);
+    pub(super) fn insert(
+        &mut self,
+        statement: &str,
+        rows: &[u8],
+        token: &str,
+        until: Option<Instant>,
+    ) -> Answer {
+        let mut request = self.agent.post(&self.url).query("query", statement);
         if self.has_tokens {
             request = request.query("insert_deduplication_token", token);
         }

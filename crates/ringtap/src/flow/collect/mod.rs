@@ -9,6 +9,7 @@ use ringtap_flow_io::{Collector, ListenAddress};
 
 use self::summary::Summary;
 use super::FlowError;
+use super::folders::Folders;
 use super::outlets::Outlets;
 use crate::cli::FlowArgs;
 use crate::notice::notice;
@@ -34,9 +35,9 @@ pub(crate) fn run(
         network: !args.records.export.is_empty(),
         ..Needs::default()
     };
-    let store = super::open_store(args)?;
+    let folders = Folders::open(args)?;
     rights.relinquish(&[], needs)?;
-    let mut outlets = Outlets::open(args, store)?;
+    let mut outlets = Outlets::open(args, folders)?;
     let requests = Requests::default();
     requests.watch(Vec::new())?;
     outlets.outputs.begin()?;

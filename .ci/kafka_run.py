@@ -1,0 +1,166 @@
+"""The part of .ci/kafka that kills the broker, and reads what has come.
+
+usage: kafka_run.py RINGTAP FOLDER
+"""
+
+import collections
+import json
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from kafka import KafkaConsumer
+from kafka.admin import KafkaAdminClient, NewTopic
+
+PORT = 19092
+PARTITIONS = 4
+FLOWS = 100_000
+# Packets of a flow, so far apart that each is a record.
+PACKETS = 5
+GAP = 10
+
+
+def capture(path):
+    """Writes flows whose packets go in both directions by turns."""
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101))
+        for turn in range(PACKETS):
+            for flow in range(FLOWS):
+                ends = [(0x0A000000 + flow, 40000), (0xC6336401, 53)]
+                (source, sport), (target, dport) = ends if turn % 2 == 0 else ends[::-1]
+                udp = struct.pack(">HHHH", sport, dport, 8, 0)
+                ip = struct.pack(">BBHHHBBHII", 0x45, 0, 28, 0, 0, 64, 17, 0, source, target)
+                second, micros = divmod(flow * 10, 1_000_000)
+                head = (1_700_000_000 + turn * GAP + second, micros, 28, 28)
+                file.write(struct.pack("<IIII", *head) + ip + udp)
+
+
+class Broker:
+    """The broker of contrib/try/kafka."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.process = None
+
+    def start(self):
+        command = ["contrib/try/kafka", str(self.folder), str(PORT)]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        deadline = time.monotonic() + 300
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", PORT), 1).close()
+                return
+            except OSError:
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.2)
+        sys.exit("the broker does not start")
+
+    def kill(self):
+        # The Java program too.
+        subprocess.run(["pkill", "-KILL", "-s", str(self.process.pid)], check=True)
+        self.process.wait()
+
+
+def message_class(folder):
+    files = descriptor_pb2.FileDescriptorSet.FromString((folder / "flow.desc").read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ringtap.Flow"))
+
+
+def run(ringtap, file, topic, form, broker):
+    """Sends the flows of the file, and kills the broker in the middle."""
+    address = f"kafka:127.0.0.1:{PORT}/{topic}"
+    command = [ringtap, "flow", "-r", str(file), "--top", "0", "--json-stats", "--active", "5", "--inactive", "2"]
+    command += ["--store-name", "p1", "--export", address, "--kafka-value", form]
+    probe = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    lines = []
+    reader = threading.Thread(target=lambda: lines.extend(probe.stderr))
+    reader.start()
+    time.sleep(1.5)
+    assert probe.poll() is None, "it has ended before the broker was killed"
+    broker.kill()
+    time.sleep(4)
+    broker.start()
+    assert probe.wait(300) == 0, lines
+    reader.join()
+    report = json.loads(lines[-1])["exports"][0]
+    print(f"{form}: {report['flows']} records sent, {report['lost_flows']} lost")
+    return report
+
+
+def read(topic, decode):
+    """Returns the records of each flow by key: its partitions, and times in the order of their arrival."""
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=f"127.0.0.1:{PORT}", auto_offset_reset="earliest", consumer_timeout_ms=5000
+    )
+    flows = collections.defaultdict(lambda: (set(), []))
+    packets = 0
+    for message in consumer:
+        partitions, times = flows[message.key]
+        time_of, count = decode(message)
+        partitions.add(message.partition)
+        times.append(time_of)
+        packets += count
+    return flows, packets
+
+
+def check(form, topic, report, decode):
+    flows, packets = read(topic, decode)
+    records = sum(len(times) for _, times in flows.values())
+    assert records == report["flows"], f"{records} in the topic, {report['flows']} were acknowledged"
+    assert records + report["lost_flows"] == FLOWS * PACKETS, "each packet is a record"
+    assert packets == records
+    if report["lost_flows"] == 0:
+        assert len(flows) == FLOWS, f"{len(flows)} keys: one for both directions"
+    used = collections.Counter()
+    for partitions, times in flows.values():
+        assert len(partitions) == 1, "a flow is in one partition"
+        assert times == sorted(times) and len(set(times)) == len(times), f"order, and each once: {times}"
+        used.update(partitions)
+    assert len(used) == PARTITIONS, f"all partitions are used: {used}"
+    print(f"{form}: {records} records in the topic, each once, {len(flows)} flows in order, partitions {sorted(used.values())}")
+
+
+def main():
+    ringtap, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    file = folder / "flows.pcap"
+    capture(file)
+    shutil.rmtree(folder / "broker" / "data", ignore_errors=True)
+    broker = Broker(folder / "broker")
+    broker.start()
+    Flow = message_class(folder)
+
+    def of_protobuf(message):
+        headers = dict(message.headers)
+        assert headers["ringtap-form"] == b"protobuf" and headers["ringtap-exporter"] == b"p1"
+        flow = Flow.FromString(message.value)
+        assert len(flow.src) == 16 and flow.protocol == 17 and flow.exporter == "p1"
+        return flow.first, flow.packets
+
+    def of_json(message):
+        flow = json.loads(message.value)
+        return flow["first"], flow["packets"]
+
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{PORT}")
+        admin.create_topics([NewTopic(form, PARTITIONS, 1) for form in ("json", "protobuf")])
+        admin.close()
+        for form, decode in (("protobuf", of_protobuf), ("json", of_json)):
+            check(form, form, run(ringtap, file, form, form, broker), decode)
+    finally:
+        broker.kill()
+        file.unlink()
+
+
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+main()

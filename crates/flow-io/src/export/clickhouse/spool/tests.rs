@@ -1,0 +1,153 @@
+//! The file of a spool: what it holds, over the end of the program, and what it refuses.
+
+use std::fs;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use super::*;
+use crate::Access;
+
+const NOW: Duration = Duration::ZERO;
+const ADDRESS: &str = "clickhouse:http://127.0.0.1:8123/flows";
+
+fn options(folder: &Path, size: u64) -> SpoolOptions {
+    SpoolOptions {
+        folder: folder.join("spool"),
+        size,
+        access: Access::Owner,
+    }
+}
+
+fn batch(number: u8, len: usize) -> Batch {
+    Batch {
+        bytes: vec![number; len],
+        records: number.into(),
+    }
+}
+
+fn add(spool: &Spool, number: u8, len: usize) -> bool {
+    let token = format!("run-{number}");
+    spool.add(&batch(number, len), &token, "INSERT").is_ok()
+}
+
+/// Returns the number of the first batch.
+fn first(spool: &Spool) -> Option<(u8, u64)> {
+    match spool.first(NOW) {
+        Next::Batch(waiting) => {
+            assert_eq!(waiting.statement, "INSERT");
+            let number = waiting.rows[0];
+            assert_eq!(waiting.token, format!("run-{number}"));
+            assert_eq!(waiting.records, u64::from(number));
+            Some((number, waiting.len))
+        }
+        Next::Damaged { error, .. } => panic!("{error}"),
+        Next::Empty | Next::Ended => None,
+    }
+}
+
+/// Sends all batches, and returns their numbers.
+fn drain(spool: &Spool) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    while let Some((number, len)) = first(spool) {
+        spool.remove_first(number.into(), len).expect("removed");
+        numbers.push(number);
+    }
+    numbers
+}
+
+#[test]
+fn batches_survive_the_end_of_the_program_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = options(folder.path(), 1 << 20);
+    let spool = Spool::open(&options, ADDRESS).expect("opened");
+    assert!((1..=5).all(|number| add(&spool, number, 1000)));
+    let (number, len) = first(&spool).expect("a batch");
+    spool.remove_first(number.into(), len).expect("removed");
+    drop(spool);
+    let spool = Spool::open(&options, ADDRESS).expect("opened again");
+    assert_eq!(spool.records(), (2 + 3 + 4 + 5, 2 + 3 + 4 + 5));
+    assert!(add(&spool, 6, 10));
+    assert_eq!(drain(&spool), [2, 3, 4, 5, 6]);
+    assert!(matches!(spool.first(NOW), Next::Empty));
+    spool.close();
+    assert!(matches!(spool.first(NOW), Next::Ended));
+    let size = fs::metadata(spool.path()).expect("a file").len();
+    assert_eq!(size, START, "an empty spool takes no room");
+}
+
+#[test]
+fn it_never_takes_more_than_its_size_and_frees_what_was_sent() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+    let spool = Spool::open(&options(folder.path(), 100_000), ADDRESS).expect("opened");
+    assert!((1..=3).all(|number| add(&spool, number, 30_000)));
+    assert!(!add(&spool, 4, 30_000), "no room");
+    let before = fs::metadata(spool.path()).expect("a file");
+    let (number, len) = first(&spool).expect("a batch");
+    spool.remove_first(number.into(), len).expect("removed");
+    let after = fs::metadata(spool.path()).expect("a file");
+    if after.blocks() < before.blocks() {
+        assert!(add(&spool, 5, 30_000), "room was freed");
+        assert_eq!(drain(&spool), [2, 3, 5]);
+    } else {
+        // A file system without holes: the room comes back when the file is empty.
+        assert_eq!(drain(&spool), [2, 3]);
+        assert!(add(&spool, 5, 30_000));
+    }
+}
+
+#[test]
+fn a_batch_that_was_cut_by_a_crash_is_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = options(folder.path(), 1 << 20);
+    for cut in [1, 500, 1000, 1015] {
+        let spool = Spool::open(&options, ADDRESS).expect("opened");
+        assert!(add(&spool, 1, 1000) && add(&spool, 2, 1000));
+        let size = fs::metadata(spool.path()).expect("a file").len();
+        spool.file.set_len(size - cut).expect("cut");
+        drop(spool);
+        let spool = Spool::open(&options, ADDRESS).expect("opened again");
+        assert!(add(&spool, 3, 1000));
+        assert_eq!(drain(&spool), [1, 3], "{cut} bytes less");
+    }
+}
+
+#[test]
+fn a_batch_that_changed_on_the_disk_costs_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = options(folder.path(), 1 << 20);
+    let spool = Spool::open(&options, ADDRESS).expect("opened");
+    assert!((1..=3).all(|number| add(&spool, number, 1000)));
+    let (number, len) = first(&spool).expect("a batch");
+    spool
+        .file
+        .write_all_at(b"x", START + len + 200)
+        .expect("written");
+    spool.remove_first(number.into(), len).expect("removed");
+    match spool.first(NOW) {
+        Next::Damaged {
+            records: 2, len, ..
+        } => spool.remove_first(2, len).expect("removed"),
+        _ => panic!("the second batch has changed"),
+    }
+    assert_eq!(drain(&spool), [3]);
+}
+
+#[test]
+fn other_files_and_other_programs_are_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = options(folder.path(), 1 << 20);
+    let spool = Spool::open(&options, ADDRESS).expect("opened");
+    let text = |opened: Result<Spool, OutputError>| match opened {
+        Ok(_) => "it was opened".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let refused = text(Spool::open(&options, ADDRESS));
+    assert!(refused.ends_with("another ringtap uses it"), "{refused}");
+    let other = Spool::open(&options, "clickhouse:http://127.0.0.1:8123/other");
+    assert!(other.is_ok(), "another table has a file of its own");
+    let path = spool.path().to_owned();
+    drop(spool);
+    fs::write(&path, "notes of somebody").expect("written");
+    let refused = text(Spool::open(&options, ADDRESS));
+    assert!(refused.contains("no spool of this version"), "{refused}");
+    assert_eq!(fs::read(&path).expect("read"), b"notes of somebody");
+}
