@@ -14,6 +14,7 @@ mod deliver;
 mod dump;
 mod filter;
 mod flow;
+mod history;
 mod idle;
 mod libpcap;
 mod live;
@@ -66,7 +67,7 @@ impl Experiment {
 }
 
 /// The experiments that `all` leaves out, because they take much room or time.
-pub(crate) const ALONE: [&str; 2] = ["record", "who"];
+pub(crate) const ALONE: [&str; 3] = ["history", "record", "who"];
 
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
@@ -267,6 +268,16 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         seconds: (320, 45),
         rounds: 5,
         body: dump::whole,
+    },
+    Experiment {
+        name: "history",
+        purpose: "a day of flows on the disk, asked by SQL, against nfdump, DuckDB and ClickHouse's engine",
+        caption: "Deri (2003) has nProbe's records kept and asked by nfdump's kind of tools. Here: a day of flows in \
+                  the store of ringtap flow, and the same in files of nfcapd; the time and the memory of three \
+                  questions, against nfdump, and against DuckDB and chDB on the store's own files.",
+        seconds: (900, 180),
+        rounds: 5,
+        body: history::run,
     },
     Experiment {
         name: "record",

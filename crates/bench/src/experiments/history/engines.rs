@@ -1,0 +1,325 @@
+//! The programs that are asked, and how each is asked the same.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ringtap_lab::process::peak_memory;
+
+use super::flows;
+
+/// The hour that is asked for.
+const HOUR: u64 = 12;
+/// The time between two looks at the memory of a program.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A question, for each engine.
+pub(super) struct Question {
+    pub(super) title: &'static str,
+    /// Whether only one hour is asked for.
+    is_hour: bool,
+    host: Option<IpAddr>,
+}
+
+impl Question {
+    /// Returns all questions: the hour's and the day's top hosts, and one host's day.
+    pub(super) fn all(host: IpAddr) -> [Self; 3] {
+        let question = |title, is_hour, host| Self {
+            title,
+            is_hour,
+            host,
+        };
+        [
+            question("the ten hosts that sent most in an hour", true, None),
+            question("the ten hosts that sent most in the day", false, None),
+            question("one host's day", false, Some(host)),
+        ]
+    }
+
+    /// Returns the statement for a dialect: how it writes an address of bytes, and the condition of an hour.
+    fn sql(&self, from: &str, text: &str, address: &str, hour: &str) -> String {
+        match self.host {
+            None => {
+                let only = if self.is_hour {
+                    format!(" WHERE {hour}")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "SELECT {text} AS host, CAST(sum(bytes) AS BIGINT) AS total FROM {from}{only} \
+                     GROUP BY src ORDER BY total DESC LIMIT 10"
+                )
+            }
+            Some(_) => format!(
+                "SELECT count(*), CAST(sum(bytes) AS BIGINT) FROM {from} WHERE src = {address} OR dst = {address}"
+            ),
+        }
+    }
+}
+
+/// A program that is asked.
+pub(super) enum Engine {
+    Ringtap {
+        query: PathBuf,
+        store: PathBuf,
+    },
+    Nfdump {
+        ask: PathBuf,
+        files: PathBuf,
+    },
+    Python {
+        python: PathBuf,
+        name: &'static str,
+        script: PathBuf,
+        files: String,
+    },
+}
+
+/// An answer, as `ADDRESS BYTES` or `FLOWS BYTES`, and what it cost.
+pub(super) struct Answered {
+    pub(super) answer: String,
+    pub(super) seconds: f64,
+    /// In MiB.
+    pub(super) memory: f64,
+}
+
+/// Runs a statement, and prints the first row and the seconds.
+const DUCKDB: &str = "import sys, time, duckdb\n\
+    c = duckdb.connect()\n\
+    begun = time.monotonic()\n\
+    row = c.execute(sys.argv[1]).fetchall()[0]\n\
+    print(row[0], row[1], time.monotonic() - begun)\n";
+const CHDB: &str = "import sys, time, chdb\n\
+    chdb.query('SELECT 1')\n\
+    begun = time.monotonic()\n\
+    row = str(chdb.query(sys.argv[1], 'TSV')).splitlines()[0].split('\\t')\n\
+    print(row[0], row[1], time.monotonic() - begun)\n";
+
+impl Engine {
+    /// Returns the engine of a Python module, with its version, if there is one.
+    pub(super) fn python(
+        python: &Path,
+        module: &str,
+        script: &Path,
+        store: &Path,
+    ) -> Result<Option<(Self, String)>, String> {
+        let print = format!("import {module}; print({module}.__version__)");
+        let output = Command::new(python)
+            .args(["-c", &print])
+            .stderr(Stdio::null())
+            .output();
+        let output = output.map_err(|error| format!("{}: {error}", python.display()))?;
+        if !output.status.success() {
+            return Ok(None);
+        }
+        let (name, text) = match module {
+            "duckdb" => ("DuckDB", DUCKDB),
+            _ => ("chDB", CHDB),
+        };
+        std::fs::write(script, text).map_err(|error| error.to_string())?;
+        let engine = Self::Python {
+            python: python.to_owned(),
+            name,
+            script: script.to_owned(),
+            files: format!("{}/date=*/hour=*/exporter=*/*.parquet", store.display()),
+        };
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        Ok(Some((engine, version)))
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Ringtap { .. } => "ringtap query",
+            Self::Nfdump { .. } => "nfdump",
+            Self::Python { name, .. } => name,
+        }
+    }
+
+    /// Returns the number of flows in nfdump's files.
+    pub(super) fn flows(&self) -> Result<u64, String> {
+        let Self::Nfdump { ask, files } = self else {
+            return Err("it is not nfdump".to_owned());
+        };
+        let mut sum = 0;
+        for hour in 0..flows::HOURS {
+            let mut command = Command::new(ask);
+            command
+                .arg("-I")
+                .arg("-R")
+                .arg(files.join(format!("{hour:02}")));
+            let output = command.output().map_err(|error| error.to_string())?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let count = text.lines().find_map(|line| line.strip_prefix("Flows: "));
+            let count = count.and_then(|count| count.trim().parse::<u64>().ok());
+            sum += count.ok_or_else(|| format!("nfdump -I: {text}"))?;
+        }
+        Ok(sum)
+    }
+
+    /// Asks a question.
+    pub(super) fn ask(&self, question: &Question) -> Result<Answered, String> {
+        let (mut command, first) = match self {
+            Self::Ringtap { query, store } => (asked_of_ringtap(query, store, question), 1),
+            Self::Nfdump { ask, files } => (asked_of_nfdump(ask, files, question), 0),
+            Self::Python {
+                python,
+                name,
+                script,
+                files,
+            } => {
+                let mut command = Command::new(python);
+                command.arg(script).arg(statement(name, files, question));
+                (command, 0)
+            }
+        };
+        let (text, seconds, memory) = measured(&mut command)?;
+        let line = match (self, question.host) {
+            // Its lines are the flows, by their bytes.
+            (Self::Nfdump { .. }, Some(_)) => sums(&text),
+            (Self::Nfdump { .. }, None) => top(&text),
+            _ => text.lines().nth(first).unwrap_or_default().to_owned(),
+        };
+        let parts: Vec<&str> = line
+            .split([',', ' '])
+            .filter(|part| !part.is_empty())
+            .collect();
+        let (answer, seconds) = match (self, &parts[..]) {
+            (Self::Python { .. }, [key, bytes, within]) => {
+                let within = within.parse().map_err(|_| format!("no time: {line}"))?;
+                (format!("{key} {bytes}"), within)
+            }
+            (Self::Nfdump { .. }, [key, bytes]) | (Self::Ringtap { .. }, [key, bytes]) => {
+                (format!("{key} {bytes}"), seconds)
+            }
+            _ => return Err(format!("{}: {text}", self.name())),
+        };
+        Ok(Answered {
+            answer,
+            seconds,
+            memory,
+        })
+    }
+}
+
+fn asked_of_ringtap(query: &Path, store: &Path, question: &Question) -> Command {
+    let mut command = Command::new(query);
+    command.arg("--store").arg(store).args(["--format", "csv"]);
+    if question.is_hour {
+        command.args([
+            "--from",
+            "2026-01-31T12:00:00Z",
+            "--to",
+            "2026-01-31T13:00:00Z",
+        ]);
+    }
+    let host = question
+        .host
+        .map_or(String::new(), |host| format!("ip('{host}')"));
+    command.arg(question.sql("flows", "ip_text(src)", &host, "true"));
+    command
+}
+
+fn asked_of_nfdump(ask: &Path, files: &Path, question: &Question) -> Command {
+    let mut command = Command::new(ask);
+    let hour = format!("{HOUR:02}");
+    match question.is_hour {
+        true => command.arg("-R").arg(files.join(hour)),
+        false => command.arg("-R").arg(files),
+    };
+    match question.host {
+        Some(host) => command.args(["-q", "-N", "-o", "fmt:%byt", &format!("host {host}")]),
+        None => command.args(["-q", "-N", "-n", "10", "-s", "srcip/bytes", "-o", "csv"]),
+    };
+    command
+}
+
+/// Returns address and bytes of the first host, by the columns `val` and `byt`.
+fn top(text: &str) -> String {
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (head, first) = (
+        lines.next().unwrap_or_default(),
+        lines.next().unwrap_or_default(),
+    );
+    let column = |name: &str| {
+        let at = head.iter().position(|column| *column == name);
+        at.and_then(|at| first.get(at)).copied().unwrap_or_default()
+    };
+    format!("{} {}", column("val"), column("byt"))
+}
+
+/// Returns the number of lines and the sum of the numbers in them.
+fn sums(text: &str) -> String {
+    let numbers = text
+        .lines()
+        .filter_map(|line| line.trim().parse::<u64>().ok());
+    let (count, sum) = numbers.fold((0_u64, 0_u64), |(count, sum), bytes| {
+        (count + 1, sum + bytes)
+    });
+    format!("{count} {sum}")
+}
+
+/// Returns the statement for DuckDB or ClickHouse.
+fn statement(name: &str, files: &str, question: &Question) -> String {
+    let octets = match question.host {
+        Some(IpAddr::V4(host)) => host.octets(),
+        _ => [0; 4],
+    };
+    let digits: String = octets.iter().map(|octet| format!("{octet:02X}")).collect();
+    let bytes = format!("unhex('00000000000000000000FFFF{digits}')");
+    match name {
+        "DuckDB" => {
+            let text = "concat_ws('.', ('0x' || hex(src)[25:26])::UTINYINT, ('0x' || hex(src)[27:28])::UTINYINT, \
+                        ('0x' || hex(src)[29:30])::UTINYINT, ('0x' || hex(src)[31:32])::UTINYINT)";
+            let from = format!("read_parquet('{files}', hive_partitioning = true)");
+            question.sql(&from, text, &bytes, &format!("hour = {HOUR}"))
+        }
+        _ => {
+            let from = format!("file('{files}', 'Parquet')");
+            let text = "replaceOne(IPv6NumToString(src), '::ffff:', '')";
+            let bytes = format!("toFixedString({bytes}, 16)");
+            question
+                .sql(&from, text, &bytes, &format!("_path LIKE '%hour={HOUR}/%'"))
+                .replace("BIGINT", "Int64")
+        }
+    }
+}
+
+/// Runs a program. Returns what it printed, its seconds and its peak memory in MiB.
+fn measured(command: &mut Command) -> Result<(String, f64, f64), String> {
+    let begun = Instant::now();
+    let output = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+    let errors = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
+    let reopened =
+        |file: &tempfile::NamedTempFile| file.reopen().map_err(|error| error.to_string());
+    command
+        .stdin(Stdio::null())
+        .stdout(reopened(&output)?)
+        .stderr(reopened(&errors)?);
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let mut peak = 0;
+    let status = loop {
+        peak = peak.max(peak_memory(child.id()).unwrap_or(0));
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => break status,
+            None => thread::sleep(LOOK),
+        }
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    let text = |file: &tempfile::NamedTempFile| {
+        std::fs::read_to_string(file.path()).map_err(|error| error.to_string())
+    };
+    match status.success() {
+        true => Ok((
+            text(&output)?,
+            seconds,
+            crate::helpers::float(peak) / 1_048_576.0,
+        )),
+        false => Err(format!(
+            "{}: {}",
+            command.get_program().display(),
+            text(&errors)?
+        )),
+    }
+}
