@@ -306,6 +306,14 @@ fn export_lines(export: &ExportReport, text: &mut String) {
         (export.lost_flows, "records lost on the way out"),
         (export.lost_messages, "messages lost on the way out"),
         (
+            export.waiting_flows.unwrap_or(0),
+            "records in the spool, not sent yet",
+        ),
+        (
+            export.earlier_flows.unwrap_or(0),
+            "records of earlier runs were in the spool",
+        ),
+        (
             export.not_expressible,
             "flows of IPv6 left out, which NetFlow v5 has no record for",
         ),

@@ -50,7 +50,7 @@ fn skewed(bits: u64, most: u64) -> u64 {
     let part = bits & 0xff_ffff;
     // The cube of a fraction of 24 bits.
     let cubed = (u128::from(part) * u128::from(part) * u128::from(part)) >> 48;
-    let scaled = cubed * u128::from(most) >> 24;
+    let scaled = (cubed * u128::from(most)) >> 24;
     u64::try_from(scaled).unwrap_or(0)
 }
 

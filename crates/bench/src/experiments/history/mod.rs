@@ -48,7 +48,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     }];
     engines.extend(nfdump(session, folder.path(), count)?);
     for module in ["duckdb", "chdb"] {
-        let script = folder.path().join(format!("{module}.py"));
+        let script = folder.path().join(format!("ask_{module}.py"));
         match Engine::python(&python(), module, &script, &store)? {
             Some((engine, version)) => {
                 session.note(format!("{module} {version}"));
@@ -104,7 +104,7 @@ fn nfdump(session: &mut Session, folder: &Path, count: u64) -> Result<Option<Eng
         "nfcapd has {known} of {count} flows, by LZ4 in {:.1} bytes a flow",
         float(bytes) / float(count)
     ));
-    match known as f64 >= 0.99 * count as f64 {
+    match float(known) >= 0.99 * float(count) {
         true => Ok(Some(engine)),
         false => Err(format!("nfcapd has lost flows: {known} of {count} came")),
     }

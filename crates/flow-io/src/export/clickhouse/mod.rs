@@ -170,7 +170,7 @@ impl ClickHouse {
 
     /// Whether the spool has batches of an earlier run, and nothing sends them yet.
     fn has_earlier(&self) -> bool {
-        let earlier = self.spool.as_ref().map_or(0, |spool| spool.records().1);
+        let earlier = self.spool.as_ref().map_or(0, |spool| spool.earlier());
         earlier > 0 && matches!(self.work, Work::ToBegin(_))
     }
 
@@ -229,8 +229,8 @@ impl ClickHouse {
     pub(super) fn report(&self) -> ExportReport {
         let mut report = self.shared.report().clone();
         if let Some(spool) = &self.spool {
-            let (waiting, earlier) = spool.records();
-            (report.waiting_flows, report.earlier_flows) = (Some(waiting), Some(earlier));
+            report.waiting_flows = Some(spool.records());
+            report.earlier_flows = Some(spool.earlier());
         }
         report
     }

@@ -67,7 +67,8 @@ impl Sender {
 
     /// Sends what is in the spool, and what comes into it, until the run ends. The rest stays for the next run.
     pub(super) fn send_from(&mut self, spool: &Spool) {
-        loop {
+        // A run with much that waits ends in time, too.
+        while !self.has_ended() {
             let (records, len) = match spool.first(FIRST_PAUSE) {
                 Next::Empty => continue,
                 Next::Ended => return,
@@ -94,6 +95,13 @@ impl Sender {
                 self.told(spool, &error);
             }
         }
+    }
+
+    /// Returns whether the run has ended, and the server has had its time.
+    fn has_ended(&self) -> bool {
+        self.shared
+            .ends()
+            .is_some_and(|ends| Instant::now() >= ends)
     }
 
     fn told(&self, spool: &Spool, error: &std::io::Error) {
@@ -139,10 +147,10 @@ impl Sender {
     fn rest(&self, pause: Duration) -> bool {
         let end = Instant::now() + pause;
         while Instant::now() < end {
-            if let Some(ends) = *self.shared.ends() {
-                if Instant::now() >= ends {
-                    return false;
-                }
+            if self.has_ended() {
+                return false;
+            }
+            if self.shared.ends().is_some() {
                 // The server may be back sooner than the pause ends.
                 thread::sleep(FIRST_PAUSE);
                 return true;

@@ -250,9 +250,14 @@ impl Spool {
         &self.path
     }
 
-    /// Returns the records that wait, and those of them that waited when the file was opened.
-    pub(super) fn records(&self) -> (u64, u64) {
-        (self.lock().records, self.earlier)
+    /// Returns the records that wait. It waits for a batch that is being written.
+    pub(super) fn records(&self) -> u64 {
+        self.lock().records
+    }
+
+    /// Returns the records that waited when the file was opened.
+    pub(super) fn earlier(&self) -> u64 {
+        self.earlier
     }
 
     /// Adds a batch. When it returns, the batch is on the disk.
