@@ -16,7 +16,7 @@ import threading
 import time
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 PORT = 19092
@@ -50,6 +50,9 @@ class Broker:
         self.process = None
 
     def start(self):
+        with socket.socket() as taken:
+            if taken.connect_ex(("127.0.0.1", PORT)) == 0:
+                sys.exit(f"port {PORT} is taken")
         command = ["contrib/try/kafka", str(self.folder), str(PORT)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
         deadline = time.monotonic() + 300
@@ -65,7 +68,7 @@ class Broker:
 
     def kill(self):
         # The Java program too.
-        subprocess.run(["pkill", "-KILL", "-s", str(self.process.pid)], check=True)
+        subprocess.run(["pkill", "-KILL", "-s", str(self.process.pid)], check=False)
         self.process.wait()
 
 
@@ -84,18 +87,36 @@ def run(ringtap, file, topic, form, broker):
     command += ["--store-name", "p1", "--export", address, "--kafka-value", form]
     probe = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     lines = []
-    reader = threading.Thread(target=lambda: lines.extend(probe.stderr))
+    reader = threading.Thread(target=lambda: lines.extend(probe.stderr), daemon=True)
     reader.start()
-    time.sleep(1.5)
-    assert probe.poll() is None, "it has ended before the broker was killed"
-    broker.kill()
-    time.sleep(4)
-    broker.start()
-    assert probe.wait(300) == 0, lines
+    try:
+        before = wait_for_some(topic)
+        broker.kill()
+        assert probe.poll() is None, "it has ended before the broker was killed"
+        time.sleep(4)
+        broker.start()
+        assert probe.wait(300) == 0, lines
+    finally:
+        probe.kill()
     reader.join()
+    print(f"{form}: the broker was killed after {before} records")
     report = json.loads(lines[-1])["exports"][0]
     print(f"{form}: {report['flows']} records sent, {report['lost_flows']} lost")
     return report
+
+
+def wait_for_some(topic):
+    """Waits until some records are in the topic, and returns their number."""
+    consumer = KafkaConsumer(bootstrap_servers=f"127.0.0.1:{PORT}")
+    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        count = sum(consumer.end_offsets(places).values())
+        if count > 0:
+            consumer.close()
+            assert count < FLOWS * PACKETS, "all records are there before the broker was killed"
+            return count
+    sys.exit("no record comes")
 
 
 def read(topic, decode):

@@ -137,7 +137,7 @@ impl Session {
             Some(path) if !self.results.peers.iter().any(|peer| peer.name == name) => {
                 let path = path.to_string_lossy();
                 let version = match name {
-                    "nfpcapd" | "nfcapd" => first_line(&path, &["-V"]),
+                    "nfpcapd" | "nfcapd" | "nfdump" => first_line(&path, &["-V"]),
                     // softflowd prints its version nowhere.
                     "softflowd" => first_line(
                         "dpkg-query",

@@ -44,6 +44,18 @@ pub enum Access {
     Umask,
 }
 
+impl Access {
+    /// Returns the mode of a folder for such files.
+    #[must_use]
+    pub const fn folder_mode(self) -> u32 {
+        match self {
+            Self::Owner => 0o700,
+            Self::Group(_) => 0o750,
+            Self::Umask => 0o777,
+        }
+    }
+}
+
 /// A group of the system, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {

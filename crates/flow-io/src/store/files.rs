@@ -88,22 +88,13 @@ fn create_folders(path: &Path, access: Access) -> io::Result<()> {
         return Ok(());
     }
     for folder in folders.iter().rev() {
-        match DirBuilder::new().mode(mode(access)).create(folder) {
+        match DirBuilder::new().mode(access.folder_mode()).create(folder) {
             Ok(()) => sync_folder(folder)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
     Ok(())
-}
-
-/// Returns the mode of a folder.
-pub(super) fn mode(access: Access) -> u32 {
-    match access {
-        Access::Owner => 0o700,
-        Access::Group(_) => 0o750,
-        Access::Umask => 0o777,
-    }
 }
 
 /// Writes the folder that a file is in to the disk.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ringtap_sys::disk;
 use ringtap_sys::output::{self, Access};
 
-use super::files::{StoreFiles, mode};
+use super::files::StoreFiles;
 use super::names::{self, HOUR, Leaf, READERS_LOCK, STORE_LOCK};
 use super::{Retention, StoreError, StoreReport};
 
@@ -56,7 +56,7 @@ impl Folder {
             let path = path.to_owned();
             move |source| StoreError::File { path, source }
         };
-        match DirBuilder::new().mode(mode(access)).create(path) {
+        match DirBuilder::new().mode(access.folder_mode()).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failed(path)(error));
             }

@@ -42,6 +42,8 @@ pub(crate) struct After {
 struct Indexer {
     /// The users who may read the created indices.
     access: Access,
+    /// Whether files are written past the page cache: those of a live capture.
+    past_cache: bool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -71,9 +73,11 @@ impl After {
         access: Access,
         inputs: Vec<PathBuf>,
     ) -> Self {
+        let past_cache = inputs.is_empty();
         let indexer = || {
             Arc::new(Indexer {
                 access,
+                past_cache,
                 ..Indexer::default()
             })
         };
@@ -186,7 +190,7 @@ impl Indexer {
         // With its ordinary share it works too.
         let _ = sched::set_nice(NICE);
         while let Some((file, prepared)) = self.next() {
-            if let Err(failure) = make(&file, prepared, self.access) {
+            if let Err(failure) = make(&file, prepared, (self.access, self.past_cache)) {
                 let mut state = self.state();
                 match state.failure {
                     None => state.failure = Some(failure),
@@ -249,7 +253,11 @@ fn told(what: &str, done: io::Result<()>) {
 
 /// Makes the index of a file, unless the file is being overwritten: in a ring of files, only files that exist
 /// long enough get one.
-fn make(file: &Complete, prepared: Option<Index>, access: Access) -> Result<(), DumpError> {
+fn make(
+    file: &Complete,
+    prepared: Option<Index>,
+    (access, past_cache): (Access, bool),
+) -> Result<(), DumpError> {
     let mut index = match prepared {
         Some(index) => index,
         None => Index::prepare(&file.path, access)?,
@@ -258,7 +266,7 @@ fn make(file: &Complete, prepared: Option<Index>, access: Access) -> Result<(), 
     if !is_same(&index) {
         return Ok(());
     }
-    match index.make(file.chunks.clone(), true) {
+    match index.make(file.chunks.clone(), past_cache) {
         Err(_) if !is_same(&index) => Ok(()),
         made => made.map(drop),
     }

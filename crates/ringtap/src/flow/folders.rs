@@ -20,7 +20,7 @@ pub(crate) struct Folders {
 }
 
 impl Folders {
-    /// Opens the folders. Call it before privileges are given up, when nothing else can be refused.
+    /// Opens the folders. Call it before privileges are given up.
     pub(super) fn open(args: &FlowArgs) -> Result<Self, FlowError> {
         let records = &args.records;
         let spools = match &records.spool {

@@ -217,6 +217,8 @@ fn clickhouse_type(field: &Field) -> String {
 
 /// The number of batches whose tokens the server remembers, to recognise one that is sent again.
 const REMEMBERED: u32 = 10_000;
+/// The seconds for which replicated tables remember a token: 30 days. ClickHouse's own default is an hour in new versions.
+const REMEMBERED_FOR: u32 = 30 * 24 * 3600;
 
 fn clickhouse(table: &str, cluster: Option<&str>) -> String {
     let on = cluster.map_or_else(String::new, |name| format!(" ON CLUSTER {name}"));
@@ -243,7 +245,10 @@ fn clickhouse(table: &str, cluster: Option<&str>) -> String {
         None => "MergeTree".to_owned(),
     };
     let window = match cluster {
-        Some(_) => format!("replicated_deduplication_window = {REMEMBERED}"),
+        Some(_) => format!(
+            "replicated_deduplication_window = {REMEMBERED}, \
+             replicated_deduplication_window_seconds = {REMEMBERED_FOR}"
+        ),
         None => format!("non_replicated_deduplication_window = {REMEMBERED}"),
     };
     let _ = write!(

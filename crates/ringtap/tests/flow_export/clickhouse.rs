@@ -248,6 +248,13 @@ pub(crate) fn spool() {
     assert!(got.iter().all(|insert| insert.body == got[0].body));
     assert_eq!(size(), 4096, "nothing waits");
 
+    // What the server refuses waits until the table is there.
+    let (port, inserts) = serve(&[Reply::NoTable, Reply::NoTable]);
+    let to = export(port);
+    let probed = probe(&capture, &["--export", &to, "--spool", spool]);
+    assert_counts(&probed, [records, 0, 0, 0]);
+    assert_eq!(inserts.try_iter().count(), 3);
+
     let small = [&arguments[..], &["--spool-size", "1k"]].concat();
     let probed = probe(&capture, &small);
     assert_counts(&probed, [0, records, 0, 0]);

@@ -77,7 +77,7 @@ pub(super) enum Engine {
     },
 }
 
-/// An answer, as `ADDRESS BYTES` or `FLOWS BYTES`, and what it cost.
+/// An answer, a line `ADDRESS BYTES` or `FLOWS BYTES` for each row, and what it cost.
 pub(super) struct Answered {
     pub(super) answer: String,
     pub(super) seconds: f64,
@@ -85,17 +85,21 @@ pub(super) struct Answered {
     pub(super) memory: f64,
 }
 
-/// Runs a statement, and prints the first row and the seconds.
+/// Runs a statement, and prints the rows and the seconds.
 const DUCKDB: &str = "import sys, time, duckdb\n\
     c = duckdb.connect()\n\
     begun = time.monotonic()\n\
-    row = c.execute(sys.argv[1]).fetchall()[0]\n\
-    print(row[0], row[1], time.monotonic() - begun)\n";
+    rows = c.execute(sys.argv[1]).fetchall()\n\
+    spent = time.monotonic() - begun\n\
+    for row in rows: print(*row)\n\
+    print(spent)\n";
 const CHDB: &str = "import sys, time, chdb\n\
     chdb.query('SELECT 1')\n\
     begun = time.monotonic()\n\
-    row = str(chdb.query(sys.argv[1], 'TSV')).splitlines()[0].split('\\t')\n\
-    print(row[0], row[1], time.monotonic() - begun)\n";
+    rows = str(chdb.query(sys.argv[1], 'TSV'))\n\
+    spent = time.monotonic() - begun\n\
+    for row in rows.splitlines(): print(*row.split('\\t'))\n\
+    print(spent)\n";
 
 impl Engine {
     /// Returns the engine of a Python module, with its version, if there is one.
@@ -160,9 +164,9 @@ impl Engine {
 
     /// Asks a question.
     pub(super) fn ask(&self, question: &Question) -> Result<Answered, String> {
-        let (mut command, first) = match self {
-            Self::Ringtap { query, store } => (asked_of_ringtap(query, store, question), 1),
-            Self::Nfdump { ask, files } => (asked_of_nfdump(ask, files, question), 0),
+        let mut command = match self {
+            Self::Ringtap { query, store } => asked_of_ringtap(query, store, question),
+            Self::Nfdump { ask, files } => asked_of_nfdump(ask, files, question),
             Self::Python {
                 python,
                 name,
@@ -171,29 +175,21 @@ impl Engine {
             } => {
                 let mut command = Command::new(python);
                 command.arg(script).arg(statement(name, files, question));
-                (command, 0)
+                command
             }
         };
-        let (text, seconds, memory) = measured(&mut command)?;
-        let line = match (self, question.host) {
+        let (text, mut seconds, memory) = measured(&mut command)?;
+        let mut lines: Vec<&str> = text.lines().collect();
+        let answer = match (self, question.host) {
             // Its lines are the flows, by their bytes.
-            (Self::Nfdump { .. }, Some(_)) => sums(&text),
-            (Self::Nfdump { .. }, None) => top(&text),
-            _ => text.lines().nth(first).unwrap_or_default().to_owned(),
-        };
-        let parts: Vec<&str> = line
-            .split([',', ' '])
-            .filter(|part| !part.is_empty())
-            .collect();
-        let (answer, seconds) = match (self, &parts[..]) {
-            (Self::Python { .. }, [key, bytes, within]) => {
-                let within = within.parse().map_err(|_| format!("no time: {line}"))?;
-                (format!("{key} {bytes}"), within)
+            (Self::Nfdump { .. }, Some(_)) => sums(&lines),
+            (Self::Nfdump { .. }, None) => top(&lines),
+            (Self::Ringtap { .. }, _) => lines.split_off(1).join("\n").replace(',', " "),
+            (Self::Python { .. }, _) => {
+                let within = lines.pop().and_then(|line| line.parse().ok());
+                seconds = within.ok_or_else(|| format!("{}: {text}", self.name()))?;
+                lines.join("\n")
             }
-            (Self::Nfdump { .. }, [key, bytes]) | (Self::Ringtap { .. }, [key, bytes]) => {
-                (format!("{key} {bytes}"), seconds)
-            }
-            _ => return Err(format!("{}: {text}", self.name())),
         };
         Ok(Answered {
             answer,
@@ -235,28 +231,27 @@ fn asked_of_nfdump(ask: &Path, files: &Path, question: &Question) -> Command {
     command
 }
 
-/// Returns address and bytes of the first host, by the columns `val` and `byt`.
-fn top(text: &str) -> String {
-    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-    let (head, first) = (
-        lines.next().unwrap_or_default(),
-        lines.next().unwrap_or_default(),
-    );
-    let column = |name: &str| {
-        let at = head.iter().position(|column| *column == name);
-        at.and_then(|at| first.get(at)).copied().unwrap_or_default()
+/// Returns address and bytes of each host, by the columns `val` and `byt`.
+fn top(lines: &[&str]) -> String {
+    let cells = |line: &&str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let mut rows = lines.iter().filter(|line| !line.is_empty()).map(cells);
+    let head = rows.next().unwrap_or_default();
+    let column = |row: &[String], name: &str| {
+        let at = head.iter().position(|column| column == name);
+        let cell = at.and_then(|at| row.get(at));
+        cell.cloned().unwrap_or_default()
     };
-    format!("{} {}", column("val"), column("byt"))
+    let rows = rows.map(|row| format!("{} {}", column(&row, "val"), column(&row, "byt")));
+    rows.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the number of lines and the sum of the numbers in them.
-fn sums(text: &str) -> String {
-    let numbers = text
-        .lines()
+fn sums(lines: &[&str]) -> String {
+    let numbers = lines
+        .iter()
         .filter_map(|line| line.trim().parse::<u64>().ok());
-    let (count, sum) = numbers.fold((0_u64, 0_u64), |(count, sum), bytes| {
-        (count + 1, sum + bytes)
-    });
+    let add = |(count, sum): (u64, u64), bytes| (count + 1, sum + bytes);
+    let (count, sum) = numbers.fold((0, 0), add);
     format!("{count} {sum}")
 }
 

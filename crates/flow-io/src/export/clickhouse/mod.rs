@@ -6,7 +6,7 @@
 //! server refused the batch, or because the server was away when the run ended.
 //!
 //! With a [spool](spool), batches go through a file on the disk: then neither a server that is away nor the end of the run
-//! loses any, as long as the file has room.
+//! loses any, as long as the file has room, nor an error that somebody can mend.
 //!
 //! Source: <https://clickhouse.com/docs/interfaces/http>.
 

@@ -38,6 +38,7 @@ pub(super) struct Keeper {
 #[derive(PartialEq, Eq)]
 enum Outcome {
     Taken,
+    /// The server will never take it.
     Refused,
     /// The run has ended.
     Open,
@@ -59,7 +60,8 @@ impl Sender {
         self.number += 1;
         let token = token(&self.run, self.number);
         let statement = self.statement.clone();
-        let outcome = self.attempt((&statement, &batch.bytes), &token, batch.records);
+        let content = (&*statement, &*batch.bytes);
+        let outcome = self.attempt(content, &token, batch.records, false);
         if outcome != Outcome::Taken {
             self.shared.lose(batch.records);
         }
@@ -67,14 +69,27 @@ impl Sender {
 
     /// Sends what is in the spool, and what comes into it, until the run ends. The rest stays for the next run.
     pub(super) fn send_from(&mut self, spool: &Spool) {
+        if spool.cut() > 0 {
+            let (path, cut) = (spool.path().display(), spool.cut());
+            self.teller.say(&format!(
+                "{path}: a crash had cut the last batch: {cut} bytes were removed"
+            ));
+        }
         // A run with much that waits ends in time, too.
         while !self.has_ended() {
             let (records, len) = match spool.first(FIRST_PAUSE) {
                 Next::Empty => continue,
                 Next::Ended => return,
+                Next::Failed(error) => {
+                    self.teller.failed(&error, ": the spool; it is tried again");
+                    if !self.rest(LAST_PAUSE) {
+                        return;
+                    }
+                    continue;
+                }
                 Next::Batch(waiting) => {
                     let content = (&*waiting.statement, &*waiting.rows);
-                    match self.attempt(content, &waiting.token, waiting.records) {
+                    match self.attempt(content, &waiting.token, waiting.records, true) {
                         Outcome::Open => return,
                         Outcome::Taken => {}
                         Outcome::Refused => self.shared.lose(waiting.records),
@@ -91,8 +106,10 @@ impl Sender {
                     (records, len)
                 }
             };
-            if let Err(error) = spool.remove_first(records, len) {
-                self.told(spool, &error);
+            match spool.remove_first(records, len) {
+                Ok(0) => {}
+                Ok(lost) => self.shared.lose(lost),
+                Err(error) => self.told(spool, &error),
             }
         }
     }
@@ -110,7 +127,15 @@ impl Sender {
             .say(&format!("{path}: {error}; lost records are counted"));
     }
 
-    fn attempt(&mut self, (statement, rows): (&str, &[u8]), token: &str, records: u64) -> Outcome {
+    /// Sends a batch until there is an outcome. A batch that `is_kept` on the disk waits until what the server refuses is
+    /// mended, such as a missing table or a wrong password.
+    fn attempt(
+        &mut self,
+        (statement, rows): (&str, &[u8]),
+        token: &str,
+        records: u64,
+        is_kept: bool,
+    ) -> Outcome {
         let mut pause = FIRST_PAUSE;
         loop {
             let until = *self.shared.ends();
@@ -130,9 +155,12 @@ impl Sender {
                     );
                     continue;
                 }
-                Answer::Refused(error) => {
+                Answer::Refused { error, is_of_batch } if is_of_batch || !is_kept => {
                     self.teller.failed(&error, "");
                     return Outcome::Refused;
+                }
+                Answer::Refused { error, .. } => {
+                    self.teller.failed(&error, "; it is tried again");
                 }
                 Answer::Away(error) => self.teller.failed(&error, "; it is tried again"),
             }

@@ -19,9 +19,16 @@ const AUTHORITIES: [&str; 2] = [
 ];
 /// The header with the number of an error.
 const CODE: &str = "X-ClickHouse-Exception-Code";
-/// Errors that go away by themselves: too many simultaneous queries, a timeout, no memory, a network error, too many
-/// parts, a table that is read-only while it has no coordinator, an unknown status of an insert.
-const PASSING: [u32; 11] = [159, 202, 209, 210, 225, 241, 242, 252, 319, 425, 999];
+/// Errors that go away by themselves: a file that cannot be written or opened, a timeout, too many simultaneous queries,
+/// a timeout of a socket, a network error, no coordinator, an aborted query, no memory, a table that is read-only while it
+/// has no coordinator, no room, too many parts, too few replicas, an earlier write without a quorum, an unknown status of
+/// an insert, a cancelled query, a failed system call, an object store, the coordinator.
+const PASSING: [u32; 20] = [
+    75, 76, 159, 202, 209, 210, 225, 236, 241, 242, 243, 252, 285, 286, 319, 394, 425, 499, 998,
+    999,
+];
+/// Errors of the rows themselves: input that cannot be parsed, fewer bytes than expected, incorrect data.
+const OF_BATCH: [u32; 3] = [27, 33, 117];
 /// The error of a setting that the server does not know.
 const UNKNOWN_SETTING: u32 = 115;
 
@@ -29,8 +36,9 @@ const UNKNOWN_SETTING: u32 = 115;
 pub(super) enum Answer {
     /// The server has the batch.
     Taken,
-    /// The server does not take the batch, now or later.
-    Refused(io::Error),
+    /// The server does not take the batch unless somebody changes something: the table, the rights, or, if it
+    /// `is_of_batch`, the batch itself.
+    Refused { error: io::Error, is_of_batch: bool },
     /// The server cannot be reached, or takes no batch now.
     Away(io::Error),
     /// The server has no tokens: the batch is to be sent again without one.
@@ -148,7 +156,10 @@ impl Server {
         };
         match is_passing {
             true => Answer::Away(error(ErrorKind::ResourceBusy)),
-            false => Answer::Refused(error(ErrorKind::InvalidInput)),
+            false => Answer::Refused {
+                error: error(ErrorKind::InvalidInput),
+                is_of_batch: code.is_some_and(|code| OF_BATCH.contains(&code)),
+            },
         }
     }
 }

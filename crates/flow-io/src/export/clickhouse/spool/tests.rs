@@ -39,7 +39,7 @@ fn first(spool: &Spool) -> Option<(u8, u64)> {
             assert_eq!(waiting.records, u64::from(number));
             Some((number, waiting.len))
         }
-        Next::Damaged { error, .. } => panic!("{error}"),
+        Next::Damaged { error, .. } | Next::Failed(error) => panic!("{error}"),
         Next::Empty | Next::Ended => None,
     }
 }
@@ -98,7 +98,7 @@ fn it_never_takes_more_than_its_size_and_frees_what_was_sent() {
 fn a_batch_that_was_cut_by_a_crash_is_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = options(folder.path(), 1 << 20);
-    for cut in [1, 500, 1000, 1015] {
+    for cut in [1, 500, 1000, 1015, 1050] {
         let spool = Spool::open(&options, ADDRESS).expect("opened");
         assert!(add(&spool, 1, 1000) && add(&spool, 2, 1000));
         let size = fs::metadata(spool.path()).expect("a file").len();
@@ -127,8 +127,106 @@ fn a_batch_that_changed_on_the_disk_costs_no_other() {
             records: 2, len, ..
         } => spool.remove_first(2, len).expect("removed"),
         _ => panic!("the second batch has changed"),
-    }
+    };
     assert_eq!(drain(&spool), [3]);
+}
+
+#[test]
+fn damage_of_a_head_costs_no_batch_behind_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = options(folder.path(), 1 << 20);
+    let spool = Spool::open(&options, ADDRESS).expect("opened");
+    assert!((1..=4).all(|number| add(&spool, number, 1000)));
+    let (_, len) = first(&spool).expect("a batch");
+    // The length of the second batch, before and after the file is opened again.
+    let damage = |spool: &Spool| {
+        let place = START + len + 16;
+        spool.file.write_all_at(&[0xff; 8], place).expect("written");
+    };
+    damage(&spool);
+    spool.remove_first(1, len).expect("removed");
+    match spool.first(NOW) {
+        Next::Damaged {
+            records: 0,
+            len: passed,
+            ..
+        } => {
+            assert_eq!(passed, len);
+            spool.remove_first(0, passed).expect("removed");
+        }
+        _ => panic!("the second batch has changed"),
+    }
+    let (number, len) = first(&spool).expect("a batch");
+    assert_eq!(
+        (number, spool.remove_first(3, len).expect("removed")),
+        (3, 0)
+    );
+    let (number, len) = first(&spool).expect("a batch");
+    let lost = spool.remove_first(4, len).expect("removed");
+    assert_eq!((number, lost), (4, 2), "those of the second batch");
+
+    assert!((1..=4).all(|number| add(&spool, number, 1000)));
+    damage(&spool);
+    drop(spool);
+    let spool = Spool::open(&options, ADDRESS).expect("opened again");
+    assert_eq!((spool.earlier(), spool.cut()), (1 + 3 + 4, 0));
+    let (number, len) = first(&spool).expect("a batch");
+    spool.remove_first(number.into(), len).expect("removed");
+    match spool.first(NOW) {
+        Next::Damaged { len, .. } => spool.remove_first(0, len).expect("removed"),
+        _ => panic!("the second batch has changed"),
+    };
+    assert_eq!(drain(&spool), [3, 4]);
+}
+
+#[test]
+fn room_that_was_freed_is_there_after_the_file_is_opened_again() {
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+    let options = options(folder.path(), 100_000);
+    let spool = Spool::open(&options, ADDRESS).expect("opened");
+    assert!((1..=3).all(|number| add(&spool, number, 30_000)));
+    for _ in 0..2 {
+        let (number, len) = first(&spool).expect("a batch");
+        spool.remove_first(number.into(), len).expect("removed");
+    }
+    let has_holes = spool.lock().freed > START;
+    drop(spool);
+    let spool = Spool::open(&options, ADDRESS).expect("opened again");
+    assert_eq!(spool.earlier(), 3);
+    assert_eq!(add(&spool, 4, 30_000), has_holes);
+    assert_eq!(add(&spool, 5, 30_000), has_holes);
+}
+
+/// The states that a crash can leave while a file is made or emptied.
+#[test]
+fn a_crash_while_it_is_made_or_emptied_leaves_a_spool() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = options(folder.path(), 1 << 20);
+    let path = Spool::open(&options, ADDRESS)
+        .expect("opened")
+        .path()
+        .to_owned();
+    for content in [
+        &b""[..],
+        &MAGIC[..7],
+        &MAGIC,
+        &[&MAGIC[..], &[0; 8]].concat(),
+        &[0; 4096],
+    ] {
+        fs::write(&path, content).expect("written");
+        let spool = Spool::open(&options, ADDRESS).expect("opened again");
+        assert!(add(&spool, 1, 1000));
+        assert_eq!(drain(&spool), [1]);
+    }
+    // It was cut, but the offset of the first batch is an old one.
+    let spool = Spool::open(&options, ADDRESS).expect("opened");
+    spool.write_begin(5000).expect("written");
+    drop(spool);
+    let spool = Spool::open(&options, ADDRESS).expect("opened again");
+    assert!(add(&spool, 1, 1000) && add(&spool, 2, 1000));
+    drop(spool);
+    let spool = Spool::open(&options, ADDRESS).expect("opened again");
+    assert_eq!(drain(&spool), [1, 2]);
 }
 
 #[test]
