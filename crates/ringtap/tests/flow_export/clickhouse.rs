@@ -248,7 +248,7 @@ pub(crate) fn spool() {
     assert!(got.iter().all(|insert| insert.body == got[0].body));
     assert_eq!(size(), 4096, "nothing waits");
 
-    // What the server refuses waits until the table is there.
+    // Refused batches wait until the table is there.
     let (port, inserts) = serve(&[Reply::NoTable, Reply::NoTable]);
     let to = export(port);
     let probed = probe(&capture, &["--export", &to, "--spool", spool]);
