@@ -77,9 +77,15 @@ fn machine_of(shown: &[&Results]) -> Result<String, String> {
         "medians of 3 or 5 rounds"
     };
     let machine = &newest.machine;
+    let day = |results: &Results| results.machine.time.split('T').next().map(str::to_owned);
+    let first = shown.iter().filter_map(|results| day(results)).min();
+    let (first, last) = (first.unwrap_or_default(), day(newest).unwrap_or_default());
+    let days = match first == last {
+        true => format!("on {last}"),
+        false => format!("from {first} to {last}"),
+    };
     Ok(format!(
-        "Measured on {} by `ringtap bench` ({rounds}): {}.\n",
-        machine.time.split('T').next().unwrap_or_default(),
+        "Measured {days} by `ringtap bench` ({rounds}): {}.\n",
         machine.description(),
     ))
 }
