@@ -184,7 +184,7 @@ fn protobuf() -> String {
     let mut text = format!(
         "// Flow records of ringtap, schema version {SCHEMA_VERSION}. A version adds fields; it changes and removes none.\n\
          // Addresses have 16 bytes, IPv4 as ::ffff:a.b.c.d; times are nanoseconds since 1970, UTC.\n\
-         // A field that is missing has no value.\n\
+         // A field that is missing has no value. \"In messages\" below means those of NetFlow and IPFIX.\n\
          // Made by: ringtap flow schema protobuf\n\
          syntax = \"proto3\";\n\npackage ringtap;\n\nmessage Flow {{\n\
          \x20 // Name of the probe, or address of the exporter\n\

@@ -267,8 +267,8 @@ impl Spool {
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 
-    /// Returns the first batch from `at` on that ends before `size`, and its offset. What has no mark, or has a mark but
-    /// changed, is passed over.
+    /// Returns the first batch from `at` on that ends before `size`, and its offset. It passes over bytes without a mark,
+    /// and over batches behind them that have changed.
     fn next_head(&self, at: u64, size: u64) -> io::Result<Option<(u64, Head)>> {
         let mut from = at;
         let mut bytes = [0; HEAD];
@@ -443,7 +443,10 @@ impl Spool {
     pub(super) fn remove_first(&self, records: u64, len: u64) -> io::Result<u64> {
         let mut state = self.lock();
         state.begin = (state.begin + len).min(state.end);
-        self.records.fetch_sub(records, Ordering::Relaxed);
+        // The number in a damaged batch may be any.
+        let fewer = |all: u64| Some(all.saturating_sub(records));
+        let relaxed = Ordering::Relaxed;
+        let _ = self.records.fetch_update(relaxed, relaxed, fewer);
         if state.begin == state.end && !state.is_writing {
             let lost = self.records.swap(0, Ordering::Relaxed);
             self.file.set_len(START)?;

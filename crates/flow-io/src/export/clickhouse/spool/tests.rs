@@ -179,6 +179,22 @@ fn damage_of_a_head_costs_no_batch_behind_it() {
     assert_eq!(drain(&spool), [3, 4]);
 }
 
+/// The number of records is one of the bytes that can change.
+#[test]
+fn a_number_of_records_that_changed_makes_no_other_count_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spool = Spool::open(&options(folder.path(), 1 << 20), ADDRESS).expect("opened");
+    assert!(add(&spool, 1, 1000) && add(&spool, 2, 1000));
+    let place = START + 24;
+    spool.file.write_all_at(&[200], place).expect("written");
+    let Next::Damaged { records, len, .. } = spool.first(NOW) else {
+        panic!("the first batch has changed");
+    };
+    spool.remove_first(records, len).expect("removed");
+    assert_eq!(drain(&spool), [2]);
+    assert_eq!(spool.records(), 0);
+}
+
 #[test]
 fn room_that_was_freed_is_there_after_the_file_is_opened_again() {
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
