@@ -416,8 +416,9 @@ pub(crate) fn stamps_follow_the_choice() {
         let mut source = tap("tcx", &pair.right, &options);
         let before = now();
         (0..20).for_each(|i| injector.send(&frame(i, 60)).unwrap());
-        let after = now();
         let seen = drain(&mut *source, 20);
+        // A kernel thread may deliver them after the last call that sends.
+        let after = now();
         assert_eq!(numbers(&seen), (0..20).collect::<Vec<_>>());
         // A tick is 10 ms at most, but the processor that counts them may be kept from it.
         let early = if precision == Precision::Coarse {
@@ -430,8 +431,9 @@ pub(crate) fn stamps_follow_the_choice() {
                 assert_eq!(packet.timestamp, Timestamp::default());
             } else {
                 let stamp = packet.timestamp.as_nanos();
-                assert!(stamp + early >= before.as_nanos(), "{precision:?}");
-                assert!(stamp <= after.as_nanos(), "{precision:?}");
+                let (before, after) = (before.as_nanos(), after.as_nanos());
+                let is_between = (before - early..=after).contains(&stamp);
+                assert!(is_between, "{precision:?}: {before} {stamp} {after}");
             }
         }
     }
