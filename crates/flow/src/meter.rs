@@ -484,7 +484,7 @@ impl Meter {
     /// Returns the address ranges of the memory for flows, so that the caller can ask the system for large
     /// pages there: each packet touches a different part. Some ranges may be empty.
     #[must_use]
-    pub fn addresses(&self) -> [Range<usize>; 3] {
+    pub fn addresses(&self) -> [Range<usize>; 5] {
         self.cache.addresses()
     }
 

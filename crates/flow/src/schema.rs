@@ -35,8 +35,8 @@ pub struct Row<'a> {
     pub source: Place<'a>,
     /// The same for the destination.
     pub destination: Place<'a>,
-    /// The fields of the application layer; empty if the record has none.
-    application: Application<'a>,
+    /// The fields of the application layer, if the record has any.
+    application: Option<Application<'a>>,
 }
 
 /// The exporter that sent a record.
@@ -65,6 +65,7 @@ pub struct Place<'a> {
 
 impl<'a> Row<'a> {
     /// Returns the row of a record that was metered here, without sampling.
+    #[inline]
     #[must_use]
     pub fn new(record: &'a FlowRecord) -> Self {
         let application = record.application.as_ref();
@@ -74,7 +75,7 @@ impl<'a> Row<'a> {
             origin: None,
             source: Place::default(),
             destination: Place::default(),
-            application: application.map(|entry| entry.fields()).unwrap_or_default(),
+            application: application.map(|entry| entry.fields()),
         }
     }
 
@@ -105,10 +106,10 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Returns the fields of the application layer.
+    /// Returns the fields of the application layer, if the record has any.
     #[must_use]
-    pub fn application(&self) -> &Application<'a> {
-        &self.application
+    pub fn application(&self) -> Option<&Application<'a>> {
+        self.application.as_ref()
     }
 }
 

@@ -179,10 +179,11 @@ impl Entry {
             ..Fields::default()
         };
         for (tag, bytes) in self.packed_fields() {
-            let text = str::from_utf8(bytes).ok().map(|text| Text {
-                text,
-                cut: tag & CUT != 0,
-            });
+            let text = || {
+                let cut = tag & CUT != 0;
+                let text = str::from_utf8(bytes).ok()?;
+                Some(Text { text, cut })
+            };
             fill(&mut fields, tag & !CUT, bytes, text);
         }
         fields.name_source = self.head.name_source;
@@ -317,45 +318,50 @@ impl Entry {
 }
 
 /// Sets the field with this tag.
-fn fill<'a>(fields: &mut Fields<'a>, tag: u8, bytes: &'a [u8], text: Option<Text<'a>>) {
+fn fill<'a>(
+    fields: &mut Fields<'a>,
+    tag: u8,
+    bytes: &'a [u8],
+    text: impl FnOnce() -> Option<Text<'a>>,
+) {
     macro_rules! tags {
         ($($tag:ident => $set:expr,)*) => {
             match tag { $(tag if tag == Tag::$tag as u8 => $set,)* _ => {} }
         };
     }
     tags! {
-        Name => fields.name = text,
-        DnsName => fields.dns_name = text,
+        Name => fields.name = text(),
+        DnsName => fields.dns_name = text(),
         DnsQuestion => fields.dns_type = number(bytes).map(u16::from_be_bytes),
         DnsAnswer => if let Some([code, more, less]) = number(bytes) {
             fields.dns_rcode = Some(code);
             fields.dns_answers = Some(u16::from_be_bytes([more, less]));
         },
         DnsLatency => fields.dns_latency_ns = number(bytes).map(u64::from_be_bytes),
-        Sni => fields.tls_sni = text,
-        Alpn => fields.tls_alpn = fields.tls_alpn.or(text),
-        ServerAlpn => fields.tls_alpn = text,
+        Sni => fields.tls_sni = text(),
+        Alpn => fields.tls_alpn = fields.tls_alpn.or_else(text),
+        ServerAlpn => fields.tls_alpn = text(),
         TlsVersion => fields.tls_version = number(bytes).map(u16::from_be_bytes),
         Cipher => fields.tls_cipher = number(bytes).map(u16::from_be_bytes),
         Ja4 => fields.tls_ja4 = number(bytes).map(|packed| Ja4::unpack(&packed)),
         QuicVersion => fields.quic_version = number(bytes).map(u32::from_be_bytes),
-        Host => fields.http_host = text,
-        Method => fields.http_method = text,
-        Path => fields.http_path = text,
+        Host => fields.http_host = text(),
+        Method => fields.http_method = text(),
+        Path => fields.http_path = text(),
         Status => fields.http_status = number(bytes).map(u16::from_be_bytes),
-        Agent => fields.http_user_agent = text,
-        ClientBanner => fields.client_banner = text,
-        ServerBanner => fields.server_banner = text,
-        DhcpHost => fields.dhcp_host = text,
-        DhcpVendor => fields.dhcp_vendor = text,
+        Agent => fields.http_user_agent = text(),
+        ClientBanner => fields.client_banner = text(),
+        ServerBanner => fields.server_banner = text(),
+        DhcpHost => fields.dhcp_host = text(),
+        DhcpVendor => fields.dhcp_vendor = text(),
         Stratum => fields.ntp_stratum = bytes.first().copied(),
         Stun => fields.stun_method = number(bytes).map(u16::from_be_bytes),
         Rtp => if let Some((kind, source)) = bytes.split_first() {
             fields.rtp_payload_type = Some(*kind);
             fields.rtp_ssrc = number(source).map(u32::from_be_bytes);
         },
-        MqttClient => fields.mqtt_client_id = text,
-        RdpCookie => fields.rdp_cookie = text,
+        MqttClient => fields.mqtt_client_id = text(),
+        RdpCookie => fields.rdp_cookie = text(),
     }
 }
 

@@ -127,9 +127,13 @@ impl Places {
     }
 
     /// Returns the row of a record, with what the databases know.
+    #[inline]
     #[must_use]
     pub fn row<'a>(&'a self, record: &'a FlowRecord) -> Row<'a> {
         let mut row = Row::new(record);
+        if self.databases.is_empty() && self.vendors.is_none() {
+            return row;
+        }
         let (key, macs) = (&record.key, record.macs);
         row.source = self.place(key.source, macs.map(|macs| macs.source));
         row.destination = self.place(key.destination, macs.map(|macs| macs.destination));

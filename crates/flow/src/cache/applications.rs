@@ -4,6 +4,7 @@
 //! anything to say. Each slot has 12 bytes here; what those flows have to say is in a pool.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use ringtap_inspect::{
     Counters, Entry, EntryHead, FlowState, InspectOptions, Inspector, Payload, Transport, Verdict,
@@ -12,6 +13,7 @@ use ringtap_packet::protocol::TCP;
 
 use super::cut::{Cut, Cuts};
 use super::pool::Pool;
+use super::reserved;
 use super::slot::{NONE, Slot, State};
 use super::tcp::SYN;
 use crate::options::Limits;
@@ -81,6 +83,17 @@ impl Applications {
             + self.pool.bytes()
             + Cuts::bytes()
             + self.wanted.bytes()
+    }
+
+    /// Returns the address ranges of the states of flows, and of their entries.
+    pub(crate) fn addresses(&self) -> [Range<usize>; 2] {
+        [reserved(&self.flows), self.pool.addresses()]
+    }
+
+    /// Returns a number of a slot's state, to load its cache line.
+    #[inline]
+    pub(crate) fn touch(&self, id: usize) -> u64 {
+        self.flows.get(id).map_or(0, |flow| flow.block.into())
     }
 
     /// A slot is added.
@@ -192,7 +205,7 @@ impl Applications {
         let flow = self.flows.get(id as usize)?;
         let mut entry = flow.entry(&self.pool);
         let known = (!entry.is_empty()).then_some(entry);
-        if entry.fields().name.is_some() {
+        if flow.head.has_name() && entry.fields().name.is_some() {
             return known;
         }
         let key = slot.key.export(slot.tos);

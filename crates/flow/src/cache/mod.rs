@@ -139,13 +139,17 @@ impl Cache {
     }
 
     /// Returns the address ranges of the memory of which each packet touches a different part.
-    pub(crate) fn addresses(&self) -> [Range<usize>; 3] {
-        let slots = self.slots.as_ptr().addr();
-        let extras = self.extras.as_ptr().addr();
+    pub(crate) fn addresses(&self) -> [Range<usize>; 5] {
+        let applications = self.applications.as_ref();
+        let [states, entries] = applications
+            .map(|known| known.addresses())
+            .unwrap_or_default();
         [
-            slots..slots + self.slots.capacity() * size_of::<Slot>(),
-            extras..extras + self.extras.capacity() * size_of::<Extra>(),
+            reserved(&self.slots),
+            reserved(&self.extras),
             self.index.addresses(),
+            states,
+            entries,
         ]
     }
 
@@ -165,14 +169,13 @@ impl Cache {
         if self.index.is_wide() {
             self.touch(block);
         }
-        let plain = !self.keeps_extra;
         for observation in block {
             if !self.is_soon(observation.time_ns) {
                 self.advance_to(observation.time_ns, counters, sink);
             }
             let guess = self.index.find(observation.hash, |_| true);
             let guess = guess.unwrap_or(NONE);
-            if plain && self.goes_on(guess, observation) {
+            if self.goes_on(guess, observation) {
                 self.note_owner(guess, observation);
                 if observation.kept > 0 {
                     self.look(guess, observation, payloads.of(observation));
@@ -236,8 +239,8 @@ impl Cache {
         self.goes_on(guess.unwrap_or(NONE), observation)
     }
 
-    /// Reads the index entries of a block, then its slots, before they are needed. The reads don't depend on
-    /// one another, so that the processor waits for many at once.
+    /// Reads the index entries of a block, then its slots and what is kept beside them, before they are needed.
+    /// The reads don't depend on one another, so that the processor waits for many at once.
     fn touch(&self, block: &[Observation]) {
         let mut touched = 0;
         for observation in block {
@@ -245,15 +248,22 @@ impl Cache {
         }
         for observation in block {
             let guess = self.index.find(observation.hash, |_| true);
-            if let Some(slot) = self.slots.get(guess.unwrap_or(NONE) as usize) {
+            let id = guess.unwrap_or(NONE) as usize;
+            if let Some(slot) = self.slots.get(id) {
                 touched ^= slot.key.addresses[0] ^ slot.traffic.packets;
+            }
+            if let Some(extra) = self.extras.get(id) {
+                touched ^= extra.forward_last_ns ^ extra.tcp.touch();
+            }
+            if let Some(applications) = &self.applications {
+                touched ^= applications.touch(id);
             }
         }
         black_box(touched);
     }
 
-    /// Counts a common packet: its flow exists, does not end with it, and nothing else must be kept. Returns
-    /// false if that is not so; then nothing was changed.
+    /// Counts a common packet: its flow exists and does not end with it. Returns false if that is not so; then
+    /// nothing was changed.
     #[inline(always)]
     fn goes_on(&mut self, guess: u32, observation: &Observation) -> bool {
         let Some(slot) = self.slots.get_mut(guess as usize) else {
@@ -268,7 +278,11 @@ impl Cache {
         if !same || !in_time || observation.tcp_flags & (FIN | RST) != 0 {
             return false;
         }
-        count_next(traffic, observation);
+        if self.keeps_extra {
+            self.count_extra(guess, observation);
+        } else {
+            count_next(traffic, observation);
+        }
         true
     }
 
@@ -736,6 +750,12 @@ impl Cache {
         }
         record
     }
+}
+
+/// Returns the address range of a vector's memory, used or not.
+fn reserved<T>(vector: &Vec<T>) -> Range<usize> {
+    let start = vector.as_ptr().addr();
+    start..start + vector.capacity() * size_of::<T>()
 }
 
 /// Completes the record of both directions. If only answers were seen, they are the forward direction.

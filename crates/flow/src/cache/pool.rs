@@ -3,6 +3,9 @@
 //! Most flows say little: a question of DNS takes one block, a handshake of TLS two, a request of HTTP
 //! three. If each had a place for the longest, half of the places' memory would stay empty.
 
+use std::ops::Range;
+
+use super::reserved;
 use super::slot::NONE;
 
 /// Bytes of an entry in one block.
@@ -42,6 +45,11 @@ impl Pool {
     /// Returns the bytes that are reserved.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Block>()
+    }
+
+    /// Returns the address range of its memory.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        reserved(&self.blocks)
     }
 
     /// Returns the pieces of the entry with this first block.

@@ -198,6 +198,12 @@ impl Tcp {
         response: Short::UNKNOWN,
     };
 
+    /// Returns a number of its last cache line, to load it.
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.mark_ns
+    }
+
     /// Measures a packet. `reverse` means that it is not the initiator's. `before_ns` is the time of the packet
     /// before in its direction, or 0.
     pub(crate) fn look(&mut self, packet: &Observation, reverse: bool, before_ns: u64) {

@@ -3,7 +3,7 @@
 
 use super::options::{OptionsRecord, Sent, Statistics};
 use super::steps::Step;
-use super::template::{Dialect, Shape, Template, Templates};
+use super::template::{Dialect, Template, TemplatePlace, Templates};
 use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink};
 use crate::FlowRecord;
 use crate::schema::Row;
@@ -112,14 +112,14 @@ impl<P: Protocol> Session<P> {
     }
 
     pub(crate) fn record(&mut self, row: &Row<'_>, sink: &mut impl MessageSink) {
-        let shape = self.templates.learn(row);
-        let Some(template) = self.templates.get(shape) else {
+        let place = self.templates.learn(row);
+        let Some(template) = self.templates.get(place) else {
             return;
         };
         let (id, is_variable) = (template.id, template.is_variable);
         let mut length = template.record_length;
         if is_variable {
-            length = self.write_scratch(shape, row);
+            length = self.write_scratch(place, row);
         }
         if !self
             .flows
@@ -132,7 +132,7 @@ impl<P: Protocol> Session<P> {
         self.flows.open::<P>(id);
         if is_variable {
             self.flows.bytes.extend_from_slice(&self.scratch);
-        } else if let Some(template) = self.templates.get(shape) {
+        } else if let Some(template) = self.templates.get(place) {
             let boot_ms = self.protocol.boot_ms();
             for step in &template.steps {
                 step.put(row, boot_ms, 0, &mut self.flows.bytes);
@@ -145,9 +145,9 @@ impl<P: Protocol> Session<P> {
 
     /// Writes a record with texts aside; returns its length. Texts have the room that is left in the
     /// longest message.
-    fn write_scratch(&mut self, shape: Shape, row: &Row<'_>) -> usize {
+    fn write_scratch(&mut self, place: TemplatePlace, row: &Row<'_>) -> usize {
         self.scratch.clear();
-        let Some(template) = self.templates.get(shape) else {
+        let Some(template) = self.templates.get(place) else {
             return 0;
         };
         let spent = template.record_length + P::HEADER + SET_HEADER + 2 * (P::ALIGNMENT - 1);

@@ -303,8 +303,8 @@ mod tests {
 
     fn template(record: &FlowRecord, dialect: Dialect) -> Template {
         let mut templates = Templates::new(dialect, Fields::BASIC, usize::MAX);
-        let shape = templates.learn(&schema::Row::new(record));
-        templates.get(shape).expect("learnt").clone()
+        let place = templates.learn(&schema::Row::new(record));
+        templates.get(place).expect("learnt").clone()
     }
 
     #[test]

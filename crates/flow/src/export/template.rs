@@ -1,7 +1,7 @@
 //! Templates: the columns of a record. Flows without VLAN tag, MAC addresses or ports have templates without
 //! such columns, instead of columns full of zeros.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use super::Enterprise;
 use super::element::{Column, Form, tunnel_field};
@@ -9,7 +9,7 @@ use super::steps::{Step, steps};
 use crate::schema::{FIELD_COUNT, Field, Fields, Row, Value};
 
 /// The columns of a record: a set of the bits below, and the fields beside the basic ones that it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     bits: u16,
     extra: Fields,
@@ -69,8 +69,8 @@ pub(crate) struct Template {
 }
 
 impl Shape {
-    /// Returns the columns of a record that were chosen and that the dialect supports.
-    pub(crate) fn of(row: &Row<'_>, dialect: Dialect, fields: Fields) -> Self {
+    /// Returns the columns of a record that the dialect supports, and those of `extra` that it has.
+    fn of(row: &Row<'_>, dialect: Dialect, extra: Fields) -> Self {
         let record = row.record;
         let key = &record.key;
         let mut bits = 0;
@@ -91,11 +91,7 @@ impl Shape {
             let reverse = record.reverse.map_or(0, |reverse| reverse.tcp_flags);
             set(WIDE_FLAGS, (record.forward.tcp_flags | reverse) > 0xff);
         }
-        let extra = if fields == Fields::BASIC {
-            Fields::NONE
-        } else {
-            present(row, fields.without(Fields::BASIC))
-        };
+        let extra = present(row, extra);
         Self { bits, extra }
     }
 
@@ -220,65 +216,92 @@ fn present(row: &Row<'_>, fields: Fields) -> Fields {
     fields.filter(has)
 }
 
+/// Where a template is among those of its session.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TemplatePlace {
+    /// By its bits.
+    Basic(u16),
+    /// By its number.
+    Extended(u16),
+}
+
 /// The templates of a session, made when the first record of their shape comes.
 #[derive(Debug)]
 pub(crate) struct Templates {
     dialect: Dialect,
-    fields: Fields,
+    /// The fields beside the basic ones that were chosen.
+    extra: Fields,
+    /// Those that a record can have whose payloads said nothing.
+    extra_unsaid: Fields,
     /// The longest record, in bytes.
     longest: usize,
     basic: Vec<Option<Template>>,
-    extended: BTreeMap<Shape, Template>,
+    extended: Vec<Template>,
+    /// The places of shapes in `extended`.
+    places: HashMap<Shape, u16>,
     /// Whether a template has not been sent: there are many shapes, and a new one is rare.
     pub(crate) unannounced: bool,
 }
 
 impl Templates {
     pub(crate) fn new(dialect: Dialect, fields: Fields, longest: usize) -> Self {
+        let extra = fields.without(Fields::BASIC);
+        // Ports tell the protocol where payloads do not.
+        let is_by_port = |field: &Field| matches!(field.name, "app" | "app_basis");
         Self {
             dialect,
-            fields,
+            extra,
+            extra_unsaid: extra.filter(|field| !field.group.needs_payload() || is_by_port(field)),
             longest,
             basic: vec![None; SHAPES.into()],
-            extended: BTreeMap::new(),
+            extended: Vec::new(),
+            places: HashMap::new(),
             unannounced: false,
         }
     }
 
-    /// Returns the shape of a row, whose template is then known.
-    pub(crate) fn learn(&mut self, row: &Row<'_>) -> Shape {
-        let mut shape = Shape::of(row, self.dialect, self.fields);
+    /// Returns the place of a row's template, which is then known.
+    pub(crate) fn learn(&mut self, row: &Row<'_>) -> TemplatePlace {
+        let extra = match row.application() {
+            Some(_) => self.extra,
+            None => self.extra_unsaid,
+        };
+        let mut shape = Shape::of(row, self.dialect, extra);
         let (dialect, longest) = (self.dialect, self.longest);
         if shape.extra == Fields::NONE {
             if let Some(slot @ None) = self.basic.get_mut(usize::from(shape.bits)) {
                 *slot = Some(shape.template(FIRST_ID + shape.bits, dialect, longest));
                 self.unannounced = true;
             }
-            return shape;
+            return TemplatePlace::Basic(shape.bits);
+        }
+        if let Some(&place) = self.places.get(&shape) {
+            return TemplatePlace::Extended(place);
         }
         let known = u16::try_from(self.extended.len()).unwrap_or(u16::MAX);
-        if known >= EXTENDED_MAX && !self.extended.contains_key(&shape) {
-            shape.extra = self.fields.without(Fields::BASIC);
+        if known >= EXTENDED_MAX {
+            shape.extra = self.extra;
         }
-        self.extended.entry(shape).or_insert_with(|| {
+        let place = *self.places.entry(shape).or_insert_with(|| {
             self.unannounced = true;
-            shape.template(FIRST_EXTENDED_ID + known, dialect, longest)
+            let template = shape.template(FIRST_EXTENDED_ID + known, dialect, longest);
+            self.extended.push(template);
+            known
         });
-        shape
+        TemplatePlace::Extended(place)
     }
 
-    /// Returns the template of a shape that was learnt.
-    pub(crate) fn get(&self, shape: Shape) -> Option<&Template> {
-        if shape.extra == Fields::NONE {
-            self.basic.get(usize::from(shape.bits))?.as_ref()
-        } else {
-            self.extended.get(&shape)
+    /// Returns the template at a place.
+    pub(crate) fn get(&self, place: TemplatePlace) -> Option<&Template> {
+        match place {
+            TemplatePlace::Basic(bits) => self.basic.get(usize::from(bits))?.as_ref(),
+            TemplatePlace::Extended(at) => self.extended.get(usize::from(at)),
         }
     }
 
     /// Returns all templates that are known.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Template> {
         let basic = self.basic.iter_mut().flatten();
-        basic.chain(self.extended.values_mut())
+        basic.chain(&mut self.extended)
     }
 }

@@ -4,7 +4,7 @@ use super::table::{FIELD_COUNT, FIELDS};
 use super::{Field, Group};
 
 /// A set of fields.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fields(u128);
 
 const _: () = assert!(FIELD_COUNT <= 128);

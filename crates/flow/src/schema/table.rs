@@ -125,65 +125,65 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[both(Form::Plain, 96, VARIABLE)]).of(Group::Names),
     text("app_basis", "How it was found: content, or port if the payloads are not conclusive", |r| word(protocol(r.record)?.1.name()))
         .on(&[own(10, VARIABLE)]).of(Group::Names),
-    text("name", "Name of the server or host", |r| shown(r.application.name?))
+    text("name", "Name of the server or host", |r| shown(r.application()?.name?))
         .on(&[ntop_too(122, VARIABLE)]).of(Group::Names),
-    text("name_source", "Where the name comes from: sni, dns, http, quic, dhcp, mdns, nbns, llmnr", |r| word(r.application.name_source?.name()))
+    text("name_source", "Where the name comes from: sni, dns, http, quic, dhcp, mdns, nbns, llmnr", |r| word(r.application()?.name_source?.name()))
         .on(&[own(11, VARIABLE)]).of(Group::Names),
 
-    text("dns_query", "Name in the first question", |r| shown(r.application.dns_name?))
+    text("dns_query", "Name in the first question", |r| shown(r.application()?.dns_name?))
         .on(&[ntop_too(205, VARIABLE)]).of(Group::Dns),
-    number16("dns_type", "Type of the first question", |r| of(r.application.dns_type?))
+    number16("dns_type", "Type of the first question", |r| of(r.application()?.dns_type?))
         .on(&[ntop_too(207, 2)]).of(Group::Dns),
-    number8("dns_rcode", "Response code of the first answer", |r| of(r.application.dns_rcode?))
+    number8("dns_rcode", "Response code of the first answer", |r| of(r.application()?.dns_rcode?))
         .on(&[ntop_too(208, 1)]).of(Group::Dns),
-    number16("dns_answers", "Records in the first answer; in messages 255 at most", |r| of(r.application.dns_answers?))
+    number16("dns_answers", "Records in the first answer; in messages 255 at most", |r| of(r.application()?.dns_answers?))
         .on(&[ntop_too(209, 1)]).of(Group::Dns),
-    number("dns_latency_ns", "From the first question to its answer", |r| of(r.application.dns_latency_ns?))
+    number("dns_latency_ns", "From the first question to its answer", |r| of(r.application()?.dns_latency_ns?))
         .on(&[own(20, 8)]).of(Group::Dns),
 
-    text("tls_sni", "Server name in the ClientHello, of TLS and QUIC", |r| shown(r.application.tls_sni?))
+    text("tls_sni", "Server name in the ClientHello, of TLS and QUIC", |r| shown(r.application()?.tls_sni?))
         .on(&[ntop_too(188, VARIABLE)]).of(Group::Tls),
-    text("tls_alpn", "Application protocol: the server's choice if it is readable, else the client's first offer", |r| shown(r.application.tls_alpn?))
+    text("tls_alpn", "Application protocol: the server's choice if it is readable, else the client's first offer", |r| shown(r.application()?.tls_alpn?))
         .on(&[own(30, VARIABLE)]).of(Group::Tls),
-    code16("tls_version", "Version: the server's choice, else the highest that the client offers; 0x0304 is TLS 1.3", |r| coded(r.application.tls_version?))
+    code16("tls_version", "Version: the server's choice, else the highest that the client offers; 0x0304 is TLS 1.3", |r| coded(r.application()?.tls_version?))
         .on(&[own(31, 2)]).of(Group::Tls),
-    code16("tls_cipher", "Cipher suite that the server chose", |r| coded(r.application.tls_cipher?))
+    code16("tls_cipher", "Cipher suite that the server chose", |r| coded(r.application()?.tls_cipher?))
         .on(&[own(32, 2)]).of(Group::Tls),
-    text("tls_ja4", "JA4 fingerprint of the client", |r| Some(Value::Text(r.application.tls_ja4.as_ref()?.as_str())))
+    text("tls_ja4", "JA4 fingerprint of the client", |r| Some(Value::Text(r.application()?.tls_ja4.as_ref()?.as_str())))
         .on(&[own(33, VARIABLE)]).of(Group::Tls),
-    code("quic_version", "Version of QUIC", |r| coded(r.application.quic_version?))
+    code("quic_version", "Version of QUIC", |r| coded(r.application()?.quic_version?))
         .on(&[own(40, 4)]).of(Group::Quic),
 
-    text("http_host", "Host of the first request", |r| shown(r.application.http_host?))
+    text("http_host", "Host of the first request", |r| shown(r.application()?.http_host?))
         .on(&[both(Form::Plain, 460, VARIABLE)]).of(Group::Http),
-    text("http_method", "Method of the first request", |r| shown(r.application.http_method?))
+    text("http_method", "Method of the first request", |r| shown(r.application()?.http_method?))
         .on(&[both(Form::Plain, 459, VARIABLE)]).of(Group::Http),
-    text("http_path", "Target of the first request", |r| shown(r.application.http_path?))
+    text("http_path", "Target of the first request", |r| shown(r.application()?.http_path?))
         .on(&[both(Form::Plain, 461, VARIABLE)]).of(Group::Http),
-    number16("http_status", "Status of the first response", |r| of(r.application.http_status?))
+    number16("http_status", "Status of the first response", |r| of(r.application()?.http_status?))
         .on(&[both(Form::Plain, 457, 2)]).of(Group::Http),
-    text("http_user_agent", "User agent of the first request", |r| shown(r.application.http_user_agent?))
+    text("http_user_agent", "User agent of the first request", |r| shown(r.application()?.http_user_agent?))
         .on(&[both(Form::Plain, 468, VARIABLE)]).of(Group::Http),
 
-    text("client_banner", "The client's first line, of SSH", |r| shown(r.application.client_banner?))
+    text("client_banner", "The client's first line, of SSH", |r| shown(r.application()?.client_banner?))
         .on(&[own(50, VARIABLE)]).of(Group::Services),
-    text("server_banner", "The server's first line or version, of SSH, SMTP, FTP, POP3, IMAP, MySQL", |r| shown(r.application.server_banner?))
+    text("server_banner", "The server's first line or version, of SSH, SMTP, FTP, POP3, IMAP, MySQL", |r| shown(r.application()?.server_banner?))
         .on(&[own(51, VARIABLE)]).of(Group::Services),
-    text("dhcp_host", "Host name that the DHCP client reports", |r| shown(r.application.dhcp_host?))
+    text("dhcp_host", "Host name that the DHCP client reports", |r| shown(r.application()?.dhcp_host?))
         .on(&[ntop_too(355, VARIABLE)]).of(Group::Services),
-    text("dhcp_vendor", "Vendor class that the DHCP client reports", |r| shown(r.application.dhcp_vendor?))
+    text("dhcp_vendor", "Vendor class that the DHCP client reports", |r| shown(r.application()?.dhcp_vendor?))
         .on(&[own(52, VARIABLE)]).of(Group::Services),
-    number8("ntp_stratum", "Stratum of the time server", |r| of(r.application.ntp_stratum?))
+    number8("ntp_stratum", "Stratum of the time server", |r| of(r.application()?.ntp_stratum?))
         .on(&[own(53, 1)]).of(Group::Services),
-    number16("stun_method", "Method of the first STUN message; 1 is Binding", |r| of(r.application.stun_method?))
+    number16("stun_method", "Method of the first STUN message; 1 is Binding", |r| of(r.application()?.stun_method?))
         .on(&[own(54, 2)]).of(Group::Services),
-    number8("rtp_payload_type", "Payload type of the first RTP packet", |r| of(r.application.rtp_payload_type?))
+    number8("rtp_payload_type", "Payload type of the first RTP packet", |r| of(r.application()?.rtp_payload_type?))
         .on(&[own(55, 1)]).of(Group::Services),
-    code("rtp_ssrc", "Synchronisation source of the first RTP packet", |r| coded(r.application.rtp_ssrc?))
+    code("rtp_ssrc", "Synchronisation source of the first RTP packet", |r| coded(r.application()?.rtp_ssrc?))
         .on(&[own(56, 4)]).of(Group::Services),
-    text("mqtt_client_id", "Client identifier of an MQTT connection", |r| shown(r.application.mqtt_client_id?))
+    text("mqtt_client_id", "Client identifier of an MQTT connection", |r| shown(r.application()?.mqtt_client_id?))
         .on(&[own(57, VARIABLE)]).of(Group::Services),
-    text("rdp_cookie", "User in the cookie of an RDP connection request", |r| shown(r.application.rdp_cookie?))
+    text("rdp_cookie", "User in the cookie of an RDP connection request", |r| shown(r.application()?.rdp_cookie?))
         .on(&[own(58, VARIABLE)]).of(Group::Services),
 
     number32("src_as", "Autonomous system of the source, with --mmdb", |r| of(r.source.as_number?))
