@@ -20,6 +20,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 
 PORT = 19092
+# With TLS and a password.
+SECURE_PORT = PORT + 2
 PARTITIONS = 4
 FLOWS = 100_000
 # Packets of a flow, so far apart that each is a record.
@@ -80,11 +82,19 @@ def message_class(folder):
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("ringtap.Flow"))
 
 
+def command_of(ringtap, file, address):
+    command = [ringtap, "flow", "-r", str(file), "--top", "0", "--json-stats", "--active", "5", "--inactive", "2"]
+    return command + ["--store-name", "p1", "--export", address]
+
+
 def run(ringtap, file, topic, form, broker):
     """Sends the flows of the file, and kills the broker in the middle."""
-    address = f"kafka:127.0.0.1:{PORT}/{topic}"
-    command = [ringtap, "flow", "-r", str(file), "--top", "0", "--json-stats", "--active", "5", "--inactive", "2"]
-    command += ["--store-name", "p1", "--export", address, "--kafka-value", form]
+    if topic == "secure":
+        command = command_of(ringtap, file, f"kafka:127.0.0.1:{SECURE_PORT}/{topic}")
+        command += ["--kafka-config", str(broker.folder / "client.conf")]
+    else:
+        command = command_of(ringtap, file, f"kafka:127.0.0.1:{PORT}/{topic}")
+    command += ["--kafka-value", form]
     probe = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     lines = []
     reader = threading.Thread(target=lambda: lines.extend(probe.stderr), daemon=True)
@@ -99,9 +109,9 @@ def run(ringtap, file, topic, form, broker):
     finally:
         probe.kill()
     reader.join()
-    print(f"{form}: the broker was killed after {before} records")
+    print(f"{topic}: the broker was killed after {before} records")
     report = json.loads(lines[-1])["exports"][0]
-    print(f"{form}: {report['flows']} records sent, {report['lost_flows']} lost")
+    print(f"{topic}: {report['flows']} records sent, {report['lost_flows']} lost")
     return report
 
 
@@ -133,6 +143,38 @@ def read(topic, decode):
         times.append(time_of)
         packets += count
     return flows, packets
+
+
+def refused(ringtap, file, broker, change):
+    """Sends with settings that the broker, or ringtap, must refuse; returns what ringtap says. No record arrives."""
+    settings = (broker.folder / "client.conf").read_text()
+    changed = broker.folder / "changed.conf"
+    changed.write_text(change(settings))
+    assert changed.read_text() != settings
+    command = command_of(ringtap, file, f"kafka:127.0.0.1:{SECURE_PORT}/refused")
+    probe = subprocess.run(
+        command + ["--kafka-config", str(changed)], stderr=subprocess.PIPE, text=True, timeout=120, check=False
+    )
+    report = json.loads(probe.stderr.splitlines()[-1])["exports"][0]
+    assert report["flows"] == 0 and report["lost_flows"] > 0, probe.stderr
+    assert "only-to-try" not in probe.stderr and "wrong-one" not in probe.stderr, "a password is shown"
+    return probe.stderr
+
+
+def check_refusals(ringtap, file, broker):
+    wrong = refused(ringtap, file, broker, lambda text: text.replace("only-to-try", "wrong-one"))
+    assert "uthentication" in wrong, wrong
+    # A broker of another authority.
+    other = broker.folder / "tls" / "other.pem"
+    request = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other"]
+    request += ["-keyout", "/dev/null", "-out", str(other)]
+    subprocess.run(request, check=True, stderr=subprocess.DEVNULL)
+    strange = refused(ringtap, file, broker, lambda text: text.replace("tls/ca.pem", "tls/other.pem"))
+    assert "certificate" in strange, strange
+    plain = refused(ringtap, file, broker, lambda text: text.replace("SASL_SSL", "PLAINTEXT"))
+    print("a wrong password, a strange certificate and a connection without TLS are refused:")
+    for text in (wrong, strange, plain):
+        print("   ", text.splitlines()[0])
 
 
 def check(form, topic, report, decode):
@@ -174,10 +216,18 @@ def main():
 
     try:
         admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{PORT}")
-        admin.create_topics([NewTopic(form, PARTITIONS, 1) for form in ("json", "protobuf")])
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in ("json", "protobuf", "secure", "refused")])
         admin.close()
-        for form, decode in (("protobuf", of_protobuf), ("json", of_json)):
-            check(form, form, run(ringtap, file, form, form, broker), decode)
+        for topic, form, decode in (
+            ("protobuf", "protobuf", of_protobuf),
+            ("json", "json", of_json),
+            ("secure", "json", of_json),
+        ):
+            check(topic, topic, run(ringtap, file, topic, form, broker), decode)
+        small = folder / "small.pcap"
+        small.write_bytes(file.read_bytes()[: 24 + 100 * 44])
+        check_refusals(ringtap, small, broker)
+        assert read("refused", of_json)[1] == 0
     finally:
         broker.kill()
         file.unlink()

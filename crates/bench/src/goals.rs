@@ -11,6 +11,8 @@ pub(crate) const SEARCH: f64 = 1.0 / 20.0;
 pub(crate) const FLOW: f64 = 0.2;
 /// `flow`: all fields add a seventh to the time.
 pub(crate) const FIELDS: f64 = 1.15;
+/// `flow`: a store adds a twentieth to the processor time.
+pub(crate) const STORE: f64 = 1.05;
 /// `libpcap`: tcpdump reads in two thirds of its time on Debian's library.
 pub(crate) const LIBPCAP_READS: f64 = 1.0 / 1.5;
 /// `libpcap`: starting and capturing take no more than on Debian's library.

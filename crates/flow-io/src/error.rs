@@ -55,6 +55,16 @@ pub enum OutputError {
         /// The address.
         address: String,
     },
+    /// A line of Kafka's settings that is invalid.
+    #[error("{}, line {line}: {problem}", path.display())]
+    KafkaSetting {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The problem.
+        problem: String,
+    },
     /// A spool without a collector whose batches it could hold.
     #[error(
         "--spool is for batches to ClickHouse: name a table with --export clickhouse:http://HOST:PORT/TABLE"
@@ -79,7 +89,7 @@ impl OutputError {
     pub fn is_usage(&self) -> bool {
         match self {
             #[cfg(feature = "parquet")]
-            Self::Store(error) => matches!(error, crate::StoreError::TooSmall),
+            Self::Store(error) => matches!(error, crate::StoreError::TooSmall { .. }),
             Self::Socket { .. } | Self::File { .. } => false,
             _ => true,
         }

@@ -6,6 +6,7 @@ mod collect;
 mod error;
 mod export;
 mod file;
+mod kafka_settings;
 mod outputs;
 mod places;
 mod protobuf;
@@ -21,6 +22,7 @@ pub use collect::{
 pub use error::OutputError;
 pub use export::Spools;
 pub use file::FileFormat;
+pub use kafka_settings::KafkaSettings;
 pub use outputs::{OutputContext, OutputOptions, Outputs, SpoolOptions};
 pub use places::{PlaceError, PlaceFiles, Places};
 pub use protobuf::MessageForm;
@@ -28,6 +30,6 @@ pub use report::{ExportReport, FileReport, OutputReport};
 pub use ringtap_sys::output::Access;
 #[cfg(feature = "parquet")]
 pub use store::{
-    LEAST_STORE, OwnFiles, READERS_LOCK, Retention, STORE_LOCK, Store, StoreError, StoreFiles,
-    StoreOptions, StoreReport, exporter_name, is_of_store,
+    LEAST_LOGGED_STORE, LEAST_STORE, OwnFiles, READERS_LOCK, Retention, STORE_LOCK, Store,
+    StoreError, StoreFiles, StoreOptions, StoreReport, exporter_name, is_of_store,
 };

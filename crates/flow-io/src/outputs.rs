@@ -16,7 +16,10 @@ use crate::file::RecordFile;
 use crate::places::Places;
 #[cfg(feature = "parquet")]
 use crate::store::Store;
-use crate::{Access, CollectorAddress, FileFormat, MessageForm, Origin, OutputError, OutputReport};
+use crate::{
+    Access, CollectorAddress, FileFormat, KafkaSettings, MessageForm, Origin, OutputError,
+    OutputReport,
+};
 
 /// In a live run, records go to the files after this time at the latest.
 const FLUSH: Duration = Duration::from_secs(1);
@@ -65,6 +68,8 @@ pub struct OutputContext {
     pub name: String,
     /// Where batches for databases wait; those without a spool wait in memory.
     pub spools: Spools,
+    /// Settings of Kafka's client.
+    pub kafka: KafkaSettings,
 }
 
 /// Where batches for databases wait while the server is away.
@@ -118,10 +123,11 @@ impl Outputs {
             places,
             name,
             mut spools,
+            kafka,
         } = context;
         let places = Arc::new(places);
         let is_exporting = !collectors.is_empty();
-        let own = (&*name, &mut spools);
+        let own = (&*name, &mut spools, &kafka);
         let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places, own));
         Ok(Self {
             exporters: exporters.transpose()?,

@@ -25,7 +25,9 @@ use ringtap_flow::schema::{Field, Fields, Row, SCHEMA_VERSION, address_bytes};
 use super::Teller;
 use crate::file::write_json;
 use crate::protobuf::Protobuf;
-use crate::{CollectorAddress, ExportReport, MessageForm, OutputError, OutputOptions};
+use crate::{
+    CollectorAddress, ExportReport, KafkaSettings, MessageForm, OutputError, OutputOptions,
+};
 
 /// How long brokers may be away before messages count as lost, in milliseconds.
 const DELIVERY: &str = "300000";
@@ -122,7 +124,7 @@ impl Kafka {
     pub(super) fn open(
         address: &CollectorAddress,
         options: &OutputOptions,
-        exporter: &str,
+        (exporter, settings): (&str, &KafkaSettings),
     ) -> Result<Self, OutputError> {
         let (brokers, topic) = address.0.kafka().ok_or(OutputError::CollectorAddress)?;
         let counts = Arc::new(Counts::default());
@@ -132,13 +134,22 @@ impl Kafka {
         };
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", brokers);
-        for (name, value) in SETTINGS {
+        for (name, value) in SETTINGS.into_iter().chain(settings.iter()) {
             config.set(name, value);
         }
         let producer = config.create_with_context(context);
-        let failed = |error| address.0.failed("start a producer")(std::io::Error::other(error));
+        let failed = |error: KafkaError| {
+            // Without the value, which may be a password.
+            let error = match error {
+                KafkaError::ClientConfig(_, problem, name, _) => {
+                    std::io::Error::other(format!("{name}: {problem}"))
+                }
+                error => std::io::Error::other(error),
+            };
+            address.0.failed("start a producer")(error)
+        };
         Ok(Self {
-            producer: producer.map_err(|error: KafkaError| failed(error))?,
+            producer: producer.map_err(failed)?,
             counts,
             topic: topic.to_owned(),
             name: address.to_string(),

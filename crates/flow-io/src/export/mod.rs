@@ -17,7 +17,7 @@ use ringtap_flow::export::{Encoder, Message, Statistics, Version};
 use ringtap_flow::schema::Row;
 
 use crate::places::Places;
-use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
+use crate::{CollectorAddress, ExportReport, KafkaSettings, OutputError, OutputOptions};
 pub(crate) use batch::Sums;
 use clickhouse::ClickHouse;
 pub use clickhouse::Spools;
@@ -41,8 +41,10 @@ impl Exporters {
         collectors: &[CollectorAddress],
         options: &OutputOptions,
         places: &Arc<Places>,
-        (name, spools): (&str, &mut Spools),
+        (name, spools, kafka): (&str, &mut Spools, &KafkaSettings),
     ) -> Result<Self, OutputError> {
+        #[cfg(not(feature = "kafka"))]
+        let _ = kafka;
         let mut exporters = Self {
             encoder: Encoder::new(options.export)?,
             udp: Collectors::default(),
@@ -59,7 +61,7 @@ impl Exporters {
                 #[cfg(feature = "kafka")]
                 exporters
                     .topics
-                    .push(kafka::Kafka::open(address, options, name)?);
+                    .push(kafka::Kafka::open(address, options, (name, kafka))?);
                 #[cfg(not(feature = "kafka"))]
                 return Err(OutputError::NoKafka {
                     address: address.to_string(),
@@ -233,7 +235,7 @@ mod tests {
             &[collector],
             &options,
             &places,
-            ("", &mut Spools::default()),
+            ("", &mut Spools::default(), &KafkaSettings::default()),
         )
         .unwrap();
         let mut send = || {

@@ -118,6 +118,57 @@ impl Column {
         0
     }
 
+    /// Appends the last record's value to bytes, for [`Column::read`].
+    pub(super) fn write_last(&self, out: &mut Vec<u8>) {
+        let is_present = self.present.last().is_some_and(|&level| level != 0);
+        out.push(is_present.into());
+        if !is_present {
+            return;
+        }
+        match &self.values {
+            Values::Small(numbers) => {
+                out.extend(numbers.last().copied().unwrap_or(0).to_le_bytes());
+            }
+            Values::Large(numbers) => {
+                out.extend(numbers.last().copied().unwrap_or(0).to_le_bytes());
+            }
+            Values::Addresses(addresses) => {
+                out.extend(addresses.last().copied().unwrap_or_default());
+            }
+            Values::Texts { bytes, ends } => {
+                let start = ends.iter().rev().nth(1).copied().unwrap_or(0);
+                let text = bytes.get(start..).unwrap_or_default();
+                let length = u32::try_from(text.len()).unwrap_or(0);
+                out.extend(length.to_le_bytes());
+                out.extend_from_slice(text);
+            }
+        }
+    }
+
+    /// Adds the value of a record from bytes that [`Column::write_last`] has made. Returns `None` if they end early.
+    pub(super) fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        let [is_present] = take(from)?;
+        if is_present == 0 {
+            self.push_missing(1);
+            return Some(());
+        }
+        match &mut self.values {
+            Values::Small(numbers) => numbers.push(i32::from_le_bytes(take(from)?)),
+            Values::Large(numbers) => numbers.push(i64::from_le_bytes(take(from)?)),
+            Values::Addresses(addresses) => addresses.push(take(from)?),
+            Values::Texts { bytes, ends } => {
+                let length = usize::try_from(u32::from_le_bytes(take(from)?)).ok()?;
+                let (text, rest) = from.split_at_checked(length)?;
+                // Parquet promises text to its readers.
+                bytes.extend_from_slice(str::from_utf8(text).ok()?.as_bytes());
+                ends.push(bytes.len());
+                *from = rest;
+            }
+        }
+        self.present.push(1);
+        Some(())
+    }
+
     /// Adds records without a value.
     pub(super) fn push_missing(&mut self, count: usize) {
         let rows = self.present.len() + count;
@@ -142,6 +193,13 @@ impl Column {
             }
         }
     }
+}
+
+/// Takes the first bytes.
+pub(super) fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*bytes)
 }
 
 /// Returns a number of up to 32 bits; the bits stay the same, since the column's type is unsigned.

@@ -15,7 +15,7 @@ use ringtap_flow::schema::{FIELDS, Field};
 
 use super::StoreReport;
 use super::columns::Columns;
-use super::encode::{Decoder, Encoder, GROUP};
+use super::encode::{Decoder, Encoder, GROUP, Origin};
 use super::folder::{Files, Folder};
 use super::names::{self, HOUR, Leaf};
 
@@ -146,7 +146,7 @@ impl Merge {
     fn write_group(&mut self, folder: &mut Folder, now_ns: u64) -> io::Result<()> {
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
-            none => none.insert(Encoder::new(&self.columns.fields, true)?),
+            none => none.insert(Encoder::new(&self.columns.fields, Origin::Merged)?),
         };
         let count = u32::try_from(self.columns.rows).unwrap_or(u32::MAX);
         let mut rows: Vec<u32> = (0..count).collect();

@@ -29,10 +29,21 @@ pub(super) const GROUP: usize = 131_072;
 
 /// The key of the schema's version in the metadata of a file.
 const VERSION_KEY: &str = "ringtap.schema_version";
+/// The key of the number of the batch that a file was made of, if that had a log.
+const BATCH_KEY: &str = "ringtap.batch";
 /// The share of addresses that a filter takes for present though they are not.
 const FALSE_POSITIVES: f64 = 0.01;
 /// Compression of files that are written once and read for long.
 const MERGED_LEVEL: i32 = 3;
+
+/// The things that a file is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Records. If they were in a log, the number of their batch.
+    Batch(Option<u64>),
+    /// Other files. It is compressed better, and has filters of addresses.
+    Merged,
+}
 
 /// A file that is being made in memory.
 pub(super) struct Encoder {
@@ -41,10 +52,10 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Starts a file. A merged file is compressed better, and has filters of addresses.
-    pub(super) fn new(fields: &[&'static Field], is_merged: bool) -> io::Result<Self> {
+    /// Starts a file.
+    pub(super) fn new(fields: &[&'static Field], origin: Origin) -> io::Result<Self> {
         let schema = schema(fields).map_err(failed)?;
-        let properties = properties(fields, is_merged).map_err(failed)?;
+        let properties = properties(fields, origin).map_err(failed)?;
         let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties));
         Ok(Self {
             writer: writer.map_err(failed)?,
@@ -174,13 +185,20 @@ fn column(field: &Field) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(built))
 }
 
-fn properties(fields: &[&Field], is_merged: bool) -> Result<WriterProperties, ParquetError> {
+fn properties(fields: &[&Field], origin: Origin) -> Result<WriterProperties, ParquetError> {
+    let is_merged = origin == Origin::Merged;
     let level = if is_merged { MERGED_LEVEL } else { 1 };
-    let version = KeyValue::new(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string());
+    let mut facts = vec![KeyValue::new(
+        VERSION_KEY.to_owned(),
+        SCHEMA_VERSION.to_string(),
+    )];
+    if let Origin::Batch(Some(number)) = origin {
+        facts.push(KeyValue::new(BATCH_KEY.to_owned(), number.to_string()));
+    }
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(level)?))
         .set_created_by(concat!("ringtap ", env!("CARGO_PKG_VERSION")).into())
-        .set_key_value_metadata(Some(vec![version]))
+        .set_key_value_metadata(Some(facts))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(2 * GROUP + 1));
     if let Some(first) = fields.iter().position(|field| field.name == "first") {
@@ -220,6 +238,17 @@ impl Decoder {
             reader: SerializedFileReader::new(file).map_err(failed)?,
             next: 0,
         })
+    }
+
+    /// Returns the number of the batch that the file was made of, if that had a log.
+    pub(super) fn batch(&self) -> Option<u64> {
+        let facts = self
+            .reader
+            .metadata()
+            .file_metadata()
+            .key_value_metadata()?;
+        let fact = facts.iter().find(|fact| fact.key == BATCH_KEY)?;
+        fact.value.as_ref()?.parse().ok()
     }
 
     /// Returns the fields of the file's columns.

@@ -275,7 +275,7 @@ impl Folder {
         }
     }
 
-    /// Counts the files of a leaf's next folder, which take room until they replace others.
+    /// Counts bytes that other files take: those of a leaf's next folder until they replace others, and logs.
     pub(super) fn charge(&mut self, bytes: u64) {
         self.total += rounded(bytes);
     }

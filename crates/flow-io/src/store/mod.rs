@@ -2,8 +2,8 @@
 //!
 //! Data in: records, which wait in memory by column ([`Columns`]). Data out: files, one for each hour, exporter and
 //! interval, written by a thread of its own ([`worker`]) under another name and published by rename(2). So a reader
-//! never sees half a file, and a crash loses at most the records since the last interval. The thread also merges small
-//! files ([`compact`]) and removes old ones ([`folder`]). The store has no list of files: a folder's listing is the truth.
+//! never sees half a file, and a crash loses at most the records since the last interval; with a log ([`log`]) it loses
+//! none. The thread also merges small files ([`compact`]) and removes old ones ([`folder`]). The store has no list of files: a folder's listing is the truth.
 //!
 //! It reads no packet and answers no question: `ringtap query` does, and every engine that reads Parquet.
 
@@ -12,7 +12,9 @@ mod compact;
 mod encode;
 mod files;
 mod folder;
+mod log;
 mod names;
+mod recover;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -33,8 +35,10 @@ use crate::OutputError;
 use columns::Columns;
 pub use files::{OwnFiles, StoreFiles};
 use folder::Folder;
+use log::Log;
 use names::{HOUR, Leaf};
 pub use names::{READERS_LOCK, STORE_LOCK, exporter_name, is_of_store};
+use recover::Logs;
 
 /// The number of records that wait in memory, at most.
 const BATCH: usize = encode::GROUP;
@@ -53,6 +57,8 @@ const OLDER: u64 = 2 * HOUR;
 const YOUNGER: u64 = 600;
 /// The smallest limit of a store, in bytes.
 pub const LEAST_STORE: u64 = 16 << 20;
+/// The same of a store with a log.
+pub const LEAST_LOGGED_STORE: u64 = LEAST_STORE + log::LOGS as u64 * log::LOG_SIZE;
 
 ringtap_packet::options! {
     /// Options of a [`Store`].
@@ -68,6 +74,8 @@ ringtap_packet::options! {
         pub retention: Retention,
         /// The users who may read the files.
         pub access: Access,
+        /// Whether records that wait are in a log, so that a crash loses none.
+        pub log: bool,
         /// Whether to wait for the disk: yes if records come from a file. Without waiting, records are lost and
         /// counted.
         pub wait: bool,
@@ -85,6 +93,7 @@ impl Default for StoreOptions {
             fields: Fields::BASIC,
             retention: Retention::default(),
             access: Access::default(),
+            log: false,
             wait: false,
             notify: |_| (),
         }
@@ -96,7 +105,7 @@ impl Default for StoreOptions {
 pub struct Retention {
     /// The age of flows, by the clock of this host.
     pub age: Option<Duration>,
-    /// The bytes that the folder may take; at least [`LEAST_STORE`].
+    /// The bytes that the folder may take; at least [`LEAST_STORE`], with a log [`LEAST_LOGGED_STORE`].
     pub size: Option<u64>,
 }
 
@@ -119,8 +128,12 @@ pub enum StoreError {
         folder: PathBuf,
     },
     /// A limit is too small for a store.
-    #[error("a store needs at least {} MiB (--retain)", LEAST_STORE >> 20)]
-    TooSmall,
+    #[error("a store needs at least {} MiB{} (--retain)", least >> 20,
+        if *least == LEAST_STORE { "" } else { " with --store-wal" })]
+    TooSmall {
+        /// The smallest limit, in bytes.
+        least: u64,
+    },
 }
 
 /// The counters of a store.
@@ -138,6 +151,12 @@ pub struct StoreReport {
     pub lost_queue: u64,
     /// Records that were lost because the disk did not take them.
     pub lost_disk: u64,
+    /// Records that were not written to the log, and that a crash would have taken.
+    pub not_logged: u64,
+    /// Records of an earlier run that ended early: they were in its log, and were stored at the start.
+    pub recovered: u64,
+    /// Bytes at the end of its logs that are no records.
+    pub cut_bytes: u64,
     /// Files that were removed by age or size.
     pub removed_files: u64,
     /// Files that were merged into larger ones.
@@ -154,6 +173,7 @@ struct Batch {
     /// For each record an index in `leaves`.
     places: Vec<u16>,
     leaves: Vec<Leaf>,
+    log: Option<Log>,
 }
 
 /// A store that is being written.
@@ -169,6 +189,9 @@ pub struct Store {
     now_ns: u64,
     handed_over: Instant,
     report: Arc<Mutex<StoreReport>>,
+    logs: Logs,
+    /// Whether the last records could not be written to the log.
+    log_fails: bool,
 }
 
 enum State {
@@ -193,22 +216,26 @@ impl Store {
         options: StoreOptions,
         files: Box<dyn StoreFiles>,
     ) -> Result<Self, StoreError> {
-        if options
-            .retention
-            .size
-            .is_some_and(|size| size < LEAST_STORE)
-        {
-            return Err(StoreError::TooSmall);
+        let least = if options.log {
+            LEAST_LOGGED_STORE
+        } else {
+            LEAST_STORE
+        };
+        if options.retention.size.is_some_and(|size| size < least) {
+            return Err(StoreError::TooSmall { least });
         }
         let path = path.into();
-        let folder = Folder::open(&path, options.access, options.retention, files)?;
-        let report = StoreReport {
+        let mut folder = Folder::open(&path, options.access, options.retention, files)?;
+        let mut report = StoreReport {
             store: path.display().to_string(),
-            total_bytes: folder.total(),
             ..StoreReport::default()
         };
+        let mut logs = recover::open(&mut folder, options.access, options.log, &mut report)?;
+        report.total_bytes = folder.total();
+        let mut batch = Batch::of(Columns::new(columns::stored(options.fields)));
+        batch.log = logs.unused.pop();
         Ok(Self {
-            batch: Batch::new(options.fields),
+            batch,
             options,
             state: State::Waiting(Box::new(folder)),
             known: HashMap::new(),
@@ -217,6 +244,8 @@ impl Store {
             now_ns: now(),
             handed_over: Instant::now(),
             report: Arc::new(Mutex::new(report)),
+            logs,
+            log_fails: false,
         })
     }
 
@@ -227,13 +256,16 @@ impl Store {
         };
         let path = folder.path.clone();
         let (batches, received) = sync_channel(QUEUE);
-        let (used, spares) = sync_channel(QUEUE);
+        // None is dropped that has a log.
+        let kept = QUEUE.max(self.logs.files.len());
+        let (used, spares) = sync_channel(kept);
         let worker = worker::Worker {
             folder: *folder,
             is_offline: self.options.wait,
             notify: self.options.notify,
             report: Arc::clone(&self.report),
             spares: used,
+            logs: self.logs.files.clone(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let thread = thread.spawn(move || worker.run(&received));
@@ -260,9 +292,48 @@ impl Store {
         };
         self.batch.columns.push(row);
         self.batch.places.push(place);
+        let is_logged = self.log(place);
         let columns = &self.batch.columns;
-        if columns.rows >= BATCH || columns.text_bytes >= TEXTS {
+        if columns.rows >= BATCH || columns.text_bytes >= TEXTS || !is_logged {
             self.hand_over();
+        }
+    }
+
+    /// Adds the last record to the log. Returns false if the log has no room for a further one.
+    fn log(&mut self, place: u16) -> bool {
+        let Batch {
+            columns,
+            leaves,
+            log,
+            ..
+        } = &mut self.batch;
+        let (Some(log), Some(leaf)) = (log, leaves.get(usize::from(place))) else {
+            return true;
+        };
+        let is_due = log.append(columns, leaf);
+        let has_room = !log.is_full();
+        if is_due {
+            self.flush_log();
+        }
+        has_room
+    }
+
+    /// Writes the last records to the log.
+    fn flush_log(&mut self) {
+        let Batch { columns, log, .. } = &mut self.batch;
+        let Some(log) = log else {
+            return;
+        };
+        let flushed = log.flush(columns);
+        let failed_before = std::mem::replace(&mut self.log_fails, flushed.is_err());
+        if let Err((records, error)) = flushed {
+            let mut report = locked(&self.report);
+            report.not_logged += records;
+            if !failed_before {
+                let text = format!("{}: the log takes no records: {error}", report.store);
+                drop(report);
+                (self.options.notify)(&text);
+            }
         }
     }
 
@@ -300,12 +371,7 @@ impl Store {
             hour,
             exporter: exporter_name,
         };
-        let found = self.batch.leaves.iter().position(|other| *other == leaf);
-        let place = found.unwrap_or_else(|| {
-            self.batch.leaves.push(leaf);
-            self.batch.leaves.len() - 1
-        });
-        let place = u16::try_from(place).unwrap_or(0);
+        let place = self.batch.place_of(leaf);
         self.known.insert((hour, exporter), place);
         place
     }
@@ -323,9 +389,10 @@ impl Store {
         name
     }
 
-    /// Hands the waiting records over if the interval has passed.
+    /// Writes the waiting records to the log, and hands them over if the interval has passed.
     pub(crate) fn advance(&mut self) {
         self.now_ns = now();
+        self.flush_log();
         if !self.options.wait && self.handed_over.elapsed() >= self.options.interval {
             self.hand_over();
         }
@@ -339,15 +406,18 @@ impl Store {
             self.batch.leaves.clear();
             return;
         }
+        self.flush_log();
         let State::Running {
             batches, spares, ..
         } = &self.state
         else {
             return;
         };
-        let empty = spares
-            .try_recv()
-            .unwrap_or_else(|_| Batch::new(self.options.fields));
+        let empty = spares.try_recv().unwrap_or_else(|_| {
+            let mut batch = Batch::of(Columns::new(Arc::clone(&self.batch.columns.fields)));
+            batch.log = self.logs.unused.pop();
+            batch
+        });
         let full = std::mem::replace(&mut self.batch, empty);
         let refused = match self.options.wait {
             true => batches.send(full).err().map(|error| error.0),
@@ -359,7 +429,8 @@ impl Store {
         if let Some(mut batch) = refused {
             locked(&self.report).lost_queue += batch.columns.rows as u64;
             batch.clear();
-            self.batch = batch;
+            let unused = std::mem::replace(&mut self.batch, batch);
+            self.logs.unused.extend(unused.log);
         }
     }
 
@@ -391,18 +462,46 @@ impl Store {
 }
 
 impl Batch {
-    fn new(fields: Fields) -> Self {
+    /// Returns a batch without records.
+    fn of(columns: Columns) -> Self {
         Self {
-            columns: Columns::new(columns::stored(fields)),
+            columns,
             places: Vec::new(),
             leaves: Vec::new(),
+            log: None,
         }
+    }
+
+    /// Returns the place of a leaf, which is added if it is not there.
+    fn place_of(&mut self, leaf: Leaf) -> u16 {
+        let found = self.leaves.iter().position(|other| *other == leaf);
+        let place = found.unwrap_or_else(|| {
+            self.leaves.push(leaf);
+            self.leaves.len() - 1
+        });
+        u16::try_from(place).unwrap_or(0)
+    }
+
+    /// Returns the leaves that records go to, and the numbers of these records.
+    fn by_leaf(&self) -> impl Iterator<Item = (&Leaf, Vec<u32>)> {
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.leaves.len()];
+        for (row, &place) in (0_u32..).zip(&self.places) {
+            if let Some(rows) = rows.get_mut(usize::from(place)) {
+                rows.push(row);
+            }
+        }
+        let all = self.leaves.iter().zip(rows);
+        all.filter(|(_, rows)| !rows.is_empty())
     }
 
     fn clear(&mut self) {
         self.columns.clear();
         self.places.clear();
         self.leaves.clear();
+        if let Some(log) = &mut self.log {
+            // Records that stay in it are in files: the next start sees that.
+            let _ = log.clear();
+        }
     }
 }
 

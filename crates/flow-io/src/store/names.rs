@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/.lock                                        held by the program that writes
 //!     .readers                                     held, shared, by programs that read
+//!     .log-0                                       records that are in no file yet
 //!     date=2026-11-26/hour=7/exporter=probe1/     a leaf
 //!         flows-20261126T071500.123456Z-000042.parquet
 //!         .flows-20261126T071500.123456Z-000042.parquet.new      being written
@@ -22,6 +23,11 @@ use jiff::tz::TimeZone;
 pub const STORE_LOCK: &str = ".lock";
 /// The file that reading programs lock, shared.
 pub const READERS_LOCK: &str = ".readers";
+
+/// Returns the name of a log.
+pub(crate) fn log_name(index: usize) -> String {
+    format!(".log-{index}")
+}
 
 /// The longest name of an exporter, in bytes.
 const LONGEST: usize = 64;
@@ -50,6 +56,14 @@ impl Leaf {
             time.day(),
             time.hour()
         ))
+    }
+
+    /// Returns the leaf of an hour and a name, if an exporter can have it.
+    pub(crate) fn named(hour: u64, exporter: &str) -> Option<Self> {
+        is_exporter(exporter).then(|| Self {
+            hour,
+            exporter: exporter.to_owned(),
+        })
     }
 
     /// Returns its path, relative to the store.

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::compact::{self, Merge, Step};
-use super::encode::Encoder;
+use super::encode::{Encoder, Origin};
 use super::folder::Folder;
+use super::log::{Log, LogFile};
 use super::names::Leaf;
 use super::{Batch, StoreError, StoreReport, locked, now};
 
@@ -30,6 +31,8 @@ pub(super) struct Worker {
     pub(super) notify: fn(&str),
     pub(super) report: Arc<Mutex<StoreReport>>,
     pub(super) spares: SyncSender<Batch>,
+    /// The files of logs.
+    pub(super) logs: Vec<Arc<LogFile>>,
 }
 
 /// The failures so far.
@@ -41,6 +44,8 @@ struct Failures {
     is_failing: bool,
     /// The leaves that could not be merged.
     leaves: Vec<Leaf>,
+    /// Whether a log could not be brought to the disk.
+    logs: bool,
 }
 
 impl Worker {
@@ -53,6 +58,7 @@ impl Worker {
         loop {
             let received = batches.recv_timeout(wait);
             let is_idle = received.is_err();
+            self.sync_logs(&mut failures);
             match received {
                 Ok(batch) => self.write(batch, &mut failures),
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -91,17 +97,12 @@ impl Worker {
     }
 
     fn write(&mut self, mut batch: Batch, failures: &mut Failures) {
-        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); batch.leaves.len()];
-        for (row, &place) in (0_u32..).zip(&batch.places) {
-            if let Some(rows) = rows.get_mut(usize::from(place)) {
-                rows.push(row);
-            }
-        }
-        for (leaf, mut rows) in batch.leaves.iter().zip(rows) {
-            if rows.is_empty() {
-                continue;
-            }
-            let written = self.write_leaf(&batch, leaf, &mut rows);
+        let number = batch.log.as_ref().and_then(Log::number);
+        for (leaf, mut rows) in batch.by_leaf() {
+            let mut counts = StoreReport::default();
+            let origin = (&batch, number);
+            let written = write_leaf(&mut self.folder, origin, leaf, &mut rows, &mut counts);
+            locked(&self.report).removed_files += counts.removed_files;
             self.count(written, rows.len() as u64, failures);
         }
         batch.clear();
@@ -109,15 +110,16 @@ impl Worker {
         let _ = self.spares.try_send(batch);
     }
 
-    fn write_leaf(&mut self, batch: &Batch, leaf: &Leaf, rows: &mut [u32]) -> io::Result<u64> {
-        let mut encoder = Encoder::new(&batch.columns.fields, false)?;
-        encoder.group(&batch.columns, rows)?;
-        let bytes = encoder.finish()?;
-        let name = self.folder.new_name(false, now());
-        let mut counts = StoreReport::default();
-        let added = self.folder.add(leaf, &name, &bytes, &mut counts);
-        locked(&self.report).removed_files += counts.removed_files;
-        added.map(|()| bytes.len() as u64)
+    /// Brings the logs to the disk, so that a power cut takes only the last records.
+    fn sync_logs(&self, failures: &mut Failures) {
+        for log in &self.logs {
+            if let Err(error) = log.sync()
+                && !std::mem::replace(&mut failures.logs, true)
+            {
+                let folder = self.folder.path.display();
+                (self.notify)(&format!("{folder}: the log is not on the disk: {error}"));
+            }
+        }
     }
 
     fn count(&self, written: io::Result<u64>, records: u64, failures: &mut Failures) {
@@ -211,4 +213,21 @@ impl Worker {
             }
         }
     }
+}
+
+/// Writes the records of a batch that go to a leaf, and have these numbers, to a file. If the batch has a log, the file
+/// says its number. Returns the bytes of the file.
+pub(super) fn write_leaf(
+    folder: &mut Folder,
+    (batch, number): (&Batch, Option<u64>),
+    leaf: &Leaf,
+    rows: &mut [u32],
+    counts: &mut StoreReport,
+) -> io::Result<u64> {
+    let mut encoder = Encoder::new(&batch.columns.fields, Origin::Batch(number))?;
+    encoder.group(&batch.columns, rows)?;
+    let bytes = encoder.finish()?;
+    let name = folder.new_name(false, now());
+    folder.add(leaf, &name, &bytes, counts)?;
+    Ok(bytes.len() as u64)
 }

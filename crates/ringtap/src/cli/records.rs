@@ -24,6 +24,9 @@ pub(crate) struct RecordArgs {
     /// Largest size of the batches that wait for one table; beyond it, records are lost and counted
     #[arg(long, value_name = "SIZE", default_value = "1G", requires = "spool")]
     pub(crate) spool_size: Size,
+    /// Settings of the connection to Kafka, such as TLS and SASL: lines NAME=VALUE with the names of librdkafka
+    #[arg(long, value_name = "FILE", requires = "export")]
+    pub(crate) kafka_config: Option<PathBuf>,
     /// Form of the messages to Kafka
     #[arg(long, value_name = "FORM", default_value = "json")]
     pub(crate) kafka_value: KafkaValue,

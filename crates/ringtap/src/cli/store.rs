@@ -22,6 +22,9 @@ pub(crate) struct StoreArgs {
     /// Write records to the store after this time at the latest: a crash loses no older ones
     #[arg(long, value_name = "DUR", default_value = "60s", requires = "store", value_parser = values::interval)]
     pub(crate) store_interval: Duration,
+    /// Keep records that are not in the store yet in a log beside it: a crash loses none, a power cut those of a second
+    #[arg(long, requires = "store")]
+    pub(crate) store_wal: bool,
     /// Name of this probe in the store and in ClickHouse; without it, the host's name
     #[arg(long, value_name = "NAME")]
     pub(crate) store_name: Option<String>,

@@ -1,6 +1,7 @@
-//! The folders of a run: the store of records, and the spool of batches. They are opened with the privileges of the user.
+//! The folders of a run: the store of records, and the spool of batches, and the settings of Kafka. They are opened with
+//! the privileges of the user.
 
-use ringtap_flow_io::{OutputError, SpoolOptions, Spools};
+use ringtap_flow_io::{KafkaSettings, OutputError, SpoolOptions, Spools};
 #[cfg(feature = "parquet")]
 use ringtap_flow_io::{Retention, StoreOptions, exporter_name};
 
@@ -17,12 +18,15 @@ pub(super) use std::convert::Infallible as Store;
 pub(crate) struct Folders {
     pub(super) store: Option<Store>,
     pub(super) spools: Spools,
+    pub(super) kafka: KafkaSettings,
 }
 
 impl Folders {
     /// Opens the folders. Call it before privileges are given up.
     pub(super) fn open(args: &FlowArgs) -> Result<Self, FlowError> {
         let records = &args.records;
+        let kafka = records.kafka_config.as_deref().map(KafkaSettings::read);
+        let kafka = kafka.transpose()?.unwrap_or_default();
         let spools = match &records.spool {
             Some(folder) => {
                 let options = SpoolOptions {
@@ -35,6 +39,7 @@ impl Folders {
             None => Spools::default(),
         };
         Ok(Self {
+            kafka,
             store: open_store(args)?,
             spools,
         })
@@ -76,6 +81,7 @@ fn open_store(args: &FlowArgs) -> Result<Option<Store>, FlowError> {
         .fields(args.records.fields)
         .retention(retention)
         .access(access)
+        .log(store.store_wal)
         .wait(!is_live)
         .notify(|text| crate::notice::notice(text));
     let opened = Store::open(folder, options, Box::new(StoreOpener(access)));

@@ -64,6 +64,7 @@ impl Outlets {
             places,
             name: probe_name(args),
             spools: folders.spools,
+            kafka: folders.kafka,
         };
         let mut outputs = Outputs::with_context(options(args), &records.export, context)?;
         let formats = records.write.iter().map(|path| FileFormat::of(path));

@@ -281,6 +281,12 @@ fn store_lines(report: &ringtap_flow_io::StoreReport, text: &mut String) {
     let others = [
         (report.lost_queue, "records lost: the disk was too slow"),
         (report.lost_disk, "records lost: the disk did not take them"),
+        (
+            report.recovered,
+            "records stored from the log of an earlier run",
+        ),
+        (report.cut_bytes, "bytes at the end of that log are cut"),
+        (report.not_logged, "records were not in the log"),
         (report.removed_files, "files removed by age or size"),
         (report.merged_files, "files merged"),
         (report.not_merged, "folders not merged"),

@@ -87,6 +87,11 @@ fn parquet() -> Vec<Test> {
         test("a_store_has_the_records_of_json", &[], store::same_as_json),
         test("duckdb_reads_a_store", module, store::duckdb),
         test("a_kill_loses_at_most_an_interval", &[], store::killed),
+        test(
+            "with_a_log_a_kill_loses_nothing",
+            &[],
+            store::killed_with_a_log,
+        ),
         test("a_store_has_one_writer", &[], store::refused),
         test(
             "a_store_is_merged_without_privileges",

@@ -210,6 +210,15 @@ fn datagram(number: u32) -> Vec<u8> {
 }
 
 fn collector(store: &Path, notices: &Path, interval: &str) -> (Running, UdpSocket) {
+    logging_collector(store, notices, interval, false)
+}
+
+fn logging_collector(
+    store: &Path,
+    notices: &Path,
+    interval: &str,
+    has_log: bool,
+) -> (Running, UdpSocket) {
     let mut command = Command::new(RINGTAP);
     command.args([
         "flow",
@@ -222,6 +231,7 @@ fn collector(store: &Path, notices: &Path, interval: &str) -> (Running, UdpSocke
     command
         .args(["--store-interval", interval, "--store"])
         .arg(store);
+    command.args(has_log.then_some("--store-wal"));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.stderr(std::fs::File::create(notices).expect("a file"));
     let running = Running::start(&mut command).expect("ringtap starts");
@@ -286,6 +296,59 @@ pub(crate) fn killed() {
     );
 }
 
+/// With a log, a program that is killed loses nothing: the next one stores what the log has, each record once.
+pub(crate) fn killed_with_a_log() {
+    const RECORDS: u32 = 200;
+    /// The bytes of a frame before its records.
+    const HEAD: u64 = 12;
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let notices = folder.path().join("notices");
+    let size = || {
+        let logs = (0..4).map(|number| store.join(format!(".log-{number}")));
+        logs.map(|log| std::fs::metadata(log).map_or(0, |log| log.len()))
+            .sum::<u64>()
+    };
+    let await_size = |least: u64| {
+        let deadline = Instant::now() + LIMIT;
+        while size() < least {
+            assert!(Instant::now() < deadline, "{} of {least} bytes", size());
+            sleep(REST);
+        }
+        size()
+    };
+    let mut expected = Vec::new();
+    for run in 0..3 {
+        // Nothing is written to the store before the end.
+        let (running, socket) = logging_collector(&store, &notices, "1h", true);
+        let mut send = |number: u32| {
+            socket.send(&datagram(number)).expect("sent");
+            expected.push(u64::from(number));
+        };
+        let first = run * RECORDS + 1;
+        send(first);
+        let one = await_size(1);
+        send(first + 1);
+        let two = await_size(one + 1);
+        (first + 2..first + RECORDS).for_each(send);
+        // A frame may have several records.
+        await_size(one + u64::from(RECORDS - 1) * (two - one - HEAD));
+        running.signal("KILL").expect("it runs");
+        let _ = running.wait(LIMIT).expect("it ends");
+    }
+    let before: Vec<u64> = (1..=2 * u64::from(RECORDS)).collect();
+    assert_eq!(stored(&store), before, "the last run has only its log");
+    let (running, _socket) = collector(&store, &notices, "1h");
+    running.signal("INT").expect("it runs");
+    assert!(running.wait(LIMIT).expect("it ends").status.success());
+    let text = std::fs::read_to_string(&notices).expect("a file");
+    let stats: Value = serde_json::from_str(text.lines().last().expect("a line")).expect("JSON");
+    let recovered = number(&stats["store"], "recovered");
+    assert_eq!(recovered, u64::from(RECORDS), "{text}");
+    assert_eq!(stored(&store), expected);
+    assert_eq!(size(), 0);
+}
+
 /// Wrong options are refused before a store is made, and a second program before it changes anything.
 pub(crate) fn refused() {
     let capture = capture();
@@ -304,6 +367,19 @@ pub(crate) fn refused() {
         (&["-r", path, "--store", name, "--retain", "1M"][..], 2),
         (&["-r", path, "--store", name, "--retain", "soon"], 2),
         (&["-r", path, "--retain", "30d"], 2),
+        (&["-r", path, "--store-wal"], 2),
+        (
+            &[
+                "-r",
+                path,
+                "--store",
+                name,
+                "--store-wal",
+                "--retain",
+                "64M",
+            ],
+            2,
+        ),
         (&["-r", "/nowhere.pcap", "--store", name], 1),
         (&["-i", "nosuchdevice0", "--store", name], 1),
     ] {
@@ -337,6 +413,7 @@ pub(crate) fn other_user() {
             let mut command = Command::new(RINGTAP);
             command.args(["flow", "--top", "0", "--json-stats", "-r"]);
             command.arg(&capture.path).arg("--store").arg(&store);
+            command.args((run == 2).then_some("--store-wal"));
             command.args(user.iter().flat_map(|user| ["-Z", user]));
             let running = Running::start_piped(&mut command).expect("ringtap starts");
             let output = running.wait(LIMIT).expect("it ends");

@@ -136,10 +136,14 @@ fn against(
 
 const OPTIONS: &str = "mixed traffic, what options add";
 const FIELDS: &str = "mixed traffic, what fields add";
+const STORE: &str = "mixed traffic, what a store adds";
 
 /// Measures options of ringtap with mixed traffic: what each adds to the time without it.
 fn options(session: &mut Session, folder: &Path) -> Done {
-    if !session.wants(OPTIONS) && !session.wants(FIELDS) {
+    if ![OPTIONS, FIELDS, STORE]
+        .iter()
+        .any(|title| session.wants(title))
+    {
         return Ok(());
     }
     session.figure(
@@ -175,6 +179,30 @@ fn options(session: &mut Session, folder: &Path) -> Done {
         case.as_ref(),
         0,
     );
+    store(session, &file, folder)
+}
+
+/// Measures what keeping records in a store adds.
+fn store(session: &mut Session, file: &Capture, folder: &Path) -> Done {
+    let stores: [(&str, &[&str]); 3] = [
+        (
+            "ringtap --store --store-wal",
+            &["--top", "0", "--store-wal"],
+        ),
+        ("ringtap --store", &["--top", "0"]),
+        ("ringtap, no records", &["--top", "0"]),
+    ];
+    let ringtap = session.ringtap.clone();
+    let title = format!("{STORE}, {} packets, one processor", file.packets);
+    let names: Vec<&str> = stores.iter().map(|(name, _)| *name).collect();
+    let case = session.case(&title, None, &names, names.len() - 1, |who| {
+        let records = match who {
+            2 => Records::None,
+            _ => Records::Store,
+        };
+        Program::Ringtap(&ringtap, stores[who].1, records).measure(file, folder)
+    })?;
+    judge("of the time without", goals::STORE, case.as_ref(), 1);
     Ok(())
 }
 
@@ -218,6 +246,8 @@ enum Records<'a> {
     None,
     /// To a file.
     File,
+    /// To a store, which is new.
+    Store,
     /// To the collector of this address, as NetFlow v9.
     Collector(&'a str),
 }
@@ -235,7 +265,7 @@ impl Program<'_> {
     fn measure(&self, file: &Capture, folder: &Path) -> Result<Vec<f64>, String> {
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]);
-        let flows = folder.join("nfpcapd");
+        let (flows, store) = (folder.join("nfpcapd"), folder.join("store"));
         match *self {
             Self::Ringtap(program, options, records) => {
                 command.arg(program).args(["flow", "--active", ACTIVE]);
@@ -243,6 +273,9 @@ impl Program<'_> {
                 command.args(options);
                 match records {
                     Records::None => {}
+                    Records::Store => {
+                        command.arg("--store").arg(&store);
+                    }
                     Records::File => {
                         command.arg("-w").arg(folder.join("records.ipfix"));
                     }
@@ -272,8 +305,10 @@ impl Program<'_> {
         let before = children_seconds()?;
         let seconds = timed(&mut command)?;
         let processor = children_seconds()? - before;
-        if flows.is_dir() {
-            std::fs::remove_dir_all(flows).map_err(|error| format!("its folder: {error}"))?;
+        for written in [flows, store] {
+            if written.is_dir() {
+                std::fs::remove_dir_all(written).map_err(|error| format!("its folder: {error}"))?;
+            }
         }
         let rate = float(file.packets) / seconds / 1e6;
         Ok(vec![seconds, processor, rate])

@@ -37,7 +37,8 @@ fn record(flow: u16, number: u64) -> FlowRecord {
 fn open(cluster: &MockCluster<'_, rdkafka::producer::DefaultProducerContext>) -> Kafka {
     let address = format!("kafka:{}/flows", cluster.bootstrap_servers());
     let address: CollectorAddress = address.parse().expect("an address");
-    Kafka::open(&address, &OutputOptions::default().wait(true), "p1").expect("a producer")
+    let own = ("p1", &KafkaSettings::default());
+    Kafka::open(&address, &OutputOptions::default().wait(true), own).expect("a producer")
 }
 
 /// Brokers fail while records are sent: each is in the topic once, and those of a flow are in one partition, in order.

@@ -1,5 +1,7 @@
 //! Stores that are written, merged, limited and read, in folders of their own.
 
+mod logs;
+
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -421,7 +423,8 @@ fn readers_see_each_record_once_while_files_are_merged() {
         for _ in 0..FILES {
             let mut columns = Columns::new(columns::stored(Fields::BASIC));
             columns.push(&Row::new(&record(START, round)));
-            let mut encoder = encode::Encoder::new(&columns.fields, false).expect("begun");
+            let mut encoder =
+                encode::Encoder::new(&columns.fields, encode::Origin::Batch(None)).expect("begun");
             encoder.group(&columns, &mut [0]).expect("written");
             let bytes = encoder.finish().expect("finished");
             let name = folder.new_name(false, START * SECOND);
