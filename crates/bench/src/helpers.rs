@@ -125,7 +125,7 @@ pub(crate) fn float(count: u64) -> f64 {
 /// Returns the number in `N packets captured`, which ringtap and tcpdump print, or in the summary
 /// of `ringtap flow`.
 pub(crate) fn captured(summary: &str) -> Option<u64> {
-    let is_it = |line: &&str| line.ends_with(" captured") || line.ends_with(" were metered");
+    let is_it = |line: &&str| line.ends_with(" captured") || line.ends_with(" metered");
     let line = summary.lines().find(is_it)?;
     line.split(' ').next()?.parse().ok()
 }
@@ -237,6 +237,7 @@ mod tests {
             captured("7 packets captured\n8 packets received by filter\n"),
             Some(7)
         );
+        assert_eq!(captured("7 packets\n6 packets of IP metered\n"), Some(6));
         assert_eq!(captured("nothing"), None);
         let tcpdump =
             "5 packets captured\n9 packets received by filter\n2 packets dropped by kernel\n";

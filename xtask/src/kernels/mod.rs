@@ -18,6 +18,7 @@ mod outcome;
 mod processor;
 mod record;
 mod report;
+mod speed;
 mod suites;
 mod table;
 
@@ -94,6 +95,7 @@ pub(crate) fn prepare() -> Result<Prepared, Tested> {
         jobs: 1,
         script: None,
         writes_only: false,
+        measures: false,
     };
     let place = Place::new();
     let Some(&kernel) = request.kernels.first() else {
@@ -150,6 +152,8 @@ struct Request {
     script: Option<PathBuf>,
     /// Only write the results that are there.
     writes_only: bool,
+    /// Measure the speed of the taps instead of running the suites.
+    measures: bool,
 }
 
 impl Request {
@@ -162,12 +166,15 @@ impl Request {
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             script: None,
             writes_only: false,
+            measures: false,
         };
         for &word in words {
             if word == "--all" {
                 request.kernels = KERNELS.iter().collect();
             } else if word == "--write" {
                 request.writes_only = true;
+            } else if word == "--speed" {
+                request.measures = true;
             } else if word == "--again" {
                 request.again = true;
             } else if let Some(jobs) = word.strip_prefix("--jobs=") {
@@ -208,7 +215,7 @@ fn usage() -> String {
     let mut suites: Vec<_> = suites::SUITES.iter().map(|suite| suite.name).collect();
     suites.dedup();
     format!(
-        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --run=SCRIPT | --write] --all | NAME…\n       cargo xtask kernels {CROSS}\n  kernels: {}\n  suites: {}",
+        "usage: cargo xtask kernels [--again] [--jobs=NUMBER] [--suites=NAME,… | --speed | --run=SCRIPT | --write] --all | NAME…\n       cargo xtask kernels {CROSS}\n  kernels: {}\n  suites: {}",
         kernels.join(" "),
         suites.join(" ")
     )
@@ -261,9 +268,12 @@ fn carry_out(request: &Request) -> Result<bool, String> {
     }
     if let Some(script) = &request.script {
         for kernel in &request.kernels {
-            run_script(&place, kernel, script)?;
+            print!("{}", run_script(&place, kernel, script)?);
         }
         return Ok(true);
+    }
+    if request.measures {
+        return measure(&place, &request.kernels).map(|()| true);
     }
     let programs = build(&place, request)?;
     let queue = Mutex::new(request.kernels.iter().copied().collect::<VecDeque<_>>());
@@ -337,8 +347,26 @@ fn write_results(place: &Place, kernels: &[&Kernel]) -> Result<bool, String> {
     Ok(all_passed)
 }
 
-/// Boots a kernel, runs a script as root, and prints its output.
-fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<(), String> {
+/// Measures the speed of the taps on each kernel, and writes it.
+fn measure(place: &Place, kernels: &[&Kernel]) -> Result<(), String> {
+    let repository = ringtap_testkit::repository();
+    speed::build(&repository)?;
+    let explain = |error: std::io::Error| format!("{}: {error}", place.results.display());
+    std::fs::create_dir_all(&place.results).map_err(explain)?;
+    let script = place.results.join("speed.sh");
+    std::fs::write(&script, speed::script(&repository)).map_err(explain)?;
+    for kernel in kernels {
+        let output = run_script(place, kernel, &script)?;
+        let ratios = speed::ratios(&output).map_err(|error| format!("{}: {error}", kernel.name))?;
+        speed::keep(&repository, kernel.name, &ratios)?;
+        println!("{}: {} captures compared", kernel.name, ratios.len());
+    }
+    let (all, programs) = (record::all(&repository), record::programs(&repository));
+    report::write(&repository, &all, &programs)
+}
+
+/// Boots a kernel, runs a script as root, and returns its output.
+fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<String, String> {
     let fetched = fetch::kernel(&place.packages, kernel)?;
     let results = place.results.join(kernel.name).join("run");
     let explain = |error: std::io::Error| format!("{}: {error}", results.display());
@@ -346,8 +374,7 @@ fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<(), Strin
     outcome::clear(&results, &[])?;
     boot::run(kernel, &fetched, &results, Job::Script(script))?;
     let output = std::fs::read(results.join(boot::OUTPUT)).map_err(explain)?;
-    print!("{}", String::from_utf8_lossy(&output));
-    Ok(())
+    Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
 /// The suites' programs for each kind of processor.

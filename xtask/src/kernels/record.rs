@@ -10,7 +10,8 @@ use super::outcome::{KernelOutcome, ProgramOutcome, SuiteOutcome};
 use super::suites::SUITES;
 use super::table::{KERNELS, Kernel};
 
-const FOLDER: &str = "docs/report/kernels";
+/// The folder of the results in the repository.
+pub(super) const FOLDER: &str = "docs/report/kernels";
 const PROGRAMS: &str = "aarch64.json";
 
 /// Adds the results of a kernel to those that are kept. A suite's later result takes the place of the earlier.

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::outcome::{KernelOutcome, ProgramOutcome, SuiteOutcome};
+use super::speed;
 use super::suites::SUITES;
 
 const PAGE: &str = "docs/explanation/kernels.md";
@@ -197,7 +198,9 @@ pub(crate) fn write(
     let path = repository.join(PAGE);
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let page = fs::read_to_string(&path).map_err(failed)?;
-    let mut results = format!("\n{}{}", table(outcomes), details(outcomes));
+    let mut results = format!("\n{}", table(outcomes));
+    results.push_str(&speed::table(repository));
+    results.push_str(&details(outcomes));
     if !of_programs.is_empty() {
         results.push_str(&programs(of_programs));
     }

@@ -193,7 +193,7 @@ const CASES: [Case; 19] = [
 ];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
+    session.require(&[Need::Root, Need::Kernel(6, 1)])?;
     session.require_cpus(2)?;
     let tcpdump = session.needed_peer("tcpdump")?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);

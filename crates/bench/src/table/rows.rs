@@ -1,7 +1,10 @@
 //! The README's table: rows of several experiments.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 
+use crate::machine::Machine;
 use crate::results::{Case, Contender, Figure, Metric, Results};
 
 const DATA: &str = include_str!("../../data/readme.toml");
@@ -76,7 +79,19 @@ fn machine_of(shown: &[&Results]) -> Result<String, String> {
     } else {
         "medians of 3 or 5 rounds"
     };
-    let machine = &newest.machine;
+    let each = |field: fn(&Machine) -> &str| {
+        let all: BTreeSet<&str> = shown
+            .iter()
+            .map(|results| field(&results.machine))
+            .collect();
+        all.into_iter().collect::<Vec<_>>().join(" and ")
+    };
+    // Results of several machines say so.
+    let machine = Machine {
+        kernel: each(|machine| &machine.kernel),
+        processor: each(|machine| &machine.processor),
+        ..newest.machine.clone()
+    };
     let day = |results: &Results| results.machine.time.split('T').next().map(str::to_owned);
     let first = shown.iter().filter_map(|results| day(results)).min();
     let (first, last) = (first.unwrap_or_default(), day(newest).unwrap_or_default());
