@@ -189,11 +189,13 @@ impl Teller {
     }
 
     fn failed(&mut self, error: &io::Error, what_is_done: &str) {
+        self.tell(error, &format!("lost records are counted{what_is_done}"));
+    }
+
+    /// Tells of an error, unless it is of the kind that was told last.
+    fn tell(&mut self, error: &io::Error, consequence: &str) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
-            let collector = &self.collector;
-            (self.notify)(&format!(
-                "{collector}: {error}; lost records are counted{what_is_done}"
-            ));
+            self.say(&format!("{error}; {consequence}"));
         }
     }
 

@@ -159,10 +159,12 @@ impl Sender {
                     self.teller.failed(&error, "");
                     return Outcome::Refused;
                 }
-                Answer::Refused { error, .. } => {
+                Answer::Refused { error, .. } | Answer::Away(error) if is_kept => {
+                    self.teller.tell(&error, "records wait in the spool");
+                }
+                Answer::Refused { error, .. } | Answer::Away(error) => {
                     self.teller.failed(&error, "; it is tried again");
                 }
-                Answer::Away(error) => self.teller.failed(&error, "; it is tried again"),
             }
             if !self.rest(pause) {
                 return Outcome::Open;
