@@ -466,7 +466,15 @@ impl Setting<'_> {
                 .link(&side.device)
                 .map_err(|error| error.to_string())?;
             let chain = side.run(|| query_tcx(&Kernel::running(), link.index, TcxSide::Ingress));
-            if !link.xdp.is_empty() || chain.is_ok_and(|chain| chain.members.len() >= number) {
+            let attached = match chain {
+                Ok(chain) => chain.members.len(),
+                // Before Linux 6.6 the tap is a filter at clsact.
+                Err(_) => {
+                    let filters = netlink.bpf_filters(link.index, TcxSide::Ingress);
+                    filters.map_or(0, |filters| filters.len())
+                }
+            };
+            if !link.xdp.is_empty() || attached >= number {
                 return Ok(());
             }
             if running.has_ended() {
