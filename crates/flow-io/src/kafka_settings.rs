@@ -6,12 +6,22 @@ use std::path::{Path, PathBuf};
 use crate::OutputError;
 
 /// The settings that the promise of delivery needs, or that an address has.
-const FIXED: [&str; 5] = [
+const FIXED: [&str; 8] = [
     "bootstrap.servers",
     "metadata.broker.list",
     "enable.idempotence",
     "partitioner",
     "plugin.library.paths",
+    "delivery.report.only.error",
+    "transactional.id",
+    "test.mock.num.brokers",
+];
+
+/// Other names of settings that ringtap has values for.
+const ALIASES: [(&str, &str); 3] = [
+    ("delivery.timeout.ms", "message.timeout.ms"),
+    ("queue.buffering.max.ms", "linger.ms"),
+    ("compression.codec", "compression.type"),
 ];
 
 /// The settings that name a file, and those that have its content: the library would open the file later, when the
@@ -49,6 +59,8 @@ impl KafkaSettings {
                 return Err(invalid(number, "expected NAME=VALUE".to_owned()));
             };
             let (name, value) = (name.trim(), value.trim());
+            let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+            let name = alias.map_or(name, |(_, name)| name);
             if FIXED.contains(&name) {
                 return Err(invalid(number, format!("{name} cannot be set here")));
             }
@@ -128,6 +140,10 @@ mod tests {
             (
                 "enable.idempotence=false",
                 "HERE/kafka.conf, line 1: enable.idempotence cannot be set here",
+            ),
+            (
+                "linger.ms=1\nqueue.buffering.max.ms=2",
+                "HERE/kafka.conf, line 2: linger.ms is there twice",
             ),
             ("a=1\na=2", "HERE/kafka.conf, line 2: a is there twice"),
             (

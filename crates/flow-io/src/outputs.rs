@@ -240,6 +240,14 @@ impl Outputs {
         self.failed.take().map_or(Ok(()), Err)
     }
 
+    /// Writes the records that came to the log of the store, if it has one.
+    pub fn log(&mut self) {
+        #[cfg(feature = "parquet")]
+        if let Some(store) = &mut self.store {
+            store.flush_log();
+        }
+    }
+
     /// Sets the numbers that the exported statistics contain: flows metered, and packets that were not.
     pub fn set_statistics(&mut self, observed_flows: u64, ignored_packets: u64) {
         let seconds = |time: Duration| u16::try_from(time.as_secs()).unwrap_or(u16::MAX);

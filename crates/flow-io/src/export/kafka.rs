@@ -141,7 +141,8 @@ impl Kafka {
         let failed = |error: KafkaError| {
             // Without the value, which may be a password.
             let error = match error {
-                KafkaError::ClientConfig(_, problem, name, _) => {
+                KafkaError::ClientConfig(_, problem, name, value) if !value.is_empty() => {
+                    let problem = problem.replace(&value, "…");
                     std::io::Error::other(format!("{name}: {problem}"))
                 }
                 error => std::io::Error::other(error),

@@ -208,6 +208,13 @@ impl Folder {
         written
     }
 
+    /// Makes room for files that stay as long as the store is open, and counts their bytes.
+    pub(super) fn reserve(&mut self, bytes: u64, report: &mut StoreReport) -> io::Result<()> {
+        self.make_room(bytes, report)?;
+        self.total += bytes;
+        Ok(())
+    }
+
     /// Removes the oldest files until there is room for `more` bytes.
     fn make_room(&mut self, more: u64, report: &mut StoreReport) -> io::Result<()> {
         let Some(limit) = self.retention.size else {
@@ -275,7 +282,7 @@ impl Folder {
         }
     }
 
-    /// Counts bytes that other files take: those of a leaf's next folder until they replace others, and logs.
+    /// Counts the files of a leaf's next folder, which take room until they replace others.
     pub(super) fn charge(&mut self, bytes: u64) {
         self.total += rounded(bytes);
     }

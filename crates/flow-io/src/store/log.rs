@@ -5,7 +5,7 @@
 //! between the two steps.
 //!
 //! ```text
-//! "ringtap log 1\r\n\0", then frames: bytes of the body (4), checksum of the body (8), body
+//! "ringtap log 1\r\n\0", then frames: bytes of the body (4), checksum (8; XXH64, seeded by the number), body
 //! first body:  number of the batch (8), version of the schema (4), columns (4), and of each column: bytes of its
 //!              name (2), its name
 //! other ones:  records
@@ -56,10 +56,14 @@ impl LogFile {
 
     /// Waits until what was written is on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
-        match self.has_changed.swap(false, Ordering::AcqRel) {
-            true => self.file.sync_data(),
-            false => Ok(()),
+        if !self.has_changed.swap(false, Ordering::AcqRel) {
+            return Ok(());
         }
+        let synced = self.file.sync_data();
+        if synced.is_err() {
+            self.has_changed.store(true, Ordering::Release);
+        }
+        synced
     }
 
     fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
@@ -145,7 +149,7 @@ impl Log {
             self.number = number;
             self.written = head.len() as u64;
         }
-        complete(&mut self.frame)?;
+        complete(&mut self.frame, self.number)?;
         self.file.write(&self.frame, self.written)?;
         self.written += self.frame.len() as u64;
         Ok(())
@@ -161,12 +165,13 @@ impl Log {
     }
 }
 
-/// Writes the head of a frame, which has room for it.
-fn complete(frame: &mut [u8]) -> io::Result<()> {
+/// Writes the head of a frame, which has room for it. Frames of an earlier batch, which the file system may have kept
+/// behind the end of the file, have other checksums.
+fn complete(frame: &mut [u8], number: u64) -> io::Result<()> {
     let (head, body) = frame.split_at_mut(HEAD);
     let length = u32::try_from(body.len()).map_err(io::Error::other)?;
     head[..4].copy_from_slice(&length.to_le_bytes());
-    head[4..].copy_from_slice(&checksum(body).to_le_bytes());
+    head[4..].copy_from_slice(&checksum(body, number).to_le_bytes());
     Ok(())
 }
 
@@ -184,7 +189,7 @@ fn head(number: u64, columns: &Columns) -> io::Result<Vec<u8>> {
         head.extend_from_slice(&length.to_le_bytes());
         head.extend_from_slice(name);
     }
-    complete(&mut head[MAGIC.len()..])?;
+    complete(&mut head[MAGIC.len()..], 0)?;
     Ok(head)
 }
 
@@ -210,7 +215,7 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Option<Found>> {
         _ if bytes.iter().all(|&byte| byte == 0) => return Ok(None),
         _ => return Err(invalid("not a log of a store".to_owned())),
     }
-    let Some(mut facts) = frame(&mut rest) else {
+    let Some(mut facts) = frame(&mut rest, 0) else {
         return Ok(None);
     };
     let damaged = || invalid("damaged, though its checksum is right".to_owned());
@@ -232,7 +237,7 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Option<Found>> {
         fields.push(known.ok_or_else(unknown)?);
     }
     let mut batch = Batch::of(Columns::new(fields.into()));
-    while let Some(body) = frame(&mut rest) {
+    while let Some(body) = frame(&mut rest, number) {
         let mut body = body;
         while !body.is_empty() {
             let damaged =
@@ -257,13 +262,13 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// Takes the body of the next frame, if it is whole.
-fn frame<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+/// Takes the body of the next frame, if it is whole and of this batch.
+fn frame<'a>(rest: &mut &'a [u8], number: u64) -> Option<&'a [u8]> {
     let mut behind = *rest;
     let length = u32::from_le_bytes(take(&mut behind)?);
     let sum = u64::from_le_bytes(take(&mut behind)?);
     let (body, behind) = behind.split_at_checked(usize::try_from(length).ok()?)?;
-    if checksum(body) != sum || body.is_empty() {
+    if checksum(body, number) != sum || body.is_empty() {
         return None;
     }
     *rest = behind;
@@ -283,8 +288,8 @@ fn record(body: &mut &[u8], batch: &mut Batch) -> Option<()> {
     Some(())
 }
 
-fn checksum(body: &[u8]) -> u64 {
-    let mut hasher = XxHash64::with_seed(0);
+fn checksum(body: &[u8], number: u64) -> u64 {
+    let mut hasher = XxHash64::with_seed(number);
     hasher.write(body);
     hasher.finish()
 }

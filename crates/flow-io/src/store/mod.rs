@@ -318,8 +318,8 @@ impl Store {
         has_room
     }
 
-    /// Writes the last records to the log.
-    fn flush_log(&mut self) {
+    /// Writes the last records to the log, if there is one.
+    pub(crate) fn flush_log(&mut self) {
         let Batch { columns, log, .. } = &mut self.batch;
         let Some(log) = log else {
             return;
@@ -413,11 +413,20 @@ impl Store {
         else {
             return;
         };
-        let empty = spares.try_recv().unwrap_or_else(|_| {
-            let mut batch = Batch::of(Columns::new(Arc::clone(&self.batch.columns.fields)));
-            batch.log = self.logs.unused.pop();
-            batch
-        });
+        let spare = match spares.try_recv() {
+            Ok(spare) => Some(spare),
+            Err(_) => self.logs.another(&self.batch),
+        };
+        // All logs are in use: the next spare batch has one.
+        let waited = || match self.options.wait {
+            true => spares.recv().ok(),
+            false => None,
+        };
+        let Some(empty) = spare.or_else(waited) else {
+            locked(&self.report).lost_queue += self.batch.columns.rows as u64;
+            self.batch.clear();
+            return;
+        };
         let full = std::mem::replace(&mut self.batch, empty);
         let refused = match self.options.wait {
             true => batches.send(full).err().map(|error| error.0),

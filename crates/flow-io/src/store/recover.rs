@@ -2,17 +2,32 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
 use ringtap_sys::output::{self, Access};
 
+use super::Batch;
+use super::columns::Columns;
 use super::encode::Decoder;
 use super::folder::Folder;
 use super::log::{self, Found, LOG_SIZE, LOGS, Log, LogFile};
 use super::names::{self, Leaf};
 use super::worker::write_leaf;
 use super::{StoreError, StoreReport};
+
+impl Logs {
+    /// Returns another batch like this one. `None` if batches have logs, and all are in use.
+    pub(super) fn another(&mut self, like: &Batch) -> Option<Batch> {
+        let mut batch = Batch::of(Columns::new(Arc::clone(&like.columns.fields)));
+        if !self.files.is_empty() {
+            batch.log = Some(self.unused.pop()?);
+        }
+        Some(batch)
+    }
+}
 
 /// The logs of a store.
 #[derive(Default)]
@@ -32,6 +47,13 @@ pub(super) fn open(
     report: &mut StoreReport,
 ) -> Result<Logs, StoreError> {
     let mut logs = Logs::default();
+    if wanted {
+        let reserved = folder.reserve(LOGS as u64 * LOG_SIZE, report);
+        reserved.map_err(|source| StoreError::File {
+            path: folder.path.clone(),
+            source,
+        })?;
+    }
     for index in 0..LOGS {
         let path = folder.path.join(names::log_name(index));
         let failed = |source| StoreError::File {
@@ -41,21 +63,41 @@ pub(super) fn open(
         if !wanted && !path.try_exists().map_err(failed)? {
             continue;
         }
-        let opened = output::open(&path, access, true).map_err(failed)?;
-        take_over(folder, &opened.file, report).map_err(failed)?;
+        let file = open_log(&path, access).map_err(failed)?;
+        take_over(folder, &file, report).map_err(failed)?;
         if wanted {
-            let file = Arc::new(LogFile::new(opened.file));
+            let file = Arc::new(LogFile::new(file));
             let log = Log::new(Arc::clone(&file), index).map_err(failed)?;
             logs.unused.push(log);
             logs.files.push(file);
         } else {
-            fs::remove_file(&path).map_err(failed)?;
+            // If the folder forgets that it was removed, it is empty.
+            let emptied = file.set_len(0).and_then(|()| file.sync_all());
+            emptied
+                .and_then(|()| fs::remove_file(&path))
+                .map_err(failed)?;
         }
     }
-    if wanted {
-        folder.charge(LOGS as u64 * LOG_SIZE);
-    }
     Ok(logs)
+}
+
+/// Opens a log, or creates it. It has one name and is no link: another user may own the folder.
+fn open_log(path: &Path, access: Access) -> io::Result<File> {
+    let other = || io::Error::other("this is no log of a store");
+    let is_log = |found: &fs::Metadata| found.is_file() && found.nlink() == 1;
+    match fs::symlink_metadata(path) {
+        Ok(found) if !is_log(&found) => return Err(other()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = output::open(path, access, true)?.file;
+    let (opened, named) = (file.metadata()?, fs::symlink_metadata(path)?);
+    let is_same = (opened.dev(), opened.ino()) == (named.dev(), named.ino());
+    if is_same && is_log(&opened) {
+        Ok(file)
+    } else {
+        Err(other())
+    }
 }
 
 /// Stores the records of a log.
@@ -71,7 +113,7 @@ fn take_over(folder: &mut Folder, file: &File, report: &mut StoreReport) -> io::
     let Found { number, batch, cut } = found;
     report.cut_bytes += cut as u64;
     for (leaf, mut rows) in batch.by_leaf() {
-        if has_batch(folder, leaf, number) {
+        if has_batch(folder, leaf, number)? {
             continue;
         }
         let records = rows.len() as u64;
@@ -85,14 +127,20 @@ fn take_over(folder: &mut Folder, file: &File, report: &mut StoreReport) -> io::
 }
 
 /// Returns whether a file of the leaf was made of the batch: the crash came before its log was emptied.
-fn has_batch(folder: &Folder, leaf: &Leaf, number: u64) -> bool {
+fn has_batch(folder: &Folder, leaf: &Leaf, number: u64) -> io::Result<bool> {
     let Some(files) = folder.files_of(leaf) else {
-        return false;
-    };
-    let is_of_batch = |path: &Path| {
-        let decoder = folder.files.read(path).and_then(Decoder::open);
-        decoder.is_ok_and(|decoder| decoder.batch() == Some(number))
+        return Ok(false);
     };
     let leaf = folder.path.join(leaf.path());
-    files.keys().any(|name| is_of_batch(&leaf.join(name)))
+    for name in files.keys() {
+        let file = folder.files.read(&leaf.join(name))?;
+        // A damaged file must not end every start.
+        let read = catch_unwind(AssertUnwindSafe(|| Decoder::open(file)));
+        match read {
+            Ok(Ok(decoder)) if decoder.batch() == Some(number) => return Ok(true),
+            Ok(Err(error)) if error.raw_os_error().is_some() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(false)
 }

@@ -104,6 +104,8 @@ impl Worker {
             let written = write_leaf(&mut self.folder, origin, leaf, &mut rows, &mut counts);
             locked(&self.report).removed_files += counts.removed_files;
             self.count(written, rows.len() as u64, failures);
+            // Records of other batches come meanwhile.
+            self.sync_logs(failures);
         }
         batch.clear();
         // If enough are spare, this one is freed.

@@ -73,6 +73,7 @@ impl Collection {
             self.collector.receive(&mut |record, origin| {
                 outlets.take(record, Some(origin));
             })?;
+            outlets.outputs.log();
             if last_tick.elapsed() >= TICK {
                 last_tick = Instant::now();
                 self.tick()?;
