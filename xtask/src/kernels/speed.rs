@@ -41,8 +41,9 @@ pub(crate) fn script(repository: &Path) -> String {
     )
 }
 
-/// The ratios of a kernel, by capture: the median, the smallest and the largest.
-type Ratios = BTreeMap<String, [f64; 3]>;
+/// The ratios of a kernel, by capture: the smallest and the largest. A machine has time for one or two rounds, too few
+/// for a median.
+type Ratios = BTreeMap<String, [f64; 2]>;
 
 /// Returns the ratios in the output of the script.
 ///
@@ -60,16 +61,12 @@ pub(crate) fn ratios(output: &str) -> Result<Ratios, String> {
         .ok_or_else(|| format!("the benchmark has no results:\n{output}"))
 }
 
-fn ratio(case: &Value) -> Option<(String, [f64; 3])> {
+fn ratio(case: &Value) -> Option<(String, [f64; 2])> {
     let title = case["title"].as_str()?.trim_end_matches(AGAINST);
     let ratios = case["contenders"][0]["ratios"][0].as_array()?;
     let mut ratios: Vec<f64> = ratios.iter().filter_map(Value::as_f64).collect();
     ratios.sort_by(f64::total_cmp);
-    let (first, last) = (*ratios.first()?, *ratios.last()?);
-    Some((
-        title.to_owned(),
-        [*ratios.get(ratios.len() / 2)?, first, last],
-    ))
+    Some((title.to_owned(), [*ratios.first()?, *ratios.last()?]))
 }
 
 /// Keeps the ratios of a kernel.
@@ -106,7 +103,7 @@ pub(crate) fn table(repository: &Path) -> String {
     let names: Vec<&str> = kernels.iter().map(|(name, _)| *name).collect();
     let mut text = format!(
         "\n### Speed beside tcpdump\n\nHow many times tcpdump's rate `ringtap dump` captures in the same emulated machine, \
-         median and range (`cargo xtask kernels --speed NAME…`):\n\n| capture | {} |\n|---|{}\n",
+         in one or two rounds (`cargo xtask kernels --speed NAME…`):\n\n| capture | {} |\n|---|{}\n",
         names.join(" | "),
         "---|".repeat(names.len())
     );
@@ -116,7 +113,8 @@ pub(crate) fn table(repository: &Path) -> String {
         .collect();
     for title in titles {
         let cells = kernels.iter().map(|(_, ratios)| match ratios.get(title) {
-            Some([median, first, last]) => format!("{median:.1} ({first:.1}–{last:.1})"),
+            Some([first, last]) if last - first < 0.05 => format!("{last:.1}"),
+            Some([first, last]) => format!("{first:.1}–{last:.1}"),
             None => "–".to_owned(),
         });
         let cells: Vec<String> = cells.collect();
@@ -137,7 +135,7 @@ mod tests {
 {"figures": [{"cases": [{"title": "xdp, steal, against tcpdump",
   "contenders": [{"ratios": [[3.0, 1.0, 2.0], []]}, {"ratios": []}]}]}]}"#;
         let found = ratios(output).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(found["xdp, steal"], [2.0, 1.0, 3.0]);
+        assert_eq!(found["xdp, steal"], [1.0, 3.0]);
         assert!(ratios("killed").is_err());
         let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(table(folder.path()), "");
@@ -150,7 +148,7 @@ mod tests {
             table.contains("| capture | 6.1 | 6.12 |\n|---|---|---|\n"),
             "{table}"
         );
-        let row = "| xdp, steal | 2.0 (1.0–3.0) | 2.0 (1.0–3.0) |";
+        let row = "| xdp, steal | 1.0–3.0 | 1.0–3.0 |";
         assert!(table.contains(row), "{table}");
     }
 }
