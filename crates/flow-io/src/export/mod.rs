@@ -192,7 +192,7 @@ impl Teller {
         self.tell(error, &format!("lost records are counted{what_is_done}"));
     }
 
-    /// Tells of an error, unless it is of the kind that was told last.
+    /// Reports an error, unless the last one reported was of the same kind.
     fn tell(&mut self, error: &io::Error, consequence: &str) {
         if self.told.replace(error.kind()) != Some(error.kind()) {
             self.say(&format!("{error}; {consequence}"));

@@ -32,8 +32,8 @@ use super::{Batch, QUEUE, now};
 pub(super) const LOGS: usize = QUEUE + 2;
 /// The bytes of a log, at most.
 pub(super) const LOG_SIZE: u64 = 16 << 20;
-/// The bytes that a record and the frame around it may take, with the longest texts.
-const RECORD: u64 = 64 << 10;
+/// The bytes that a record and the frame around it may take: texts of the longest datagram, with escapes.
+const RECORD: u64 = 256 << 10;
 /// The bytes after which records are written to the file.
 const FRAME: usize = 64 << 10;
 const MAGIC: [u8; 16] = *b"ringtap log 1\r\n\0";
@@ -240,8 +240,6 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Option<Found>> {
     while let Some(body) = frame(&mut rest, number) {
         let mut body = body;
         while !body.is_empty() {
-            let damaged =
-                || invalid("a record is damaged, though its checksum is right".to_owned());
             record(&mut body, &mut batch).ok_or_else(damaged)?;
         }
     }

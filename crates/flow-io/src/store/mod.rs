@@ -3,7 +3,8 @@
 //! Data in: records, which wait in memory by column ([`Columns`]). Data out: files, one for each hour, exporter and
 //! interval, written by a thread of its own ([`worker`]) under another name and published by rename(2). So a reader
 //! never sees half a file, and a crash loses at most the records since the last interval; with a log ([`log`]) it loses
-//! none. The thread also merges small files ([`compact`]) and removes old ones ([`folder`]). The store has no list of files: a folder's listing is the truth.
+//! none. The thread also merges small files ([`compact`]) and removes old ones ([`folder`]). The store has no list of
+//! files: a folder's listing is the truth.
 //!
 //! It reads no packet and answers no question: `ringtap query` does, and every engine that reads Parquet.
 

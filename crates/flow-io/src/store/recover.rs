@@ -18,6 +18,15 @@ use super::names::{self, Leaf};
 use super::worker::write_leaf;
 use super::{StoreError, StoreReport};
 
+/// The logs of a store.
+#[derive(Default)]
+pub(super) struct Logs {
+    /// One for each batch that there can be at once.
+    pub(super) unused: Vec<Log>,
+    /// Their files.
+    pub(super) files: Vec<Arc<LogFile>>,
+}
+
 impl Logs {
     /// Returns another batch like this one. `None` if batches have logs, and all are in use.
     pub(super) fn another(&mut self, like: &Batch) -> Option<Batch> {
@@ -27,15 +36,6 @@ impl Logs {
         }
         Some(batch)
     }
-}
-
-/// The logs of a store.
-#[derive(Default)]
-pub(super) struct Logs {
-    /// One for each batch that there can be at once.
-    pub(super) unused: Vec<Log>,
-    /// Their files.
-    pub(super) files: Vec<Arc<LogFile>>,
 }
 
 /// Stores the records of earlier logs. Then opens logs for new ones if they are `wanted`, and removes the files

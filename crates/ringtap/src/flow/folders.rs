@@ -1,5 +1,5 @@
-//! The folders of a run: the store of records, and the spool of batches, and the settings of Kafka. They are opened with
-//! the privileges of the user.
+//! The files that a run opens with the privileges of the user: the store of records, the spool of batches, and the
+//! settings of Kafka.
 
 use ringtap_flow_io::{KafkaSettings, OutputError, SpoolOptions, Spools};
 #[cfg(feature = "parquet")]
