@@ -68,13 +68,27 @@ impl Columns {
         self.text_bytes = 0;
     }
 
-    /// Returns the times of the first packets.
-    pub(super) fn firsts(&self) -> &[i64] {
-        let at = self.fields.iter().position(|field| field.name == "first");
-        match at.map(|at| &self.columns[at].values) {
-            Some(Values::Large(times)) => times,
-            _ => &[],
-        }
+    /// Sorts numbers of records by the addresses of their sources, and those of one source by the time of their first
+    /// packets: the records of a host are beside each other then, in few pages.
+    pub(super) fn sort(&self, rows: &mut [u32]) {
+        let (sources, firsts) = (self.named("src"), self.named("first"));
+        rows.sort_by_cached_key(|&row| {
+            let row = row as usize;
+            let source = sources.and_then(|column| match &column.values {
+                Values::Addresses(addresses) => Some((column.present[row], addresses[row])),
+                _ => None,
+            });
+            let first = firsts.and_then(|column| match &column.values {
+                Values::Large(times) => Some(times[row]),
+                _ => None,
+            });
+            (source, first)
+        });
+    }
+
+    fn named(&self, name: &str) -> Option<&Column> {
+        let at = self.fields.iter().position(|field| field.name == name);
+        at.map(|at| &self.columns[at])
     }
 }
 

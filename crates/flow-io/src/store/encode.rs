@@ -26,6 +26,8 @@ use super::columns::{Column, Columns, Values};
 
 /// The number of records in a row group, at most twice as many.
 pub(super) const GROUP: usize = 131_072;
+/// The most records of a page, which is the least that a reader decompresses: those of one host are in one or two.
+const PAGE: usize = 8_192;
 
 /// The key of the schema's version in the metadata of a file.
 const VERSION_KEY: &str = "ringtap.schema_version";
@@ -63,10 +65,9 @@ impl Encoder {
         })
     }
 
-    /// Writes the records with these numbers as a row group, sorted by the time of their first packet.
+    /// Writes the records with these numbers as a row group, sorted ([`Columns::sort`]).
     pub(super) fn group(&mut self, columns: &Columns, rows: &mut [u32]) -> io::Result<()> {
-        let firsts = columns.firsts();
-        rows.sort_by_key(|&row| firsts.get(row as usize).copied());
+        columns.sort(rows);
         let mut group = self.writer.next_row_group().map_err(failed)?;
         for (field, column) in columns.fields.iter().zip(&columns.columns) {
             let Some(mut writer) = group.next_column().map_err(failed)? else {
@@ -200,30 +201,40 @@ fn properties(fields: &[&Field], origin: Origin) -> Result<WriterProperties, Par
         .set_created_by(concat!("ringtap ", env!("CARGO_PKG_VERSION")).into())
         .set_key_value_metadata(Some(facts))
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(Some(2 * GROUP + 1));
-    if let Some(first) = fields.iter().position(|field| field.name == "first") {
-        properties = properties.set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: i32::try_from(first).unwrap_or(0),
-            descending: false,
-            nulls_first: false,
-        }]));
-    }
+        .set_max_row_group_row_count(Some(2 * GROUP + 1))
+        .set_data_page_row_count_limit(PAGE)
+        .set_sorting_columns(Some(sorting(fields)));
     for field in fields {
         let path = || ColumnPath::from(field.stored_name());
         properties = match field.storage() {
             // No two are equal, and neighbours are close.
             Storage::Time => properties
                 .set_column_dictionary_enabled(path(), false)
-                .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED)
-                .set_column_statistics_enabled(path(), EnabledStatistics::Page),
+                .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED),
             Storage::Address if is_merged && matches!(field.name, "src" | "dst") => properties
                 .set_column_bloom_filter_enabled(path(), true)
                 .set_column_bloom_filter_fpp(path(), FALSE_POSITIVES)
                 .set_column_bloom_filter_max_ndv(path(), 2 * GROUP as u64),
             _ => properties,
         };
+        if field.name == "src" {
+            properties = properties.set_column_statistics_enabled(path(), EnabledStatistics::Page);
+        }
     }
     Ok(properties.build())
+}
+
+/// Returns the order of the rows of a group.
+fn sorting(fields: &[&Field]) -> Vec<SortingColumn> {
+    let columns = ["src", "first"].into_iter().filter_map(|name| {
+        let at = fields.iter().position(|field| field.name == name)?;
+        Some(SortingColumn {
+            column_idx: i32::try_from(at).ok()?,
+            descending: false,
+            nulls_first: true,
+        })
+    });
+    columns.collect()
 }
 
 /// A file of a store that is being read.
