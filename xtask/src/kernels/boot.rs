@@ -18,10 +18,6 @@ use super::suites::Program;
 use super::table::Kernel;
 use crate::process;
 
-/// Emulation on one thread. With a thread for each processor, one of them may continue to execute the
-/// breakpoint that the kernel writes while it patches its own code (a static key of the hooks at `tc`), long
-/// after it was removed: a soft lockup (seen with QEMU 7.2).
-const ACCELERATOR: &str = "tcg,thread=single";
 /// The time limit for start and stop, besides the suites.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Packets that wait for a processor to receive them, 1,000 otherwise: a test's sender is faster than the
@@ -256,7 +252,7 @@ fn arguments(processor: &Processor, fetched: &Fetched, results: &Path) -> Vec<St
     let options = format!("console={} {OPTIONS}", processor.console);
     let mut arguments: Vec<String> = [
         "-accel",
-        ACCELERATOR,
+        processor.accelerator,
         "-nographic",
         "-no-reboot",
         "-nodefaults",
