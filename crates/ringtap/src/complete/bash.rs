@@ -1,16 +1,10 @@
 //! The script for bash, which splits words at `:` and `=`; interfaces (`tcx:eth0`) have one.
 
-use std::ffi::OsString;
-use std::io::{Result, Write};
-use std::path::Path;
-
-use clap::Command;
-use clap_complete::engine;
-use clap_complete::env::EnvCompleter;
+use clap_complete::engine::CompletionCandidate;
 
 /// Puts words together that bash has split, passes them on, and removes from the answers what stands before the
 /// part that bash replaces.
-const SCRIPT: &str = r#"# Completion of ringtap for bash.
+pub(super) const SCRIPT: &str = r#"# Completion of ringtap for bash.
 _ringtap() {
     local -a words=()
     local word rest=$COMP_LINE index=-1 place=0 prefix=
@@ -46,44 +40,7 @@ _ringtap() {
 complete -o bashdefault -o nosort -F _ringtap BIN
 "#;
 
-/// Completion for bash.
-pub(super) struct Bash;
-
-impl EnvCompleter for Bash {
-    fn name(&self) -> &'static str {
-        "bash"
-    }
-
-    fn is(&self, name: &str) -> bool {
-        name == "bash"
-    }
-
-    fn write_registration(
-        &self,
-        variable: &str,
-        _name: &str,
-        program: &str,
-        completer: &str,
-        out: &mut dyn Write,
-    ) -> Result<()> {
-        let script = SCRIPT
-            .replace("VARIABLE", variable)
-            .replace("COMPLETER", &super::quoted(completer))
-            .replace("BIN", program);
-        out.write_all(script.as_bytes())
-    }
-
-    fn write_complete(
-        &self,
-        command: &mut Command,
-        words: Vec<OsString>,
-        folder: Option<&Path>,
-        out: &mut dyn Write,
-    ) -> Result<()> {
-        let last = words.len().saturating_sub(1);
-        for candidate in engine::complete(command, words, last, folder)? {
-            writeln!(out, "{}", candidate.get_value().to_string_lossy())?;
-        }
-        Ok(())
-    }
+/// Returns a candidate as the script takes it.
+pub(super) fn line(candidate: &CompletionCandidate) -> String {
+    candidate.get_value().to_string_lossy().into_owned()
 }

@@ -10,10 +10,14 @@ mod bash;
 mod values;
 mod zsh;
 
+use std::ffi::OsString;
+use std::io::{Result, Write};
+use std::path::Path;
+
 use clap::{Arg, Command, CommandFactory as _};
 use clap_complete::CompleteEnv;
-use clap_complete::engine::ArgValueCompleter;
-use clap_complete::env::{Fish, Shells};
+use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
+use clap_complete::env::{EnvCompleter, Fish, Shells};
 
 use crate::cli::Cli;
 
@@ -26,7 +30,7 @@ pub(crate) fn answer() {
         .var(VARIABLE)
         .bin("ringtap")
         .completer("ringtap")
-        .shells(Shells(&[&bash::Bash, &Fish, &zsh::Zsh]))
+        .shells(Shells(&[&BASH, &Fish, &ZSH]))
         .complete();
 }
 
@@ -50,6 +54,66 @@ fn with_values(argument: Arg) -> Arg {
         _ => return argument,
     };
     argument.add(completer)
+}
+
+/// A shell with a script of our own.
+struct Shell {
+    name: &'static str,
+    /// With the words VARIABLE, COMPLETER and BIN.
+    script: &'static str,
+    line: fn(&CompletionCandidate) -> String,
+}
+
+static BASH: Shell = Shell {
+    name: "bash",
+    script: bash::SCRIPT,
+    line: bash::line,
+};
+
+static ZSH: Shell = Shell {
+    name: "zsh",
+    script: zsh::SCRIPT,
+    line: zsh::line,
+};
+
+impl EnvCompleter for Shell {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn is(&self, name: &str) -> bool {
+        name == self.name
+    }
+
+    fn write_registration(
+        &self,
+        variable: &str,
+        _name: &str,
+        program: &str,
+        completer: &str,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let script = self
+            .script
+            .replace("VARIABLE", variable)
+            .replace("COMPLETER", &quoted(completer))
+            .replace("BIN", program);
+        out.write_all(script.as_bytes())
+    }
+
+    fn write_complete(
+        &self,
+        command: &mut Command,
+        words: Vec<OsString>,
+        folder: Option<&Path>,
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        let last = words.len().saturating_sub(1);
+        for candidate in engine::complete(command, words, last, folder)? {
+            writeln!(out, "{}", (self.line)(&candidate))?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns a path as one word of a shell.
