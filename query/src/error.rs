@@ -28,6 +28,31 @@ pub(crate) enum QueryError {
         /// The folder.
         path: PathBuf,
     },
+    /// A bucket of S3 cannot be read.
+    #[error("{url}: {source}")]
+    Bucket {
+        /// The place in it.
+        url: String,
+        /// The error of the request.
+        r#source: object_store::Error,
+    },
+    /// A bucket has nothing of a store at that place.
+    #[error("{url}: no files of a store of flow records there")]
+    EmptyBucket {
+        /// The place in it.
+        url: String,
+    },
+    /// A copy in a bucket has records twice.
+    #[error(
+        "{url}/{leaf} has merged files and those that they were made of; copy that day again with an option that deletes \
+         what the store no longer has, such as aws s3 sync --delete"
+    )]
+    Unfinished {
+        /// The place in the bucket.
+        url: String,
+        /// The folder of the hour and the exporter.
+        leaf: String,
+    },
     /// The query ran longer than allowed.
     #[error("the query was ended after {seconds} seconds (--timeout)")]
     TimedOut {

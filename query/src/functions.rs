@@ -6,23 +6,32 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::array::{
-    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, StringArray, StringBuilder,
+    Array, ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, StringArray,
+    StringBuilder,
 };
+use datafusion::arrow::buffer::{Buffer, ScalarBuffer};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, UInt8Type, UInt16Type};
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Field, FieldRef, UInt8Type, UInt16Type,
+};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, lit,
 };
 use datafusion::prelude::SessionContext;
 use ringtap_flow::schema::address_bytes;
 use ringtap_packet::names;
 use ringtap_packet::protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
-const ADDRESS: DataType = DataType::FixedSizeBinary(16);
+/// The type of addresses.
+pub(crate) const ADDRESS: DataType = DataType::FixedSizeBinary(16);
 
-/// Registers all functions.
+/// The type of an address as a number. Its 38 digits are fewer than some of these numbers have, which are never printed.
+const KEY: DataType = DataType::Decimal128(38, 0);
+
+/// Registers all functions that users may call.
 pub(crate) fn register(context: &SessionContext) {
     for kind in [
         Kind::IpText,
@@ -47,6 +56,10 @@ enum Kind {
     PortName,
     /// `protocol_name(protocol)`: the name of a protocol of IP.
     ProtocolName,
+    /// `address_key(address)`: the bytes of an address as a number, in plans only.
+    AddressKey,
+    /// `address_of_key(number)`: the address again.
+    AddressOfKey,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -63,6 +76,8 @@ impl Function {
             Kind::CidrMatch => vec![ADDRESS, DataType::Utf8],
             Kind::PortName => vec![DataType::UInt16, DataType::UInt8],
             Kind::ProtocolName => vec![DataType::UInt8],
+            Kind::AddressKey => vec![ADDRESS],
+            Kind::AddressOfKey => vec![KEY],
         };
         Self {
             kind,
@@ -79,6 +94,8 @@ impl ScalarUDFImpl for Function {
             Kind::CidrMatch => "cidr_match",
             Kind::PortName => "port_name",
             Kind::ProtocolName => "protocol_name",
+            Kind::AddressKey => "address_key",
+            Kind::AddressOfKey => "address_of_key",
         }
     }
 
@@ -89,9 +106,20 @@ impl ScalarUDFImpl for Function {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
             Kind::IpText | Kind::PortName | Kind::ProtocolName => DataType::Utf8,
-            Kind::Ip => ADDRESS,
+            Kind::Ip | Kind::AddressOfKey => ADDRESS,
             Kind::CidrMatch => DataType::Boolean,
+            Kind::AddressKey => KEY,
         })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        // A number is missing where its address is; plans are compared by that.
+        let is_nullable = match self.kind {
+            Kind::AddressKey | Kind::AddressOfKey => args.arg_fields[0].is_nullable(),
+            _ => true,
+        };
+        let kind = self.return_type(&[])?;
+        Ok(Arc::new(Field::new(self.name(), kind, is_nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -106,6 +134,8 @@ impl ScalarUDFImpl for Function {
             Kind::CidrMatch => matches(&arrays[0], &arrays[1])?,
             Kind::PortName => services(&arrays[0], &arrays[1])?,
             Kind::ProtocolName => protocols(&arrays[0])?,
+            Kind::AddressKey => keys(&arrays[0])?,
+            Kind::AddressOfKey => addresses_of_keys(&arrays[0])?,
         };
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
@@ -113,8 +143,12 @@ impl ScalarUDFImpl for Function {
         })
     }
 
-    /// A network becomes a range of addresses, by which files and row groups are left out.
+    /// A network becomes a range of addresses, by which files and row groups are left out; the number of the address of
+    /// a number is that number.
     fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        if let Some(inner) = self.undone(&args) {
+            return Ok(ExprSimplifyResult::Simplified(inner.clone()));
+        }
         let (Kind::CidrMatch, [_, Expr::Literal(network, _)]) = (self.kind, &args[..]) else {
             return Ok(ExprSimplifyResult::Original(args));
         };
@@ -130,6 +164,49 @@ impl ScalarUDFImpl for Function {
             .and(address.lt_eq(bytes(last)));
         Ok(ExprSimplifyResult::Simplified(is_in))
     }
+}
+
+impl Function {
+    /// Returns the argument of an argument that this function reverses.
+    fn undone<'a>(&self, args: &'a [Expr]) -> Option<&'a Expr> {
+        let [Expr::ScalarFunction(inner)] = args else {
+            return None;
+        };
+        let inverse = match self.kind {
+            Kind::AddressKey => Kind::AddressOfKey,
+            Kind::AddressOfKey => Kind::AddressKey,
+            _ => return None,
+        };
+        (inner.func.name() == Self::new(inverse).name()).then(|| inner.args.first())?
+    }
+}
+
+/// Returns an address as a number, for the engine's hash tables.
+pub(crate) fn address_key(address: Expr) -> Expr {
+    ScalarUDF::from(Function::new(Kind::AddressKey)).call(vec![address])
+}
+
+/// Returns the address of a number of [`address_key`].
+pub(crate) fn address_of_key(key: Expr) -> Expr {
+    ScalarUDF::from(Function::new(Kind::AddressOfKey)).call(vec![key])
+}
+
+/// Returns the same bytes as numbers, without a copy where memory is aligned for them.
+fn keys(array: &ArrayRef) -> Result<ArrayRef> {
+    let (_, bytes, nulls) = binary(array)?.clone().into_parts();
+    let is_aligned = bytes.as_ptr().align_offset(align_of::<i128>()) == 0;
+    let bytes = match is_aligned {
+        true => bytes,
+        false => Buffer::from(bytes.as_slice()),
+    };
+    let numbers = Decimal128Array::try_new(ScalarBuffer::from(bytes), nulls)?;
+    Ok(Arc::new(numbers.with_data_type(KEY)))
+}
+
+fn addresses_of_keys(array: &ArrayRef) -> Result<ArrayRef> {
+    let (_, numbers, nulls) = array.as_primitive::<Decimal128Type>().clone().into_parts();
+    let addresses = FixedSizeBinaryArray::try_new(16, numbers.into_inner(), nulls)?;
+    Ok(Arc::new(addresses))
 }
 
 /// Returns the text of 16 bytes.

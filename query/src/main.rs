@@ -8,27 +8,34 @@
 mod answer;
 mod error;
 mod functions;
+mod place;
 mod questions;
+mod rewrites;
 mod store;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Parser, ValueEnum};
 use datafusion::execution::context::SQLOptions;
 use jiff::Timestamp;
 
 use error::QueryError;
+use place::Place;
 use store::{Limits, Range, Store};
+
+/// Sums allocate and free much in many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Ask a store of flow records by SQL, or with a ready question.
 #[derive(Debug, Parser)]
 #[command(name = "ringtap query", version, max_term_width = 100, after_help = questions::HELP)]
 struct Cli {
-    /// Folder of the store
-    #[arg(long, value_name = "DIR", env = "RINGTAP_STORE")]
-    store: PathBuf,
+    /// Folder of the store, or s3://BUCKET/FOLDER of a copy; keys and server of S3 are in the variables AWS_…
+    #[arg(long, value_name = "DIR", env = "RINGTAP_STORE", value_parser = OsStringValueParser::new().try_map(Place::parse))]
+    store: Place,
     /// Only flows that ended in this time before now, such as 15m, 1h or 7d; a ready question takes 1h without it
     #[arg(long, value_name = "T", value_parser = time_span, conflicts_with_all = ["from", "to"])]
     last: Option<Duration>,
@@ -101,7 +108,7 @@ fn run(cli: &Cli) -> Result<(), QueryError> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
-        .enable_time()
+        .enable_all()
         .build()
         .map_err(QueryError::Runtime)?;
     let asked = runtime.block_on(async {
@@ -122,7 +129,7 @@ async fn ask(
     range: Range,
     limits: &Limits,
 ) -> Result<(), QueryError> {
-    let store = Store::open(&cli.store, limits)?;
+    let store = Store::open(&cli.store, limits, range).await?;
     store.restrict(range).await?;
     let mut sql = question.sql(range, cli.rows);
     if cli.explain {

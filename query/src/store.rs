@@ -4,7 +4,7 @@
 //! fields, has nulls there. While the query runs, a lock keeps the writing program from replacing files by merged ones.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +18,14 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use ringtap_flow::schema::{FIELDS, Storage};
 use ringtap_sys::disk;
 
 use crate::error::QueryError;
-use crate::functions;
+use crate::place::Place;
+use crate::{functions, rewrites};
 
 /// The file that readers lock, shared; the store's writer makes it.
 const READERS_LOCK: &str = ".readers";
@@ -67,6 +69,12 @@ impl Range {
         }
         parts.join(" AND ")
     }
+
+    /// Whether the folder of a day may have records of the range.
+    pub(crate) fn has_day(self, day: Date) -> bool {
+        let date = |time| TimeZone::UTC.to_datetime(time).date();
+        self.from.is_none_or(|from| day >= date(from)) && self.to.is_none_or(|to| day <= date(to))
+    }
 }
 
 /// Returns a time as a literal of SQL.
@@ -85,14 +93,21 @@ fn folder(time: Timestamp, side: &str) -> String {
 /// A store that is being read.
 pub(crate) struct Store {
     pub(crate) context: SessionContext,
-    /// The lock is held as long as the file is open.
-    _lock: File,
+    /// The lock of a folder is held as long as the file is open.
+    _lock: Option<File>,
 }
 
 impl Store {
     /// Opens a store, with its files as the table `stored`.
-    pub(crate) fn open(path: &Path, limits: &Limits) -> Result<Self, QueryError> {
-        let lock = lock(path)?;
+    pub(crate) async fn open(
+        place: &Place,
+        limits: &Limits,
+        range: Range,
+    ) -> Result<Self, QueryError> {
+        let lock = match place {
+            Place::Folder(path) => Some(lock(path)?),
+            Place::Bucket(_) => None,
+        };
         let memory = usize::try_from(limits.memory).unwrap_or(usize::MAX);
         let disk = DiskManagerBuilder::default().with_max_temp_directory_size(limits.spill);
         let runtime = RuntimeEnvBuilder::new()
@@ -109,7 +124,11 @@ impl Store {
         options.execution.time_zone = Some("UTC".to_owned());
         let context = SessionContext::new_with_config_rt(config, runtime);
         functions::register(&context);
-        context.register_table("stored", Arc::new(table(path)?))?;
+        rewrites::register(&context);
+        if let Place::Bucket(bucket) = place {
+            bucket.open(&context, range).await?;
+        }
+        context.register_table("stored", Arc::new(table(&place.url()?)?))?;
         Ok(Self {
             context,
             _lock: lock,
@@ -153,13 +172,8 @@ fn lock(path: &Path) -> Result<File, QueryError> {
     Err(failed(std::io::ErrorKind::WouldBlock.into()))
 }
 
-fn table(path: &Path) -> Result<ListingTable, QueryError> {
-    let absolute = |source| QueryError::Folder {
-        path: path.to_owned(),
-        source,
-    };
-    let folder: PathBuf = path.canonicalize().map_err(absolute)?;
-    let url = ListingTableUrl::parse(format!("{}/", folder.display()))?;
+fn table(url: &str) -> Result<ListingTable, QueryError> {
+    let url = ListingTableUrl::parse(url)?;
     let levels = [
         ("date".to_owned(), DataType::Date32),
         ("hour".to_owned(), DataType::Int8),
