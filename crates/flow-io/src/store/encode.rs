@@ -29,6 +29,10 @@ pub(super) const GROUP: usize = 131_072;
 /// The most records of a page, which is the least that a reader decompresses: those of one host are in one or two.
 const PAGE: usize = 8_192;
 
+/// The most bytes of a dictionary, which a reader needs for each page that it reads. Columns of many values (bytes, ports,
+/// addresses) go on without one.
+const DICTIONARY: usize = 64 << 10;
+
 /// The key of the schema's version in the metadata of a file.
 const VERSION_KEY: &str = "ringtap.schema_version";
 /// The key of the number of the batch that a file was made of, if that had a log.
@@ -203,6 +207,7 @@ fn properties(fields: &[&Field], origin: Origin) -> Result<WriterProperties, Par
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_max_row_group_row_count(Some(2 * GROUP + 1))
         .set_data_page_row_count_limit(PAGE)
+        .set_dictionary_page_size_limit(DICTIONARY)
         .set_sorting_columns(Some(sorting(fields)));
     for field in fields {
         let path = || ColumnPath::from(field.stored_name());
@@ -218,7 +223,10 @@ fn properties(fields: &[&Field], origin: Origin) -> Result<WriterProperties, Par
             _ => properties,
         };
         if field.name == "src" {
-            properties = properties.set_column_statistics_enabled(path(), EnabledStatistics::Page);
+            // It is sorted: equal values are beside each other, which zstd sees without a dictionary.
+            properties = properties
+                .set_column_dictionary_enabled(path(), false)
+                .set_column_statistics_enabled(path(), EnabledStatistics::Page);
         }
     }
     Ok(properties.build())
