@@ -70,8 +70,8 @@ impl Server {
 
     /// Copies the files below a folder.
     fn put(&self, folder: &Path, prefix: &str) -> Vec<Key> {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().expect("a runtime");
         let client = self.client();
         let mut keys = Vec::new();
         for file in files(folder) {
