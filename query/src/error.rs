@@ -29,10 +29,12 @@ pub(crate) enum QueryError {
         path: PathBuf,
     },
     /// A bucket of S3 cannot be read.
-    #[error("{url}: {source}")]
+    #[error("{url}: {source}{hint}")]
     Bucket {
         /// The place in it.
         url: String,
+        /// What is probably missing.
+        hint: &'static str,
         /// The error of the request.
         r#source: object_store::Error,
     },

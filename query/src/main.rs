@@ -31,7 +31,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Ask a store of flow records by SQL, or with a ready question.
 #[derive(Debug, Parser)]
-#[command(name = "ringtap query", version, max_term_width = 100, after_help = questions::HELP)]
+#[command(name = "ringtap query", bin_name = "ringtap query", version, max_term_width = 100, after_help = questions::HELP)]
 struct Cli {
     /// Folder of the store, or s3://BUCKET/FOLDER of a copy; keys and server of S3 are in the variables AWS_…
     #[arg(long, value_name = "DIR", env = "RINGTAP_STORE", value_parser = OsStringValueParser::new().try_map(Place::parse))]

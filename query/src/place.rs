@@ -19,6 +19,8 @@ use crate::store::Range;
 
 /// The beginning of a place in a bucket.
 const SCHEME: &str = "s3://";
+/// The variable with the name of the key.
+const KEY_VARIABLE: &str = "AWS_ACCESS_KEY_ID";
 /// The tries of a request, and the time for all of them.
 const RETRIES: usize = 3;
 const REQUEST: Duration = Duration::from_secs(60);
@@ -98,8 +100,15 @@ impl Bucket {
     }
 
     fn failed(&self, source: object_store::Error) -> QueryError {
-        let url = self.url.to_string();
-        QueryError::Bucket { url, source }
+        let hint = match std::env::var_os(KEY_VARIABLE) {
+            Some(_) => "",
+            None => "; AWS_ACCESS_KEY_ID is not set, so a service of the cloud was asked for keys",
+        };
+        QueryError::Bucket {
+            url: self.url.to_string(),
+            hint,
+            source,
+        }
     }
 
     async fn check(&self, store: &dyn ObjectStore, range: Range) -> Result<(), QueryError> {

@@ -188,6 +188,14 @@ fn what_a_bucket_lacks_is_reported() {
     );
     let text = failure(&server.ask("s3://missing/x", SECRET, &["SELECT 1"]));
     assert!(text.contains("s3://missing/x"), "{text}");
+    // Without a key the address of the cloud's service is asked, here one where nobody listens.
+    let output = Command::new(env!("CARGO_BIN_EXE_ringtap-query"))
+        .args(["--store", &place, "SELECT 1"])
+        .env_remove("AWS_ACCESS_KEY_ID")
+        .env("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+        .output();
+    let text = failure(&output.expect("it starts"));
+    assert!(text.contains("AWS_ACCESS_KEY_ID is not set"), "{text}");
     let wrong = server.ask("s3:///x", SECRET, &["SELECT 1"]);
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
