@@ -33,7 +33,7 @@ pub(crate) enum QueryError {
     Bucket {
         /// The place in it.
         url: String,
-        /// What is probably missing.
+        /// The setting that is probably missing.
         hint: &'static str,
         /// The error of the request.
         r#source: object_store::Error,
