@@ -129,7 +129,7 @@ async fn ask(
     range: Range,
     limits: &Limits,
 ) -> Result<(), QueryError> {
-    let store = Store::open(&cli.store, limits, range).await?;
+    let store = Store::open(&cli.store, limits, question.reads(range)).await?;
     store.restrict(range).await?;
     let mut sql = question.sql(range, cli.rows);
     if cli.explain {

@@ -57,7 +57,7 @@ impl Place {
         }
         let has_more = url.query().is_some() || url.fragment().is_some();
         if has_more || !url.username().is_empty() || url.port().is_some() {
-            return Err(wrong("a bucket has no user, port or question"));
+            return Err(wrong("a bucket has no user, port or query"));
         }
         Ok(Self::Bucket(Bucket { url }))
     }

@@ -47,6 +47,8 @@ pub(crate) enum Question {
 /// Bytes and packets as they were before sampling.
 const SENT: &str = "bytes * sampling";
 const RECEIVED: &str = "coalesce(reverse_bytes, 0) * sampling";
+/// The distance of a comparison.
+const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// A host with short flows to so many hosts, or ports, scans.
 const SCAN: u32 = 30;
 
@@ -77,6 +79,17 @@ impl Question {
     /// Whether it is not the user's SQL.
     pub(crate) fn is_ready(&self) -> bool {
         !matches!(self, Self::Sql(_))
+    }
+
+    /// Returns the range that is read: a comparison also reads the same time of the day before.
+    pub(crate) fn reads(&self, range: Range) -> Range {
+        match self {
+            Self::CompareYesterday => Range {
+                from: range.from.and_then(|time| time.checked_sub(DAY).ok()),
+                ..range
+            },
+            _ => range,
+        }
     }
 
     /// Returns the SQL. `flows` has the rows of the range.
@@ -129,10 +142,9 @@ fn hosts(table: &str) -> String {
 }
 
 fn compare(range: Range, rows: u32) -> String {
-    let day = SignedDuration::from_hours(24);
     let before = Range {
-        from: range.from.and_then(|time| time.checked_sub(day).ok()),
-        to: range.to.unwrap_or(range.now).checked_sub(day).ok(),
+        from: range.from.and_then(|time| time.checked_sub(DAY).ok()),
+        to: range.to.unwrap_or(range.now).checked_sub(DAY).ok(),
         now: range.now,
     };
     let earlier = format!("(SELECT * FROM stored WHERE {})", before.condition());
@@ -165,5 +177,21 @@ mod tests {
         assert!(matches!(parse("SELECT 1"), Ok(Question::Sql(_))));
         assert!(parse("top secret").is_err());
         assert!(parse("DROP TABLE flows").is_err());
+    }
+
+    #[test]
+    fn a_comparison_reads_the_day_before_too() {
+        let time = |text: &str| Some(text.parse().expect("a time"));
+        let range = Range {
+            from: time("2026-11-26T07:30:00Z"),
+            to: None,
+            now: "2026-11-26T08:30:00Z".parse().expect("a time"),
+        };
+        let earliest = |question: Question| question.reads(range).from;
+        assert_eq!(
+            earliest(Question::CompareYesterday),
+            time("2026-11-25T07:30:00Z")
+        );
+        assert_eq!(earliest(Question::TopHosts), range.from);
     }
 }
