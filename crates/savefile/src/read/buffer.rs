@@ -121,7 +121,10 @@ impl Buffer {
         data[..rest.len()].copy_from_slice(rest);
         let read_from = SeekFrom::Start(self.end as u64);
         (self.start, self.end) = (0, rest.len());
-        self.lost = mapped.file().seek(read_from).err();
+        // The mapping has a lease, and overlayfs of Linux 5.10 rejects every call on a file that has one (EIO).
+        let file = mapped.file().try_clone();
+        drop(mapped);
+        self.lost = file.and_then(|mut file| file.seek(read_from)).err();
     }
 
     /// Returns the offset in the stream of the first byte of [`Buffer::bytes`].
