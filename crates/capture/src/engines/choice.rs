@@ -17,20 +17,22 @@ pub(super) fn open(
         choice: Some(reason),
         ..*device
     };
+    let explain =
+        |error, engine| trial::explain(error, engine, &device.host().kernel, device.given);
     if options.mode == Mode::Steal {
         let opened = tap::open_stealing(&because("it can steal packets"), options, filter, count);
-        return opened.map_err(|error| {
-            let kernel = device.host().kernel;
-            trial::explain(error, xdp_engine(), &kernel, device.given)
-        });
+        return opened.map_err(|error| explain(error, xdp_engine()));
     }
-    if options.who.is_some() {
-        let device = because("it can find the process of a packet");
-        return tap::open_tcx(&device, options, filter, count);
-    }
-    if options.all_namespaces {
-        let device = because("it captures in all network namespaces");
-        return tap::open_tcx(&device, options, filter, count);
+    let only_tap = if options.who.is_some() {
+        Some("it can find the process of a packet")
+    } else if options.all_namespaces {
+        Some("it captures in all network namespaces")
+    } else {
+        None
+    };
+    if let Some(reason) = only_tap {
+        let opened = tap::open_tcx(&because(reason), options, filter, count);
+        return opened.map_err(|error| explain(error, tap_engine()));
     }
     let reason = match only_packet(device, options) {
         Some(reason) => reason.to_owned(),
@@ -38,9 +40,7 @@ pub(super) fn open(
             let device = because("available here, and the cheapest for both directions");
             match tap::open_tcx(&device, options, filter, count) {
                 Err(error) if is_obstacle(&error) => {
-                    let kernel = device.host().kernel;
-                    let error = trial::explain(error, tap_engine(), &kernel, device.given);
-                    format!("not tcx: {error}")
+                    format!("not tcx: {}", explain(error, tap_engine()))
                 }
                 outcome => return outcome,
             }

@@ -49,7 +49,7 @@ fn lacking(trial: &Trial, kernel: &Kernel) -> Option<Feature> {
 pub(crate) fn explain(error: Error, engine: &Engine, kernel: &Kernel, device: &str) -> Error {
     let is_refusal = matches!(
         &error,
-        Error::Hook(HookError::Bpf { .. } | HookError::NoHook { .. })
+        Error::Hook(HookError::Bpf { .. } | HookError::NoHook { .. }) | Error::Who { .. }
     );
     let trial = engine.trial.as_ref().filter(|_| is_refusal);
     match trial.and_then(|trial| lacking(trial, kernel)) {

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::hook::HookPoint;
 use ringtap_capture::{
-    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Mode, Source, open, open_on,
+    CaptureOptions, Clock, Direction, Error, Filter, Host, KernelClock, Mode, Source, Who, open,
+    open_on,
 };
 use ringtap_sys::bpf::{
     self, Kernel, Link, Program, ProgramKind, Request, TcxPlace, TcxSide, XdpMode, query_tcx,
@@ -311,7 +312,10 @@ fn refusal(engine: &str, side: &Side, options: &CaptureOptions, refuses: Refuses
         kernel: Kernel::behind(gate),
         ..Host::default()
     };
-    let device = format!("{engine}{}", side.device);
+    let device = match options.all_namespaces {
+        true => "any".to_owned(),
+        false => format!("{engine}{}", side.device),
+    };
     let opened = side.run(|| open_on(&host, &device, options, None));
     match opened {
         Err(error) => error,
@@ -324,15 +328,15 @@ fn loads_bytes_at_xdp(request: &Request<'_>) -> bool {
     request.calls_helper(189)
 }
 
-fn exchanges(request: &Request<'_>) -> bool {
-    const ATOMIC: u8 = 0xdb;
-    const EXCHANGE: i32 = 0xe1;
+fn fetches(request: &Request<'_>) -> bool {
+    const ATOMIC: [u8; 2] = [0xc3, 0xdb];
+    const FETCH: i32 = 1;
     let Request::ProgramLoad { instructions, .. } = request else {
         return false;
     };
     instructions.iter().any(|instruction| {
         let [code, _, _, _, imm @ ..] = instruction.to_ne_bytes();
-        code == ATOMIC && i32::from_ne_bytes(imm) == EXCHANGE
+        ATOMIC.contains(&code) && i32::from_ne_bytes(imm) & FETCH != 0
     })
 }
 
@@ -341,12 +345,12 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
     let cases: [(&str, Refuses, &str); 3] = [
         (
             "tcx:",
-            exchanges,
+            fetches,
             "engine tcx needs atomic operations that return the old value (Linux 5.12 or later)",
         ),
         (
             "xdp:",
-            exchanges,
+            fetches,
             "engine xdp needs atomic operations that return the old value (Linux 5.12 or later)",
         ),
         (
@@ -370,12 +374,19 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
         "off",
     ];
     pair.right.namespace.output("ethtool", &keep_tags);
-    let text = refusal("", &pair.right, &steal, exchanges).to_string();
+    let text = refusal("", &pair.right, &steal, fetches).to_string();
     assert_eq!(text, format!("{}: {}", pair.right.device, cases[1].2));
+    // So does one that needs what only a tap does.
+    let who = prompt().who(Some(Who::PID));
+    let text = refusal("", &pair.right, &who, fetches).to_string();
+    assert_eq!(text, format!("{}: {}", pair.right.device, cases[0].2));
+    let everywhere = prompt().all_namespaces(true).cooked(false);
+    let text = refusal("", &pair.right, &everywhere, fetches).to_string();
+    assert_eq!(text, format!("any: {}", cases[0].2));
     // The automatic choice says the same of the tap, and takes the engine that is left.
     let source = open_behind(
         |request| {
-            if exchanges(request) { Err(22) } else { Ok(()) }
+            if fetches(request) { Err(22) } else { Ok(()) }
         },
         &pair.right,
         "",

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         test("the_capture_is_explained", root, outputs::explained),
         test(
             "wrong_use_is_refused",
-            &[Need::Interfaces],
+            &[Need::Interfaces, REASONS],
             outputs::wrong_use,
         ),
     ])

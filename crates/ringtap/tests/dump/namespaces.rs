@@ -14,8 +14,9 @@ use serde_json::Value;
 
 use crate::program::{LIMIT, RINGTAP, dump, finished, stderr, stdout, succeeded};
 
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 6] = [
     Need::Root,
+    Need::Kernel(5, 12),
     Need::Tool("ip"),
     Need::Tool("nsenter"),
     Need::Tool("ping"),

@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ),
         test(
             "names_of_containers_are_read_with_one_capability",
-            &[Need::Root],
+            &[Need::Root, Need::Kernel(5, 12)],
             names_are_read,
         ),
         test("z_changes_the_user", &[Need::Root], user_changes),

@@ -23,12 +23,14 @@ use ringtap_testkit::{Need, Test, repetitions, suite, test};
 use captured::{Captured, Capturing, LIMIT, RINGTAP, Seen};
 
 const PYTHON: Need = Need::Tool("python3");
+/// A kernel in which the taps work: they find the processes.
+const TAP: Need = Need::Kernel(5, 12);
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/who/clients.py");
 const PORT: u16 = 7000;
 
 fn main() -> ExitCode {
-    let live = &[Need::Root, Need::InitialPids, PYTHON];
-    let uring = &[Need::Root, Need::InitialPids, PYTHON, Need::IoUring];
+    let live = &[Need::Root, TAP, Need::InitialPids, PYTHON];
+    let uring = &[Need::Root, TAP, Need::InitialPids, PYTHON, Need::IoUring];
     let mut tests = vec![
         test("processes_that_exit_at_once", live, short_lived).serial(),
         test("datagrams_with_and_without_connection", live, datagrams),
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
         test("loopback_names_the_receiver", live, loopback),
         test(
             "forwarded_datagrams_are_nobody_s",
-            &[Need::Root, Need::InitialPids, PYTHON, Need::Tool("ip")],
+            &[Need::Root, TAP, Need::InitialPids, PYTHON, Need::Tool("ip")],
             forwarded,
         ),
         test("only_what_was_chosen_is_recorded", live, chosen),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
             "other_programs_read_the_file",
             &[
                 Need::Root,
+                TAP,
                 PYTHON,
                 Need::Tool("tcpdump"),
                 Need::Tool("tshark"),
@@ -72,11 +75,17 @@ fn main() -> ExitCode {
 
 /// Tests of filters, flows and options.
 fn views() -> Vec<Test> {
-    let live = &[Need::Root, Need::InitialPids, PYTHON];
+    let live = &[Need::Root, TAP, Need::InitialPids, PYTHON];
     vec![
         test(
             "filters_live_and_on_files",
-            &[Need::Root, Need::InitialPids, PYTHON, Need::ControlGroups],
+            &[
+                Need::Root,
+                TAP,
+                Need::InitialPids,
+                PYTHON,
+                Need::ControlGroups,
+            ],
             filters::live_and_on_files,
         ),
         test("filters_of_received_packets", live, filters::received),
@@ -106,13 +115,14 @@ fn containers() -> Vec<Test> {
     vec![
         test(
             "containers_are_found_by_their_groups",
-            &[Need::Root, Need::InitialPids, Need::ControlGroups],
+            &[Need::Root, TAP, Need::InitialPids, Need::ControlGroups],
             containers::by_group,
         ),
         test(
             "pods_on_a_bridge_name_their_containers",
             &[
                 Need::Root,
+                TAP,
                 Need::InitialPids,
                 Need::ControlGroups,
                 Need::Tool("ip"),
@@ -124,6 +134,7 @@ fn containers() -> Vec<Test> {
             "containers_of_podman_are_entered_by_name",
             &[
                 Need::Root,
+                TAP,
                 Need::InitialPids,
                 Need::ControlGroups,
                 Need::Tool("podman"),
