@@ -82,7 +82,7 @@ fn renamed(kind: &Kind) -> Result<(), String> {
     for engine in usable(&hosts, kind) {
         let file = folder.path().join(engine);
         let device = format!("{engine}:{}", kind.device);
-        let filter = filter(kind, "udp");
+        let filter = filter(kind, "udp", engine);
         let running = capture(&hosts, &device, "in", &file, &filter);
         exchange::datagrams(&hosts, kind, FEW);
         for (from, to) in [(kind.device, "k9"), ("k9", kind.device)] {
@@ -111,7 +111,7 @@ fn deleted(kind: &Kind) -> Result<(), String> {
         }
         let file = folder.path().join(engine);
         let device = format!("{engine}:{}", kind.device);
-        let filter = filter(kind, "udp");
+        let filter = filter(kind, "udp", engine);
         let running = capture(&hosts, &device, "inout", &file, &filter);
         exchange::datagrams(&hosts, kind, FEW);
         match &hosts.adapter {

@@ -263,6 +263,13 @@ impl Kind {
         needs
     }
 
+    /// Returns whether its packets have tags that no program at XDP sees: veth carries them beside the packets, and the
+    /// kernel gives them to programs from Linux 6.8 on.
+    pub(crate) fn hides_tags(&self) -> bool {
+        let is_tagged = ["vlan_parent", "qinq_parent"].contains(&self.name);
+        is_tagged && Need::Kernel(6, 8).unmet().is_some()
+    }
+
     /// Returns the address of the device's end on a side, from 1.
     pub(crate) fn address(&self, side: u8) -> Ipv4Addr {
         match self.peer {
