@@ -17,6 +17,7 @@
 use std::fs::File;
 use std::hash::Hasher as _;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +87,8 @@ pub(super) struct Log {
     frame: Vec<u8>,
     /// The records in it.
     records: u64,
+    /// The records of the batch, by their numbers, that could not be written to the file.
+    missing: Vec<Range<u64>>,
 }
 
 impl Log {
@@ -98,6 +101,7 @@ impl Log {
             written: 0,
             frame: vec![0; HEAD],
             records: 0,
+            missing: Vec::new(),
         };
         log.clear()?;
         Ok(log)
@@ -106,6 +110,11 @@ impl Log {
     /// Returns the number of the batch, once records of it are in the file.
     pub(super) fn number(&self) -> Option<u64> {
         (self.written > 0).then_some(self.number)
+    }
+
+    /// Returns whether a record of the batch is in the file.
+    pub(super) fn has(&self, row: u64) -> bool {
+        !self.missing.iter().any(|missing| missing.contains(&row))
     }
 
     /// Adds the last record of the columns. Returns whether the frame should be written.
@@ -138,7 +147,15 @@ impl Log {
         let written = self.write(columns);
         let records = std::mem::take(&mut self.records);
         self.frame.truncate(HEAD);
-        written.map_err(|error| (records, error))
+        written.map_err(|error| {
+            let all = columns.rows as u64;
+            let first = all.saturating_sub(records);
+            match self.missing.last_mut() {
+                Some(last) if last.end == first => last.end = all,
+                _ => self.missing.push(first..all),
+            }
+            (records, error)
+        })
     }
 
     fn write(&mut self, columns: &Columns) -> io::Result<()> {
@@ -158,6 +175,7 @@ impl Log {
     /// Forgets all records: they are in files, or counted as lost.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.frame.truncate(HEAD);
+        self.missing.clear();
         (self.records, self.number, self.written) = (0, 0, 0);
         self.file.file.set_len(0)?;
         self.file.has_changed.store(true, Ordering::Release);

@@ -20,7 +20,7 @@ mod recover;
 mod tests;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -47,6 +47,8 @@ const BATCH: usize = encode::GROUP;
 const TEXTS: usize = 16 << 20;
 /// The number of files that the waiting records go to, at most.
 const LEAVES: usize = 256;
+/// The place of a record that is in a file already, in a batch of which others are not.
+const WRITTEN: u16 = u16::MAX;
 /// The number of batches that may wait for the disk.
 const QUEUE: usize = 2;
 /// The number of exporters with a folder of their own; records of more go to [`OTHERS`].
@@ -154,6 +156,8 @@ pub struct StoreReport {
     pub lost_disk: u64,
     /// Records that were not written to the log, and that a crash would have taken.
     pub not_logged: u64,
+    /// Records that the disk did not take, and that are in the log: the next start stores them.
+    pub left_in_log: u64,
     /// Records of an earlier run that ended early: they were in its log, and were stored at the start.
     pub recovered: u64,
     /// Bytes at the end of its logs that are no records.
@@ -267,6 +271,7 @@ impl Store {
             report: Arc::clone(&self.report),
             spares: used,
             logs: self.logs.files.clone(),
+            refused: VecDeque::new(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let thread = thread.spawn(move || worker.run(&received));
@@ -492,16 +497,42 @@ impl Batch {
         u16::try_from(place).unwrap_or(0)
     }
 
-    /// Returns the leaves that records go to, and the numbers of these records.
-    fn by_leaf(&self) -> impl Iterator<Item = (&Leaf, Vec<u32>)> {
+    /// Returns the places of leaves that records go to, and the numbers of these records.
+    fn by_leaf(&self) -> impl Iterator<Item = (u16, Vec<u32>)> + use<> {
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.leaves.len()];
         for (row, &place) in (0_u32..).zip(&self.places) {
             if let Some(rows) = rows.get_mut(usize::from(place)) {
                 rows.push(row);
             }
         }
-        let all = self.leaves.iter().zip(rows);
+        let all = (0..).zip(rows);
         all.filter(|(_, rows)| !rows.is_empty())
+    }
+
+    /// Returns the number of records that were not removed.
+    fn len(&self) -> u64 {
+        let waiting = self.places.iter().filter(|&&place| place != WRITTEN);
+        waiting.count() as u64
+    }
+
+    /// Returns how many of these are in the log.
+    fn logged(&self) -> u64 {
+        let Some(log) = &self.log else {
+            return 0;
+        };
+        let waiting = (0..)
+            .zip(&self.places)
+            .filter(|(_, place)| **place != WRITTEN);
+        waiting.filter(|(row, _)| log.has(*row)).count() as u64
+    }
+
+    /// Removes the records of these places: they are in files.
+    fn remove(&mut self, written: &[u16]) {
+        for place in &mut self.places {
+            if written.contains(place) {
+                *place = WRITTEN;
+            }
+        }
     }
 
     fn clear(&mut self) {

@@ -112,7 +112,8 @@ fn take_over(folder: &mut Folder, file: &File, report: &mut StoreReport) -> io::
     };
     let Found { number, batch, cut } = found;
     report.cut_bytes += cut as u64;
-    for (leaf, mut rows) in batch.by_leaf() {
+    for (place, mut rows) in batch.by_leaf() {
+        let leaf = &batch.leaves[usize::from(place)];
         if has_batch(folder, leaf, number)? {
             continue;
         }

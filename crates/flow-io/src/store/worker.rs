@@ -1,5 +1,6 @@
 //! The thread that writes batches, merges files and removes old ones, in this order of importance.
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::compact::{self, Merge, Step};
 use super::encode::{Encoder, Origin};
 use super::folder::Folder;
-use super::log::{Log, LogFile};
+use super::log::{LOGS, Log, LogFile};
 use super::names::Leaf;
 use super::{Batch, StoreError, StoreReport, locked, now};
 
@@ -23,6 +24,9 @@ const AGAIN: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The number of these tries.
 const TRIES: u32 = 40;
+/// The batches that wait while the disk takes none, at most. Another one is being filled, and one may come; each may have
+/// a log.
+const REFUSED: usize = LOGS - 2;
 
 pub(super) struct Worker {
     pub(super) folder: Folder,
@@ -33,6 +37,8 @@ pub(super) struct Worker {
     pub(super) spares: SyncSender<Batch>,
     /// The files of logs.
     pub(super) logs: Vec<Arc<LogFile>>,
+    /// Batches that the disk has not taken, as a whole or in part, the oldest first.
+    pub(super) refused: VecDeque<Batch>,
 }
 
 /// The failures so far.
@@ -40,8 +46,10 @@ pub(super) struct Worker {
 struct Failures {
     /// The first error of a batch.
     first: Option<io::Error>,
-    /// Whether the last batch failed.
+    /// Whether people know that the disk does not take records.
     is_failing: bool,
+    /// Whether people know that records are lost.
+    is_losing: bool,
     /// The leaves that could not be merged.
     leaves: Vec<Leaf>,
     /// Whether a log could not be brought to the disk.
@@ -60,13 +68,14 @@ impl Worker {
             let is_idle = received.is_err();
             self.sync_logs(&mut failures);
             match received {
-                Ok(batch) => self.write(batch, &mut failures),
+                Ok(batch) => self.take(batch, &mut failures),
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
                 looked = Some(Instant::now());
                 self.remove_old();
+                self.write_refused(&mut failures);
                 if forgot.elapsed() >= AGAIN {
                     forgot = Instant::now();
                     failures.leaves.clear();
@@ -83,6 +92,8 @@ impl Worker {
             merge.abandon(&mut self.folder);
         }
         self.remove_old();
+        self.write_refused(&mut failures);
+        self.leave_refused(&mut failures);
         if self.is_offline {
             self.merge_all(&mut failures);
         }
@@ -96,20 +107,80 @@ impl Worker {
         }
     }
 
-    fn write(&mut self, mut batch: Batch, failures: &mut Failures) {
+    /// Writes a batch, after those that were refused. If too many are refused, the oldest is lost.
+    fn take(&mut self, batch: Batch, failures: &mut Failures) {
+        self.refused.push_back(batch);
+        self.write_refused(failures);
+        // Records of a file can be read again.
+        let most = if self.is_offline { 0 } else { REFUSED };
+        while self.refused.len() > most
+            && let Some(lost) = self.refused.pop_front()
+        {
+            self.lose(lost.len(), failures);
+            self.release(lost);
+        }
+    }
+
+    /// Writes the batches that wait. What the disk does not take goes on waiting.
+    fn write_refused(&mut self, failures: &mut Failures) {
+        for mut batch in std::mem::take(&mut self.refused) {
+            self.write(&mut batch, failures);
+            match batch.len() {
+                0 => self.release(batch),
+                _ => self.refused.push_back(batch),
+            }
+        }
+        let recovered = self.refused.is_empty() && std::mem::take(&mut failures.is_failing);
+        if recovered {
+            failures.is_losing = false;
+            let folder = self.folder.path.display();
+            (self.notify)(&format!("{folder}: takes records again"));
+        }
+    }
+
+    /// Writes the records of a batch, and takes those from it that are on the disk.
+    fn write(&mut self, batch: &mut Batch, failures: &mut Failures) {
         let number = batch.log.as_ref().and_then(Log::number);
-        for (leaf, mut rows) in batch.by_leaf() {
+        let mut done = Vec::new();
+        for (place, mut rows) in batch.by_leaf() {
             let mut counts = StoreReport::default();
-            let origin = (&batch, number);
+            let origin = (&*batch, number);
+            let leaf = &batch.leaves[usize::from(place)];
             let written = write_leaf(&mut self.folder, origin, leaf, &mut rows, &mut counts);
             locked(&self.report).removed_files += counts.removed_files;
-            self.count(written, rows.len() as u64, failures);
+            if self.count(written, rows.len() as u64, failures) {
+                done.push(place);
+            }
             // Records of other batches come meanwhile.
             self.sync_logs(failures);
         }
+        batch.remove(&done);
+    }
+
+    /// Gives an empty batch back to the thread that fills it.
+    fn release(&self, mut batch: Batch) {
         batch.clear();
         // If enough are spare, this one is freed.
         let _ = self.spares.try_send(batch);
+    }
+
+    /// Ends with batches that the disk has not taken. Those that have a log stay in it, for the next start.
+    fn leave_refused(&mut self, failures: &mut Failures) {
+        self.sync_logs(failures);
+        for batch in std::mem::take(&mut self.refused) {
+            let logged = batch.logged();
+            locked(&self.report).left_in_log += logged;
+            self.lose(batch.len() - logged, failures);
+        }
+    }
+
+    /// Counts records that the disk has not taken, and that nobody keeps.
+    fn lose(&self, records: u64, failures: &mut Failures) {
+        locked(&self.report).lost_disk += records;
+        if records > 0 && !std::mem::replace(&mut failures.is_losing, true) {
+            let folder = self.folder.path.display();
+            (self.notify)(&format!("{folder}: records are lost"));
+        }
     }
 
     /// Brings the logs to the disk, so that a power cut takes only the last records.
@@ -124,25 +195,25 @@ impl Worker {
         }
     }
 
-    fn count(&self, written: io::Result<u64>, records: u64, failures: &mut Failures) {
+    /// Counts records that were to be written. Returns whether they were.
+    fn count(&self, written: io::Result<u64>, records: u64, failures: &mut Failures) -> bool {
         let mut report = locked(&self.report);
         report.total_bytes = self.folder.total();
-        let folder = self.folder.path.display();
         match written {
             Ok(bytes) => {
                 report.records += records;
                 report.files += 1;
                 report.bytes += bytes;
-                if std::mem::take(&mut failures.is_failing) {
-                    (self.notify)(&format!("{folder}: takes records again"));
-                }
+                true
             }
             Err(error) => {
-                report.lost_disk += records;
+                drop(report);
                 if !std::mem::replace(&mut failures.is_failing, true) {
-                    (self.notify)(&format!("{folder}: records are lost: {error}"));
+                    let folder = self.folder.path.display();
+                    (self.notify)(&format!("{folder}: takes no records: {error}"));
                 }
                 failures.first.get_or_insert(error);
+                false
             }
         }
     }

@@ -282,6 +282,10 @@ fn store_lines(report: &ringtap_flow_io::StoreReport, text: &mut String) {
         (report.lost_queue, "records lost: the disk was too slow"),
         (report.lost_disk, "records lost: the disk did not take them"),
         (
+            report.left_in_log,
+            "records are in the log: the next start stores them",
+        ),
+        (
             report.recovered,
             "records stored from the log of an earlier run",
         ),

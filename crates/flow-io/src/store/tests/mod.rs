@@ -1,5 +1,6 @@
 //! Stores that are written, merged, limited and read, in folders of their own.
 
+mod disk;
 mod logs;
 
 use std::fs::File;
@@ -198,72 +199,6 @@ fn an_exporter_cannot_choose_folders() {
         "of today, or of the day that begins meanwhile"
     );
     assert_eq!(all_sums(place.path()).0, 5 + 2 * EXPORTERS);
-}
-
-/// Files of which the disk takes none, or no merged ones.
-struct Failing {
-    own: OwnFiles,
-    fails: fn(&Path) -> bool,
-}
-
-impl StoreFiles for Failing {
-    fn create(&self, path: &Path) -> io::Result<File> {
-        match (self.fails)(path) {
-            true => Err(io::ErrorKind::StorageFull.into()),
-            false => self.own.create(path),
-        }
-    }
-
-    fn publish(&self, path: &Path) -> io::Result<()> {
-        self.own.publish(path)
-    }
-
-    fn exchange(&self, path: &Path) -> io::Result<()> {
-        self.own.exchange(path)
-    }
-
-    fn read(&self, path: &Path) -> io::Result<File> {
-        self.own.read(path)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.own.remove(path)
-    }
-}
-
-#[test]
-fn a_full_disk_loses_records_and_counts_them() {
-    let place = tempfile::tempdir().expect("a folder");
-    let failing = |fails| {
-        Box::new(Failing {
-            own: OwnFiles::default(),
-            fails,
-        })
-    };
-    let mut store = Store::open(place.path(), offline(), failing(|_| true)).expect("a store");
-    store.begin().expect("begun");
-    (0..10).for_each(|number| store.record(&Row::new(&record(START, number))));
-    let error = store
-        .finish()
-        .expect_err("the records of a file are not all kept");
-    assert!(
-        error
-            .to_string()
-            .contains(&place.path().display().to_string())
-    );
-    let report = store.report();
-    assert_eq!((report.records, report.lost_disk), (0, 10));
-    assert!(data(place.path()).is_empty());
-    // If merged files cannot be written, the others stay.
-    for _ in 0..2 {
-        let is_merged: fn(&Path) -> bool = |path| path.to_string_lossy().contains("merged-");
-        let mut store = Store::open(place.path(), offline(), failing(is_merged)).expect("a store");
-        store.begin().expect("begun");
-        (0..10).for_each(|number| store.record(&Row::new(&record(START, number))));
-        store.finish().expect("written");
-    }
-    assert_eq!(data(place.path()).len(), 2);
-    assert_eq!(all_sums(place.path()).0, 20);
 }
 
 #[test]
