@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use ringtap_testkit::need::python;
+use ringtap_testkit::process::Running;
 use serde_json::Value;
 
 use crate::capture::{Capture, LIMIT, Probed, RINGTAP, capture, free_port, number, probe};
@@ -25,6 +26,8 @@ enum Reply {
     NoTable,
     /// An old server, without tokens.
     NoTokens,
+    /// No answer comes while the client waits.
+    Nothing,
 }
 
 /// An insert that the server took.
@@ -127,6 +130,11 @@ fn answer(stream: &mut TcpStream, reply: Reply) -> bool {
     let text = match reply {
         Reply::Taken => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
         Reply::TakenSilently => return false,
+        Reply::Nothing => {
+            // The client goes away.
+            let _ = stream.read(&mut [0]);
+            return false;
+        }
         Reply::Busy => error(
             "500 Internal Server Error",
             202,
@@ -263,6 +271,41 @@ pub(crate) fn spool() {
         notices.contains("the spool has its largest size"),
         "{notices}"
     );
+}
+
+/// A server that has a batch of an earlier run, and gives no answer, does not hold up the end of the run.
+pub(crate) fn no_answer() {
+    let capture = capture();
+    let folder = capture.folder.path().join("spool");
+    let (port, spool) = (free_port(), folder.to_str().expect("a name"));
+    let to = export(port);
+    let arguments = ["--export", &to, "--spool", spool, "--store-name", "p1"];
+    let probed = probe(&capture, &arguments);
+    let records = probed.records.len() as u64;
+    assert_counts(&probed, [0, 0, records, 0]);
+
+    let (inserts, _) = serve_at(port, &[Reply::Nothing]);
+    let mut command = Command::new(RINGTAP);
+    command
+        .args(["flow", "--top", "0", "-r", "-"])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("ringtap starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    let running = Running::watch(child);
+    let packets = std::fs::read(&capture.path).expect("a capture");
+    input.write_all(&packets).expect("written");
+    // The run ends when the server has the batch.
+    let (first, _) = inserts.recv_timeout(LIMIT).expect("an insert");
+    drop(input);
+    let output = running.wait(LIMIT / 2).expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+
+    let probed = probe(&capture, &arguments);
+    assert_counts(&probed, [3 * records, 0, 0, 2 * records]);
+    let (again, _) = inserts.recv_timeout(LIMIT).expect("an insert");
+    assert_eq!(again, first, "the server knows its token");
 }
 
 /// Starts a run, and kills it when the file has this size, while it waits for the server.

@@ -149,6 +149,11 @@ fn databases() -> Vec<Test> {
         test("clickhouse_gets_a_batch_once", &[], clickhouse::faults),
         test("clickhouse_losses_are_counted", &[], clickhouse::losses),
         test("batches_wait_on_the_disk", &[], clickhouse::spool),
+        test(
+            "a_server_without_an_answer_is_left",
+            &[],
+            clickhouse::no_answer,
+        ),
         test("clickhouse_reads_the_rows", module, clickhouse::engine),
         test("clickhouse_reads_messages", module, messages::engine),
         test(

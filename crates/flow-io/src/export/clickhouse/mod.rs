@@ -39,6 +39,10 @@ const AGE: Duration = Duration::from_secs(2);
 const QUEUE: usize = 4;
 /// How long the end of a run waits for a server that is away.
 const REST: Duration = Duration::from_secs(5);
+/// How long the thread that sends from a spool may take beyond that.
+const MARGIN: Duration = Duration::from_secs(2);
+/// The time between two looks whether it has ended.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The metering thread's side.
 pub(super) struct ClickHouse {
@@ -211,7 +215,8 @@ impl ClickHouse {
 
     /// Sends the waiting records, and ends.
     pub(super) fn finish(&mut self) {
-        *self.shared.ends() = Some(Instant::now() + REST);
+        let until = Instant::now() + REST;
+        *self.shared.ends() = Some(until);
         self.wait = true;
         self.hand_over();
         if self.has_earlier() {
@@ -220,6 +225,10 @@ impl ClickHouse {
         if let Work::Begun(batches, threads) = std::mem::replace(&mut self.work, Work::Ended) {
             drop(batches);
             for thread in threads {
+                // An insert without an answer does not hold up the end if its batch is on the disk.
+                if self.spool.is_some() && !ends_by(&thread, until + MARGIN) {
+                    continue;
+                }
                 // A panic would have been reported, and its records are not counted as sent.
                 let _ = thread.join();
             }
@@ -234,6 +243,14 @@ impl ClickHouse {
         }
         report
     }
+}
+
+/// Waits for the end of a thread, until this time at most. Returns whether it has ended.
+fn ends_by(thread: &JoinHandle<()>, until: Instant) -> bool {
+    while !thread.is_finished() && Instant::now() < until {
+        thread::sleep(LOOK);
+    }
+    thread.is_finished()
 }
 
 /// Returns a name that no other run has: the probe's, and the time of its start.
