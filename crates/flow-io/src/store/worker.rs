@@ -123,15 +123,18 @@ impl Worker {
 
     /// Writes the batches that wait. What the disk does not take goes on waiting.
     fn write_refused(&mut self, failures: &mut Failures) {
-        for mut batch in std::mem::take(&mut self.refused) {
+        let waiting = std::mem::take(&mut self.refused);
+        if waiting.is_empty() {
+            return;
+        }
+        for mut batch in waiting {
             self.write(&mut batch, failures);
             match batch.len() {
                 0 => self.release(batch),
                 _ => self.refused.push_back(batch),
             }
         }
-        let recovered = self.refused.is_empty() && std::mem::take(&mut failures.is_failing);
-        if recovered {
+        if self.refused.is_empty() && std::mem::take(&mut failures.is_failing) {
             failures.is_losing = false;
             let folder = self.folder.path.display();
             (self.notify)(&format!("{folder}: takes records again"));

@@ -102,17 +102,26 @@ fn add(store: &mut Store, hour: u16) {
 
 #[test]
 fn records_of_a_file_that_the_disk_does_not_take_are_an_error() {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let place = tempfile::tempdir().expect("a folder");
-    let mut store = failing(place.path(), offline(), |_| true);
-    (0..10).for_each(|number| store.record(&Row::new(&record(START, number))));
+    let options = offline().notify(|text| SAID.lock().expect("no panic").push(text.to_owned()));
+    let mut store = failing(place.path(), options, |_| true);
+    add(&mut store, 0);
+    add(&mut store, 1);
     let error = store
         .finish()
         .expect_err("the records of a file are not all kept");
-    let text = error.to_string();
-    assert!(text.contains(&place.path().display().to_string()), "{text}");
+    let path = place.path().display().to_string();
+    assert!(error.to_string().contains(&path), "{error}");
     let report = store.report();
-    assert_eq!((report.records, report.lost_disk), (0, 10));
+    assert_eq!((report.records, report.lost_disk), (0, 20));
     assert!(data(place.path()).is_empty());
+    let said = SAID.lock().expect("no panic");
+    let parts = ["takes no records: ", "records are lost"];
+    assert_eq!(said.len(), parts.len(), "{said:?}");
+    for (text, part) in said.iter().zip(parts) {
+        assert!(text.starts_with(&path) && text.contains(part), "{said:?}");
+    }
 }
 
 #[test]
