@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// Writes the batches that wait. What the disk does not take goes on waiting.
+    /// Writes the batches that wait. Those that the disk does not take continue to wait.
     fn write_refused(&mut self, failures: &mut Failures) {
         let waiting = std::mem::take(&mut self.refused);
         if waiting.is_empty() {
