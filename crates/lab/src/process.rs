@@ -113,7 +113,7 @@ impl Running {
                 let text = format!("still running: {}", String::from_utf8_lossy(&stderr));
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
-            thread::sleep(INTERVAL);
+            thread::sleep(crate::patience(INTERVAL));
         };
         self.output(status)
     }
@@ -180,7 +180,7 @@ impl Running {
             if Instant::now() > deadline {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "does not capture"));
             }
-            thread::sleep(INTERVAL);
+            thread::sleep(crate::patience(INTERVAL));
         }
     }
 
@@ -206,7 +206,7 @@ impl Running {
                 let reason = format!("does not print \"{text}\": {told}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
             }
-            thread::sleep(INTERVAL);
+            thread::sleep(crate::patience(INTERVAL));
         }
     }
 

@@ -8,7 +8,7 @@ use ringtap_testkit::{Test, test};
 
 use crate::exchange;
 use crate::topology::{Hosts, Kind, Peer, ip};
-use crate::{ENGINES, LIMIT, capture, end, filter, frames, unusable};
+use crate::{ENGINES, LIMIT, Listed, capture, end, filter, frames};
 
 /// Datagrams before and after a change.
 const FEW: usize = 6;
@@ -40,9 +40,10 @@ pub(crate) fn tests(kind: &'static Kind) -> Vec<Test> {
 }
 
 fn usable(hosts: &Hosts, kind: &Kind) -> impl Iterator<Item = &'static str> {
+    let listed = Listed::new(hosts, kind);
     ENGINES
         .into_iter()
-        .filter(|engine| unusable(hosts, kind, engine).is_none())
+        .filter(move |engine| listed.unusable(engine).is_none())
 }
 
 /// Returns the number of requests for promiscuous mode.
@@ -102,13 +103,11 @@ fn renamed(kind: &Kind) -> Result<(), String> {
 }
 
 fn deleted(kind: &Kind) -> Result<(), String> {
-    for engine in ENGINES {
+    let engines: Vec<_> = usable(&Hosts::new(kind), kind).collect();
+    for engine in engines {
         let folder = tempfile::tempdir().expect("a folder");
         let hosts = Hosts::new(kind);
         exchange::wait_until_joined(&hosts, kind);
-        if unusable(&hosts, kind, engine).is_some() {
-            continue;
-        }
         let file = folder.path().join(engine);
         let device = format!("{engine}:{}", kind.device);
         let filter = filter(kind, "udp", engine);

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 fn delivers(kind: &Kind, engine: &str) -> Result<(), String> {
     let hosts = Hosts::new(kind);
     exchange::wait_until_joined(&hosts, kind);
-    if let Some(reason) = unusable(&hosts, kind, engine) {
+    if let Some(reason) = Listed::new(&hosts, kind).unusable(engine) {
         return refused(&hosts, kind, engine, &reason);
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -142,17 +142,25 @@ fn filter(kind: &Kind, protocol: &str, engine: &str) -> String {
     }
 }
 
-/// Returns the reason in `ringtap devices` why an engine does not work on the device. `None` if it does.
-fn unusable(hosts: &Hosts, kind: &Kind, engine: &str) -> Option<String> {
-    let output = hosts
-        .left
-        .namespace
-        .output(RINGTAP, &["devices", kind.device, "--json"]);
-    let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let engines = listed[0]["engines"].as_array().expect("a list of engines");
-    let entry = engines.iter().find(|entry| entry["engine"] == engine);
-    let entry = entry.unwrap_or_else(|| panic!("{engine} is not listed"));
-    (entry["usable"] != true).then(|| entry["reason"].to_string())
+/// The engines of a device in `ringtap devices`.
+pub(crate) struct Listed(serde_json::Value);
+
+impl Listed {
+    pub(crate) fn new(hosts: &Hosts, kind: &Kind) -> Self {
+        let output = hosts
+            .left
+            .namespace
+            .output(RINGTAP, &["devices", kind.device, "--json"]);
+        Self(serde_json::from_slice(&output.stdout).expect("JSON"))
+    }
+
+    /// Returns the reason why an engine does not work on the device. `None` if it does.
+    pub(crate) fn unusable(&self, engine: &str) -> Option<String> {
+        let engines = self.0[0]["engines"].as_array().expect("a list of engines");
+        let entry = engines.iter().find(|entry| entry["engine"] == engine);
+        let entry = entry.unwrap_or_else(|| panic!("{engine} is not listed"));
+        (entry["usable"] != true).then(|| entry["reason"].to_string())
+    }
 }
 
 /// An engine that is said not to work must say the same when it is asked for: in one line.
@@ -174,8 +182,9 @@ fn refused(hosts: &Hosts, kind: &Kind, engine: &str, reason: &str) -> Result<(),
 /// An engine that is listed as working can be opened.
 fn listed_truly(kind: &Kind) -> Result<(), String> {
     let hosts = Hosts::new(kind);
+    let listed = Listed::new(&hosts, kind);
     for engine in ENGINES {
-        match unusable(&hosts, kind, engine) {
+        match listed.unusable(engine) {
             Some(reason) => refused(&hosts, kind, engine, &reason)?,
             None => {
                 let device = format!("{engine}:{}", kind.device);

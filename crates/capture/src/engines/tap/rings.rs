@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, possible_cpus};
 use ringtap_sys::sched::numa_node;
@@ -16,6 +17,10 @@ const NO_MEMORY: [i32; 2] = [12, 7];
 /// The total size of rings, in bytes, up to which they are one map: kernels before 5.19 have helpers that
 /// count an array's bytes in 32 bits.
 const ONE_MAP_MAX: u64 = 1 << 31;
+
+/// The time in which the kernel gives back the memory of rings that it could not make. From 7.x on it does so after
+/// the call. Until then a control group is at its limit, and the kernel ends a process that needs a page more.
+const GIVEN_BACK: Duration = Duration::from_millis(50);
 
 /// The value of [`Ring::busy`] while a record is being written. A poll's number is meaningless in rings whose
 /// programs are gone.
@@ -66,6 +71,7 @@ impl RingSet {
                         && Geometry::new(share / 2, largest_record) != geometry =>
                 {
                     share = geometry.size() / 2;
+                    std::thread::sleep(GIVEN_BACK);
                 }
                 outcome => return outcome,
             }
