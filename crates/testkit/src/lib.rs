@@ -29,4 +29,4 @@ pub use ringtap_lab::{
     repetitions, repository, traffic,
 };
 pub use ringtap_sys::{alloc_count as alloc, guarded};
-pub use suite::{Outcome, QUICK, Test, suite, test};
+pub use suite::{LIVE_ONLY, Outcome, QUICK, Test, suite, test};

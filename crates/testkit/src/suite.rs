@@ -34,6 +34,10 @@ impl<E: Display> Outcome for Result<(), E> {
 /// are skipped by name.
 pub const QUICK: &str = "RINGTAP_QUICK";
 
+/// The environment variable with which only live tests are there: in machines with other kernels, where the others
+/// would do again what they do on every host.
+pub const LIVE_ONLY: &str = "RINGTAP_TEST_LIVE_ONLY";
+
 type Body = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 /// A named test with its needs.
@@ -82,9 +86,12 @@ impl Test {
 
 /// Runs the tests that the command line selects (the command line of `cargo test`: filters,
 /// `--exact`, `--skip`, `--ignored`, `--list`, `--test-threads`, …). Skipped tests are reported on
-/// standard error, one line each: `skipped: <suite>::<test>: needs …`.
+/// standard error, one line each: `skipped: <suite>::<test>: needs …`. With [`LIVE_ONLY`], only live tests are there.
 #[must_use]
-pub fn suite(tests: Vec<Test>) -> ExitCode {
+pub fn suite(mut tests: Vec<Test>) -> ExitCode {
+    if std::env::var_os(LIVE_ONLY).is_some() {
+        tests.retain(Test::is_live);
+    }
     let arguments = Arguments::from_args();
     let name = suite_name();
     let shared = Shared {

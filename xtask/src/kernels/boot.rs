@@ -9,6 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use ringtap_testkit::LIVE_ONLY;
+
 use super::fetch::Fetched;
 use super::machine::Machine;
 use super::modules;
@@ -215,8 +217,13 @@ fn suites(programs: &[&Program], machine: &Machine, script: &mut String) {
         let folder = ringtap_testkit::repository()
             .join("crates")
             .join(suite.folder);
+        // The command's other tests read files, and are the same on every kernel.
+        let setting = match suite.folder {
+            "ringtap" => format!("export {LIVE_ONLY}=1"),
+            _ => format!("unset {LIVE_ONLY}"),
+        };
         script.push_str(&format!(
-            "cd {folder}\nbegun=$(cut -d. -f1 /proc/uptime)\n\
+            "{setting}\ncd {folder}\nbegun=$(cut -d. -f1 /proc/uptime)\n\
              CARGO_MANIFEST_DIR={folder} timeout --kill-after=5 {limit} {path} {tests} > {OUT}/{id}.log 2>&1 < /dev/null\n\
              status=$?\n\
              sed -n 's/^test \\(.*[^ ]\\) *\\.\\.\\. FAILED$/\\1/p' {OUT}/{id}.log | head -n {MOST_REPEATED} | while read -r test; do\n\

@@ -162,8 +162,8 @@ impl Request {
             kernels: Vec::new(),
             suites: Vec::new(),
             again: false,
-            // A machine keeps one of the host's processors busy.
-            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            // A machine keeps one of the host's processors busy two thirds of the time.
+            jobs: std::thread::available_parallelism().map_or(1, usize::from) * 3 / 2,
             script: None,
             writes_only: false,
             measures: false,

@@ -4,8 +4,8 @@ use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{CaptureOptions, Error, Next, Note, TimestampSource, open};
-use ringtap_testkit::Need;
 use ringtap_testkit::netns::{Namespace, Side, VethPair};
+use ringtap_testkit::{Need, repetitions};
 
 use crate::support::{
     chosen, collect, drain, frame, injector, notes, number, on_tap, open_in, open_on, patience,
@@ -242,14 +242,14 @@ pub(crate) fn leaks_nothing() {
             .count()
     };
     let before = open_descriptors();
-    for _ in 0..200 {
+    for _ in 0..repetitions(200) {
         cycle();
     }
     assert_eq!(open_descriptors(), before);
     assert_eq!(rings(&mappings()), 0);
     let nowhere = chosen("nowhere0");
     let failing = || namespace.run(|| open(&nowhere, &prompt(), None).err().unwrap());
-    for _ in 0..50 {
+    for _ in 0..repetitions(50) {
         failing();
     }
     assert_eq!(open_descriptors(), before);

@@ -277,7 +277,12 @@ pub(crate) fn one_that_cannot_be_opened(master: Master) {
         matches!(&error, Error::Member { device, member, .. } if device == MASTER && member == "m1"),
         "{error}"
     );
-    assert_eq!(group.programs(), [0, 0, 1], "none is kept");
+    // None is kept, once programs are executed that other tests are starting: until then they have its descriptors.
+    let begin = Instant::now();
+    while group.programs() != [0, 0, 1] {
+        assert!(begin.elapsed() < patience(), "{:?}", group.programs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
     drop(other);
     let mut source = group.open();
     // A new member that cannot be opened is reported once, and the others continue.

@@ -10,17 +10,21 @@ use ringtap_testkit::{Need, Test, repetitions, test};
 
 use crate::program::{LIMIT, bytes, capturing, dump_live, figure, frames, interrupted, stderr};
 
-const MILLION: Traffic = Traffic {
-    packets: 1_000_000,
-    sizes: Sizes::Between(64, 128),
-    seed: 7,
-    interval: 5_000,
-};
 /// `LINKTYPE_LINUX_SLL2`.
 const COOKED_V2: u32 = 276;
 
 /// The rate at which nothing may be lost: 200,000 packets a second, on an emulated machine as much less as it is
 /// slower.
+/// A million packets for five seconds at this rate, fewer on a slow machine.
+fn traffic() -> Traffic {
+    Traffic {
+        packets: repetitions(1_000_000).into(),
+        sizes: Sizes::Between(64, 128),
+        seed: 7,
+        interval: 5_000,
+    }
+}
+
 fn at_speed() -> Rate {
     Rate::Pps(repetitions(200_000))
 }
@@ -87,7 +91,8 @@ fn assert_same(captured: &[&[u8]], expected: &[&[u8]]) {
 fn million() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");
-    MILLION.write_file(&sent).expect("traffic");
+    let traffic = traffic();
+    traffic.write_file(&sent).expect("traffic");
     let (captured, summary) = capture(&sent, at_speed(), &[]);
     assert_eq!(
         figure(&summary, "dropped in the ring"),
@@ -97,7 +102,7 @@ fn million() {
     assert_same(&frames(&captured), &frames(&bytes(&sent)));
     assert_eq!(
         figure(&summary, "packets captured"),
-        Some(MILLION.packets),
+        Some(traffic.packets),
         "{summary}"
     );
 }
@@ -105,7 +110,7 @@ fn million() {
 fn million_filtered() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sent = folder.path().join("sent.pcap");
-    let totals = MILLION.write_file(&sent).expect("traffic");
+    let totals = traffic().write_file(&sent).expect("traffic");
     let (captured, summary) = capture(&sent, at_speed(), &["tcp", "port", "443"]);
     let sent = bytes(&sent);
     let expected: Vec<_> = frames(&sent)

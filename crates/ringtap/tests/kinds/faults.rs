@@ -7,7 +7,7 @@ use ringtap_testkit::netns::Side;
 use ringtap_testkit::{Test, test};
 
 use crate::exchange;
-use crate::topology::{Hosts, Kind, Peer, ip};
+use crate::topology::{Hosts, Kind, Peer, ip, rename};
 use crate::{ENGINES, LIMIT, Listed, capture, end, filter, frames};
 
 /// Datagrams before and after a change.
@@ -47,7 +47,7 @@ fn usable(hosts: &Hosts, kind: &Kind) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the number of requests for promiscuous mode.
-fn promiscuity(side: &Side, device: &str) -> u64 {
+pub(crate) fn promiscuity(side: &Side, device: &str) -> u64 {
     let output = side
         .namespace
         .output("ip", &["-j", "-d", "link", "show", device]);
@@ -59,18 +59,16 @@ fn promiscuous_mode(kind: &Kind) -> Result<(), String> {
     let hosts = Hosts::new(kind);
     let before = promiscuity(&hosts.left, kind.device);
     for engine in usable(&hosts, kind) {
-        for signal in ["INT", "KILL"] {
-            let device = format!("{engine}:{}", kind.device);
-            let running = capture(&hosts, &device, "inout", Path::new("/dev/null"), "udp");
-            let during = promiscuity(&hosts.left, kind.device);
-            running.signal(signal).map_err(|error| error.to_string())?;
-            running.wait(LIMIT).map_err(|error| error.to_string())?;
-            let after = promiscuity(&hosts.left, kind.device);
-            if (during, after) != (before + 1, before) {
-                return Err(format!(
-                    "{engine}: promiscuity was {before}, is {during} during a capture, {after} after {signal}"
-                ));
-            }
+        let device = format!("{engine}:{}", kind.device);
+        let running = capture(&hosts, &device, "inout", Path::new("/dev/null"), "udp");
+        let during = promiscuity(&hosts.left, kind.device);
+        running.signal("KILL").map_err(|error| error.to_string())?;
+        running.wait(LIMIT).map_err(|error| error.to_string())?;
+        let after = promiscuity(&hosts.left, kind.device);
+        if (during, after) != (before + 1, before) {
+            return Err(format!(
+                "{engine}: promiscuity was {before}, is {during} during a capture, {after} after SIGKILL"
+            ));
         }
     }
     Ok(())
@@ -87,9 +85,7 @@ fn renamed(kind: &Kind) -> Result<(), String> {
         let running = capture(&hosts, &device, "in", &file, &filter);
         exchange::datagrams(&hosts, kind, FEW);
         for (from, to) in [(kind.device, "k9"), ("k9", kind.device)] {
-            ip(&hosts.left, &format!("link set {from} down"));
-            ip(&hosts.left, &format!("link set {from} name {to}"));
-            ip(&hosts.left, &format!("link set {to} up"));
+            rename(&hosts.left, from, to);
             exchange::wait_until_joined(&hosts, kind);
             exchange::datagrams(&hosts, kind, FEW);
         }

@@ -296,30 +296,10 @@ impl Hosts {
         }
         let mut carriers = Vec::new();
         for (number, side, other) in [(1, &left, &right), (2, &right, &left)] {
-            let join = JOIN_WIRES.iter().filter(|_| kind.two_wires);
-            for command in kind.commands.iter().chain(join) {
-                let command = command
-                    .replace("{own}", &side.ipv4.to_string())
-                    .replace("{peer}", &other.ipv4.to_string());
-                ip(side, &command);
-            }
+            ip(side, &commands(kind, side, other, number));
             match kind.name {
                 "tun" | "tap" => carriers.push(carry(side, other, kind.name)),
                 _ => {}
-            }
-            if kind.peer != Peer::Itself {
-                ip(side, &format!("address add 10.98.0.{number}/24 dev {MADE}"));
-                ip(side, &format!("link set {MADE} up"));
-            }
-            if kind.peer == Peer::Nobody {
-                let mac = "02:00:00:00:00:09";
-                ip(
-                    side,
-                    &format!(
-                        "neighbour add 10.98.0.{} lladdr {mac} dev {MADE}",
-                        3 - number
-                    ),
-                );
             }
         }
         if kind.name == "wireguard" {
@@ -332,6 +312,28 @@ impl Hosts {
             _carriers: carriers,
         }
     }
+}
+
+/// Returns the commands that make the device of a side, and give it the address with this number.
+fn commands(kind: &Kind, side: &Side, other: &Side, number: u8) -> String {
+    let join = JOIN_WIRES.iter().filter(|_| kind.two_wires);
+    let made = kind.commands.iter().chain(join).copied();
+    let mut commands = made.collect::<Vec<_>>().join("\n");
+    if kind.peer != Peer::Itself {
+        commands.push_str(&format!(
+            "\naddress add 10.98.0.{number}/24 dev {MADE}\nlink set {MADE} up"
+        ));
+    }
+    if kind.peer == Peer::Nobody {
+        let mac = "02:00:00:00:00:09";
+        let peer = 3 - number;
+        commands.push_str(&format!(
+            "\nneighbour add 10.98.0.{peer} lladdr {mac} dev {MADE}"
+        ));
+    }
+    commands
+        .replace("{own}", &side.ipv4.to_string())
+        .replace("{peer}", &other.ipv4.to_string())
 }
 
 /// Both ends of a wire, called `veth0`, so that the commands are the same, and the left one's adapter.
@@ -350,16 +352,18 @@ fn wire(kind: &Kind) -> (Side, Side, Option<Adapter>) {
     (left, right, None)
 }
 
-/// Runs `ip` on a side.
-pub(crate) fn ip(side: &Side, words: &str) {
-    let words: Vec<&str> = words.split(' ').collect();
-    side.namespace.output("ip", &words);
+/// Runs commands of `ip` on a side, a line each.
+pub(crate) fn ip(side: &Side, commands: &str) {
+    let script = format!("ip -batch - <<'END'\n{commands}\nEND");
+    side.namespace.output("sh", &["-c", &script]);
 }
 
-fn rename(side: &Side, from: &str, to: &str) {
-    ip(side, &format!("link set {from} down"));
-    ip(side, &format!("link set {from} name {to}"));
-    ip(side, &format!("link set {to} up"));
+/// Gives a device another name, for which it has to be down.
+pub(crate) fn rename(side: &Side, from: &str, to: &str) {
+    ip(
+        side,
+        &format!("link set {from} down\nlink set {from} name {to}\nlink set {to} up"),
+    );
 }
 
 fn second_wire(left: &Side, right: &Side) {
