@@ -3,6 +3,7 @@
 //! Each column has a value for every record, so that records can be written in any order; where a record has none,
 //! the value is 0 or empty and `present` says so.
 
+use std::io::Write as _;
 use std::sync::Arc;
 
 use ringtap_flow::schema::{Field, Fields, Row, Storage, Value, address_bytes};
@@ -122,7 +123,8 @@ impl Column {
                 let before = bytes.len();
                 match value {
                     Some(Value::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
-                    Some(value) => bytes.extend_from_slice(value.to_string().as_bytes()),
+                    // A vector takes all bytes.
+                    Some(value) => drop(write!(bytes, "{value}")),
                     None => {}
                 }
                 ends.push(bytes.len());

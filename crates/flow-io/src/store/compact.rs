@@ -5,7 +5,8 @@
 //! both, never neither. A program that holds the lock of readers ([`READERS_LOCK`](super::READERS_LOCK)) keeps the old files
 //! until it ends, so that it can also open them later.
 //!
-//! The work is done in steps of a row group, between which records are written as they come.
+//! The work is done in steps of a row group, between which records are written as they come. Row groups of many records
+//! are copied; those of few are decoded and become large ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +16,7 @@ use ringtap_flow::schema::{FIELDS, Field};
 
 use super::StoreReport;
 use super::columns::Columns;
-use super::encode::{Decoder, Encoder, GROUP, Origin};
+use super::encode::{Decoder, Encoder, Form, GROUP};
 use super::folder::{Files, Folder};
 use super::names::{self, HOUR, Leaf};
 
@@ -100,25 +101,42 @@ impl Merge {
         if self.columns.fields.is_empty() && !self.prepare(folder)? {
             return Ok(Step::Done);
         }
-        if self.columns.rows < GROUP {
-            if let Some(decoder) = &mut self.decoder
-                && decoder.group(&mut self.columns)?
-            {
-                return Ok(Step::More);
+        let took = self.columns.rows < GROUP && self.take_group(folder)?;
+        if !took && self.columns.rows == 0 {
+            self.end_file(folder, now_ns)?;
+            return self.replace(folder, report);
+        }
+        if !took {
+            self.write_group()?;
+        }
+        if self
+            .encoder
+            .as_ref()
+            .is_some_and(|encoder| encoder.bytes() >= FILE)
+        {
+            self.end_file(folder, now_ns)?;
+        }
+        Ok(Step::More)
+    }
+
+    /// Copies or decodes the next row group, or opens the next file. Returns false after the last one.
+    fn take_group(&mut self, folder: &Folder) -> io::Result<bool> {
+        if let Some(mut decoder) = self.decoder.take() {
+            let is_whole = decoder.is_whole(&self.columns.fields)?;
+            if is_whole {
+                self.records += decoder.copy(begun(&mut self.encoder, &self.columns)?)?;
             }
-            self.decoder = None;
-            if let Some(name) = self.waiting.pop_front() {
-                let path = folder.path.join(self.leaf.path()).join(name);
-                self.decoder = Some(Decoder::open(folder.files.read(&path)?)?);
-                return Ok(Step::More);
+            if is_whole || decoder.group(&mut self.columns)? {
+                self.decoder = Some(decoder);
+                return Ok(true);
             }
         }
-        if self.columns.rows > 0 {
-            self.write_group(folder, now_ns)?;
-            return Ok(Step::More);
-        }
-        self.end_file(folder, now_ns)?;
-        self.replace(folder, report)
+        let Some(name) = self.waiting.pop_front() else {
+            return Ok(false);
+        };
+        let path = folder.path.join(self.leaf.path()).join(name);
+        self.decoder = Some(Decoder::open(folder.files.read(&path)?)?);
+        Ok(true)
     }
 
     /// Finds out which columns the files have. Returns false if there is no room for a second copy of them.
@@ -143,20 +161,13 @@ impl Merge {
         Ok(true)
     }
 
-    fn write_group(&mut self, folder: &mut Folder, now_ns: u64) -> io::Result<()> {
-        let encoder = match &mut self.encoder {
-            Some(encoder) => encoder,
-            none => none.insert(Encoder::new(&self.columns.fields, Origin::Merged)?),
-        };
+    fn write_group(&mut self) -> io::Result<()> {
         let count = u32::try_from(self.columns.rows).unwrap_or(u32::MAX);
         let mut rows: Vec<u32> = (0..count).collect();
-        encoder.group(&self.columns, &mut rows)?;
+        begun(&mut self.encoder, &self.columns)?.group(&self.columns, &mut rows)?;
         self.records += u64::from(count);
         self.columns.clear();
-        match encoder.bytes() >= FILE {
-            true => self.end_file(folder, now_ns),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     fn end_file(&mut self, folder: &mut Folder, now_ns: u64) -> io::Result<()> {
@@ -191,4 +202,16 @@ impl Merge {
     pub(super) fn abandon(&mut self, folder: &mut Folder) {
         folder.discard(&self.leaf, &std::mem::take(&mut self.merged));
     }
+}
+
+/// Returns the file that is being made, begun if there is none.
+fn begun<'a>(file: &'a mut Option<Encoder>, columns: &Columns) -> io::Result<&'a mut Encoder> {
+    let form = Form {
+        lasts: true,
+        batch: None,
+    };
+    Ok(match file {
+        Some(encoder) => encoder,
+        none => none.insert(Encoder::new(&columns.fields, form)?),
+    })
 }

@@ -8,15 +8,16 @@ use parquet::basic::{
     Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical, ZstdLevel,
 };
 use parquet::column::reader::get_typed_column_reader;
-use parquet::column::writer::ColumnWriterImpl;
+use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
 use parquet::data_type::{
     ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
     Int64Type,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::properties::{EnabledStatistics, ReaderProperties, WriterProperties};
 use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReader};
+use parquet::file::serialized_reader::ReadOptionsBuilder;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
@@ -26,6 +27,8 @@ use super::columns::{Column, Columns, Values};
 
 /// The number of records in a row group, at most twice as many.
 pub(super) const GROUP: usize = 131_072;
+/// The records of a row group from which on it is written for good: a merge copies its bytes.
+pub(super) const WHOLE: usize = GROUP / 2;
 /// The most records of a page, which is the least that a reader decompresses: those of one host are in one or two.
 const PAGE: usize = 8_192;
 
@@ -39,16 +42,17 @@ const VERSION_KEY: &str = "ringtap.schema_version";
 const BATCH_KEY: &str = "ringtap.batch";
 /// The share of addresses that a filter takes for present though they are not.
 const FALSE_POSITIVES: f64 = 0.01;
-/// Compression of files that are written once and read for long.
-const MERGED_LEVEL: i32 = 3;
+/// Compression of row groups that are written once and read for long.
+const LASTING_LEVEL: i32 = 3;
 
-/// The things that a file is made of.
+/// The form of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// Records. If they were in a log, the number of their batch.
-    Batch(Option<u64>),
-    /// Other files. It is compressed better, and has filters of addresses.
-    Merged,
+pub(super) struct Form {
+    /// Whether its row groups are read for long: they are compressed better, and have filters of addresses. Others are
+    /// written again when files are merged.
+    pub(super) lasts: bool,
+    /// The number of the batch that it is made of, if that has a log.
+    pub(super) batch: Option<u64>,
 }
 
 /// A file that is being made in memory.
@@ -59,9 +63,9 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// Starts a file.
-    pub(super) fn new(fields: &[&'static Field], origin: Origin) -> io::Result<Self> {
+    pub(super) fn new(fields: &[&'static Field], form: Form) -> io::Result<Self> {
         let schema = schema(fields).map_err(failed)?;
-        let properties = properties(fields, origin).map_err(failed)?;
+        let properties = properties(fields, form).map_err(failed)?;
         let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties));
         Ok(Self {
             writer: writer.map_err(failed)?,
@@ -82,6 +86,29 @@ impl Encoder {
         }
         group.close().map_err(failed)?;
         self.rows += rows.len() as u64;
+        Ok(())
+    }
+
+    /// Copies a row group of a file with the same columns, undecoded.
+    fn copy(&mut self, from: &Decoder, group: usize) -> Result<(), ParquetError> {
+        let described = from.reader.metadata().row_group(group);
+        let filters = from.reader.get_row_group(group)?;
+        let index = from.reader.metadata().page_index_for_row_group(group);
+        let rows = u64::try_from(described.num_rows()).unwrap_or(0);
+        let mut to = self.writer.next_row_group()?;
+        for (at, column) in described.columns().iter().enumerate() {
+            let closed = ColumnCloseResult {
+                bytes_written: u64::try_from(column.compressed_size()).unwrap_or(0),
+                rows_written: rows,
+                metadata: column.clone(),
+                bloom_filter: filters.get_column_bloom_filter(at).cloned(),
+                column_index: index.column_index(at).cloned(),
+                offset_index: index.offset_index(at).cloned(),
+            };
+            to.append_column(&from.file, closed)?;
+        }
+        to.close()?;
+        self.rows += rows;
         Ok(())
     }
 
@@ -190,14 +217,13 @@ fn column(field: &Field) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(built))
 }
 
-fn properties(fields: &[&Field], origin: Origin) -> Result<WriterProperties, ParquetError> {
-    let is_merged = origin == Origin::Merged;
-    let level = if is_merged { MERGED_LEVEL } else { 1 };
+fn properties(fields: &[&Field], form: Form) -> Result<WriterProperties, ParquetError> {
+    let level = if form.lasts { LASTING_LEVEL } else { 1 };
     let mut facts = vec![KeyValue::new(
         VERSION_KEY.to_owned(),
         SCHEMA_VERSION.to_string(),
     )];
-    if let Origin::Batch(Some(number)) = origin {
+    if let Some(number) = form.batch {
         facts.push(KeyValue::new(BATCH_KEY.to_owned(), number.to_string()));
     }
     let mut properties = WriterProperties::builder()
@@ -216,7 +242,7 @@ fn properties(fields: &[&Field], origin: Origin) -> Result<WriterProperties, Par
             Storage::Time => properties
                 .set_column_dictionary_enabled(path(), false)
                 .set_column_encoding(path(), Encoding::DELTA_BINARY_PACKED),
-            Storage::Address if is_merged && matches!(field.name, "src" | "dst") => properties
+            Storage::Address if form.lasts && matches!(field.name, "src" | "dst") => properties
                 .set_column_bloom_filter_enabled(path(), true)
                 .set_column_bloom_filter_fpp(path(), FALSE_POSITIVES)
                 .set_column_bloom_filter_max_ndv(path(), 2 * GROUP as u64),
@@ -248,13 +274,22 @@ fn sorting(fields: &[&Field]) -> Vec<SortingColumn> {
 /// A file of a store that is being read.
 pub(super) struct Decoder {
     reader: SerializedFileReader<File>,
+    /// The same file, for bytes that are copied.
+    file: File,
     next: usize,
 }
 
 impl Decoder {
     pub(super) fn open(file: File) -> io::Result<Self> {
+        let filters = ReaderProperties::builder().set_read_bloom_filter(true);
+        let options = ReadOptionsBuilder::new()
+            .with_page_index()
+            .with_reader_properties(filters.build());
+        let again = file.try_clone()?;
+        let reader = SerializedFileReader::new_with_options(again, options.build());
         Ok(Self {
-            reader: SerializedFileReader::new(file).map_err(failed)?,
+            reader: reader.map_err(failed)?,
+            file,
             next: 0,
         })
     }
@@ -279,6 +314,29 @@ impl Decoder {
             known(column.name()).ok_or_else(unknown)
         });
         fields.collect()
+    }
+
+    /// Whether the next row group stays as it is in a file with these columns: it has enough records, and filters.
+    pub(super) fn is_whole(&self, fields: &[&'static Field]) -> io::Result<bool> {
+        let groups = self.reader.metadata().row_groups();
+        let Some(group) = groups.get(self.next) else {
+            return Ok(false);
+        };
+        let enough = (WHOLE..=2 * GROUP).contains(&usize::try_from(group.num_rows()).unwrap_or(0));
+        let mut columns = group.columns().iter();
+        let has_filter = columns.any(|column| column.bloom_filter_offset().is_some());
+        let same = |(one, other): (&&Field, &&Field)| one.name == other.name;
+        let own = self.fields()?;
+        let is_same = own.len() == fields.len() && own.iter().zip(fields).all(same);
+        Ok(enough && has_filter && is_same)
+    }
+
+    /// Copies the next row group, for which [`Decoder::is_whole`], undecoded. Returns the number of its records.
+    pub(super) fn copy(&mut self, to: &mut Encoder) -> io::Result<u64> {
+        let before = to.rows();
+        to.copy(self, self.next).map_err(failed)?;
+        self.next += 1;
+        Ok(to.rows() - before)
     }
 
     /// Adds the records of the next row group. Returns false at the end.

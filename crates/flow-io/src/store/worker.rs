@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::compact::{self, Merge, Step};
-use super::encode::{Encoder, Origin};
+use super::encode::{Encoder, Form, WHOLE};
 use super::folder::Folder;
 use super::log::{LOGS, Log, LogFile};
 use super::names::Leaf;
@@ -300,7 +300,11 @@ pub(super) fn write_leaf(
     rows: &mut [u32],
     counts: &mut StoreReport,
 ) -> io::Result<u64> {
-    let mut encoder = Encoder::new(&batch.columns.fields, Origin::Batch(number))?;
+    let form = Form {
+        lasts: rows.len() >= WHOLE,
+        batch: number,
+    };
+    let mut encoder = Encoder::new(&batch.columns.fields, form)?;
     encoder.group(&batch.columns, rows)?;
     let bytes = encoder.finish()?;
     let name = folder.new_name(false, now());

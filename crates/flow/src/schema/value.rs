@@ -44,11 +44,30 @@ impl fmt::Display for Value<'_> {
             Self::Number(number) | Self::Time(number) => number.fmt(f),
             Self::Code(code) => write!(f, "0x{code:04x}"),
             Self::Address(address) => address.fmt(f),
-            Self::Mac(bytes) => {
-                let [a, b, c, d, e, g] = bytes;
-                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-            }
+            Self::Mac(bytes) => f.write_str(str::from_utf8(&mac_text(*bytes)).unwrap_or_default()),
             Self::Text(text) => f.write_str(text),
         }
+    }
+}
+
+/// Returns a MAC address as text. Every record has two, and formatting six numbers is slow.
+fn mac_text(bytes: [u8; 6]) -> [u8; 17] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b':'; 17];
+    for (byte, to) in bytes.into_iter().zip(text.chunks_mut(3)) {
+        to[0] = DIGITS[usize::from(byte >> 4)];
+        to[1] = DIGITS[usize::from(byte & 15)];
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Value;
+
+    #[test]
+    fn addresses_of_interfaces_are_text() {
+        let address = Value::Mac([0x00, 0x1f, 0xa0, 0x0b, 0xff, 0x7e]);
+        assert_eq!(address.to_string(), "00:1f:a0:0b:ff:7e");
     }
 }

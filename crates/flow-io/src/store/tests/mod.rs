@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parquet::file::properties::ReaderProperties;
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::serialized_reader::ReadOptionsBuilder;
 use ringtap_flow::FlowRecord;
-use ringtap_flow::schema::{Origin, Row};
+use ringtap_flow::schema::{Origin, Row, address_bytes};
 
 use super::compact::{self, Step};
-use super::encode::Decoder;
+use super::encode::{Decoder, WHOLE};
 use super::files::{OwnFiles, StoreFiles};
 use super::folder::{Files, Folder};
 use super::*;
@@ -142,6 +145,55 @@ fn a_run_adds_to_a_store_and_merges_its_files() {
             .iter()
             .any(|file| file.to_string_lossy().contains("/merged-"))
     );
+}
+
+#[test]
+fn large_row_groups_are_copied_with_their_filters() {
+    let place = tempfile::tempdir().expect("a folder");
+    let many = u16::try_from(WHOLE - 1).expect("a number");
+    for last in [9, many] {
+        let mut store = open(place.path(), offline());
+        for number in 0..=last {
+            store.record(&Row::new(&record(START, number)));
+        }
+        store.finish().expect("written");
+        assert_eq!(store.report().not_merged, 0);
+    }
+    let files = data(place.path());
+    let [file] = &files[..] else {
+        panic!("{files:?}");
+    };
+    assert!(file.to_string_lossy().contains("/merged-"));
+    let bytes = |last: u16| {
+        (0..=i64::from(last))
+            .map(|number| 100 + number)
+            .sum::<i64>()
+    };
+    let expected = (WHOLE + 10, bytes(9) + bytes(many));
+    assert_eq!(sums(file).expect("a whole file"), expected);
+    let filters = ReaderProperties::builder().set_read_bloom_filter(true);
+    let options = ReadOptionsBuilder::new().with_page_index();
+    let options = options.with_reader_properties(filters.build()).build();
+    let file = File::open(file).expect("a file");
+    let reader = SerializedFileReader::new_with_options(file, options).expect("a whole file");
+    let source = |number: u16| address_bytes(record(START, number).key.source);
+    let mut rows = Vec::new();
+    for number in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(number).expect("a row group");
+        rows.push(group.metadata().num_rows());
+        let columns = group.metadata().columns();
+        let at = columns
+            .iter()
+            .position(|column| column.column_path().string() == "src");
+        let at = at.expect("a column");
+        let filter = group.get_column_bloom_filter(at).expect("a filter");
+        assert!(filter.check(&source(9)[..]));
+        assert_eq!(filter.check(&source(60_000)[..]), rows[number] > 10);
+        let pages = reader.metadata().page_index_for_row_group(number);
+        assert!(pages.column_index(at).is_some() && pages.offset_index(at).is_some());
+    }
+    rows.sort_unstable();
+    assert_eq!(rows, [10, 65_536]);
 }
 
 #[test]
@@ -358,8 +410,11 @@ fn readers_see_each_record_once_while_files_are_merged() {
         for _ in 0..FILES {
             let mut columns = Columns::new(columns::stored(Fields::BASIC));
             columns.push(&Row::new(&record(START, round)));
-            let mut encoder =
-                encode::Encoder::new(&columns.fields, encode::Origin::Batch(None)).expect("begun");
+            let form = encode::Form {
+                lasts: false,
+                batch: None,
+            };
+            let mut encoder = encode::Encoder::new(&columns.fields, form).expect("begun");
             encoder.group(&columns, &mut [0]).expect("written");
             let bytes = encoder.finish().expect("finished");
             let name = folder.new_name(false, START * SECOND);
