@@ -172,7 +172,7 @@ pub(crate) struct SourceArgs {
     pub(crate) interface: Option<String>,
     /// File to read (pcap or pcapng, also compressed with gzip, zstd or lz4); - is standard input, and
     /// tcp:HOST:PORT or tls:HOST:PORT,ca=FILE a server (PCAP over IP). May be given several times, or as a list,
-    /// -r FILE FILE...; packets are then read in order of time
+    /// -r FILE FILE...; the files of a list are read in the order of their first packets
     #[arg(short = 'r', long = "read", value_name = "FILE", value_parser = over_ip::readable())]
     pub(crate) read: Vec<PathBuf>,
     /// Read the files that are listed in FILE, one a line, in this order; - is standard input
@@ -323,7 +323,7 @@ pub(crate) struct CaptureArgs {
     /// until the capture ends
     #[arg(long, value_name = "LIST")]
     pub(crate) packet_cpu: Option<CpuList>,
-    /// Let the reader poll the device's queue instead of waiting for its interrupt
+    /// Let the reader poll without pause: the device's queue, or the rings of a tap
     #[arg(long)]
     pub(crate) busy_poll: bool,
     #[command(flatten)]

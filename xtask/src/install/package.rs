@@ -200,6 +200,11 @@ impl Pack {
             strip(&layout.program(name))?;
         }
         self.beside_programs(layout, units, extcap)?;
+        // These packages make the group, and may leave the program to it alone.
+        for unit in UNITS {
+            let place = layout.root.join(units).join(format!("{unit}.d/group.conf"));
+            write(&place, b"[Service]\nSupplementaryGroups=ringtap\n", 0o644)?;
+        }
         for name in DOCUMENTS {
             let _ = fs::remove_file(layout.place(format!("share/doc/ringtap/{name}")));
         }

@@ -18,7 +18,7 @@ const SNAPLEN_HELP: &str = "Capture at most this many bytes of each packet; defa
 pub(crate) struct LookArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// Understand the extensions of the filter language too: sets, packets in tunnels, IPv6 extension headers, processes
+    /// Also accept extensions of the filter language: sets, packets in tunnels, IPv6 extension headers, processes
     #[arg(long)]
     pub(crate) extended: bool,
     /// The filter, as in pcap-filter(7)
@@ -27,7 +27,7 @@ pub(crate) struct LookArgs {
     /// Replay files at their own pace, instead of reading them at once
     #[arg(long, requires = "read")]
     pub(crate) replay: bool,
-    /// Flows under way at most; when they are more, the oldest end
+    /// Flows under way at most; if there are more, the oldest end
     #[arg(long, value_name = "N", default_value = "262144", help_heading = "Metering",
           value_parser = values::whole::<u32>("flows", 1, Some(67_108_864)))]
     pub(crate) flows: u32,
@@ -115,7 +115,7 @@ pub(crate) struct WebArgs {
         help_heading = "Serving"
     )]
     pub(crate) listen: SocketAddr,
-    /// Ask for the token in any case
+    /// Require the token on loopback and from clients with certificates too
     #[arg(long, help_heading = "Serving")]
     pub(crate) token: bool,
     /// Serve with TLS: this certificate, in PEM, with those that lead to its authority
@@ -153,7 +153,7 @@ pub(crate) struct WebArgs {
     /// The counters as one JSON object on standard error at the end
     #[arg(long, help_heading = "Reports")]
     pub(crate) json_stats: bool,
-    /// Say on standard error how the capture works: engine, clock, memory, filter, what it can't see
+    /// Report on standard error how the capture works: engine, clock, memory, filter, what it cannot see
     #[arg(long, help_heading = "Reports")]
     pub(crate) explain_capture: bool,
     /// Measure the time of the capture's programs in the kernel too. While it is on, each run of a program on this

@@ -17,11 +17,11 @@ const ALL: &str = "all";
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct NetnsArg {
-    /// Capture and send in this network namespace: a name of ip netns, the number of a process in it, or a path.
+    /// Work in this network namespace: a name of ip netns, the number of a process in it, or a path.
     /// "all" stands for all of them, for dump, flow and record on all interfaces (-i any)
     #[arg(long, value_name = "NETNS", help_heading = "Network namespace")]
     netns: Option<String>,
-    /// Capture and send in the network namespace of this container: its name, its id or the first digits of it, or
+    /// Work in the network namespace of this container: its name, its id or the first digits of it, or
     /// the UID or name of its pod
     #[arg(
         long,

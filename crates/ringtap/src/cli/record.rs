@@ -104,7 +104,7 @@ pub(crate) struct RecorderWriteArgs {
     /// Don't make indices of the files; searches for hosts and ports then read all chunks of their time
     #[arg(long)]
     pub(crate) no_index: bool,
-    /// Number of threads that compress, for each interface; without it, as many as processors are available
+    /// Number of threads that compress, for each interface; without it, one for each available processor
     #[arg(long, value_name = "N", value_parser = values::whole::<u16>("threads", 1, Some(256)))]
     pub(crate) compress_threads: Option<u16>,
     /// Memory for data that waits to be compressed and written, for each interface

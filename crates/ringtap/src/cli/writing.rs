@@ -31,7 +31,7 @@ pub(crate) struct WriteArgs {
     /// Run COMMAND FILE for each complete file, during the capture
     #[arg(short = 'z', value_name = "COMMAND")]
     pub(crate) postrotate: Option<OsString>,
-    /// Number of threads that compress; without it, as many as processors are available
+    /// Number of threads that compress; without it, one for each available processor that does not capture
     #[arg(long, value_name = "N", value_parser = values::whole::<u16>("threads", 1, Some(256)))]
     pub(crate) compress_threads: Option<u16>,
     /// Memory for data that waits to be compressed and written; without it, an eighth of the free memory, at

@@ -96,7 +96,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
     }
 }
 
-/// Returns whether nothing was kept from being sent, by whatever but the user.
+/// Returns whether all packets that the user asked for were sent.
 fn is_complete(report: &Report) -> bool {
     report.rejected == 0 && report.pending == 0
 }
