@@ -34,8 +34,8 @@ impl<E: Display> Outcome for Result<(), E> {
 /// are skipped by name.
 pub const QUICK: &str = "RINGTAP_QUICK";
 
-/// The environment variable with which only live tests are there: in machines with other kernels, where the others
-/// would do again what they do on every host.
+/// The environment variable with which only tests are there whose needs are live: in machines with other kernels, where
+/// the others would do again what they do on every host.
 pub const LIVE_ONLY: &str = "RINGTAP_TEST_LIVE_ONLY";
 
 type Body = Box<dyn FnOnce() -> Result<(), String> + Send>;
@@ -80,17 +80,22 @@ impl Test {
     }
 
     fn is_live(&self) -> bool {
-        self.serial || self.needs.iter().any(|need| need.is_live())
+        self.serial || self.needs_kernel()
+    }
+
+    fn needs_kernel(&self) -> bool {
+        self.needs.iter().any(|need| need.is_live())
     }
 }
 
 /// Runs the tests that the command line selects (the command line of `cargo test`: filters,
 /// `--exact`, `--skip`, `--ignored`, `--list`, `--test-threads`, …). Skipped tests are reported on
-/// standard error, one line each: `skipped: <suite>::<test>: needs …`. With [`LIVE_ONLY`], only live tests are there.
+/// standard error, one line each: `skipped: <suite>::<test>: needs …`. With [`LIVE_ONLY`], others than live tests are
+/// missing.
 #[must_use]
 pub fn suite(mut tests: Vec<Test>) -> ExitCode {
     if std::env::var_os(LIVE_ONLY).is_some() {
-        tests.retain(Test::is_live);
+        tests.retain(Test::needs_kernel);
     }
     let arguments = Arguments::from_args();
     let name = suite_name();

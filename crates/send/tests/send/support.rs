@@ -10,8 +10,9 @@ pub(crate) use ringtap_testkit::frames::{frame, patience};
 
 /// Returns a receiver of all that comes in.
 pub(crate) fn receiver(side: &Side) -> Box<dyn Source> {
+    // Each time, a block of the ring is given out, however few packets it has.
     let options = CaptureOptions::default()
-        .timeout(Duration::from_millis(20))
+        .timeout(ringtap_testkit::patience(Duration::from_millis(20)))
         .direction(Direction::In)
         .buffer(64 << 20);
     let device = format!("packet:{}", side.device);
