@@ -102,9 +102,14 @@ fn programs(outcomes: &[ProgramOutcome]) -> String {
         }
     }
     for (reason, count) in &skips {
-        let _ = writeln!(text, "- skipped: {count} tests: {reason}");
+        let _ = writeln!(text, "- skipped: {}: {reason}", counted(*count, "test"));
     }
     text
+}
+
+/// Returns a number with its noun.
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Returns the table.
@@ -147,9 +152,9 @@ fn cell(sum: &SuiteOutcome) -> String {
 
 /// Returns the failures and skips, by kernel.
 fn details(outcomes: &[KernelOutcome]) -> String {
-    let mut text = String::new();
+    let mut all = String::new();
     for outcome in outcomes {
-        let _ = writeln!(text, "\n### Linux {}\n", outcome.release);
+        let mut text = String::new();
         let mut skips: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for suite in &outcome.suites {
             for (test, reason) in &suite.failed {
@@ -170,20 +175,29 @@ fn details(outcomes: &[KernelOutcome]) -> String {
             }
         }
         for (reason, suites) in &skips {
-            let _ = writeln!(text, "- skipped: {} tests: {reason}", suites.len());
+            let tests = counted(suites.len(), "test");
+            let _ = writeln!(text, "- skipped: {tests}: {reason}");
         }
         for suite in &outcome.suites {
             if let Some(first) = suite.alarms.first() {
                 let _ = writeln!(
                     text,
-                    "- the kernel reported {} faults during {}, first: `{first}`",
-                    suite.alarms.len(),
+                    "- the kernel reported {} during {}, first: `{first}`",
+                    counted(suite.alarms.len(), "fault"),
                     suite.id
                 );
             }
         }
+        if !text.is_empty() {
+            let (kernel, release) = (&outcome.kernel, &outcome.release);
+            let _ = writeln!(
+                all,
+                "\n### {kernel}: Linux {release}\n\n{}",
+                text.trim_end()
+            );
+        }
     }
-    text
+    all
 }
 
 /// Writes the results into the page.
