@@ -414,7 +414,8 @@ pub(crate) struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct StatArgs {
-    /// Interface to count on: NAME, xdp:NAME or tcx:NAME; drop: counts packets that the kernel drops, by reason
+    /// Interface to count on: NAME, xdp:NAME, tcx:NAME or packet:NAME; drop: counts packets that the kernel drops, by
+    /// reason
     #[arg(short = 'i', long = "interface", value_name = "DEV")]
     pub(crate) interface: String,
     /// Filters as in pcap-filter(7), one argument each: quote them; '' is every packet. Without a filter, all
