@@ -271,7 +271,7 @@ mod tests {
         };
         let text = programs(&[outcome]);
         assert!(text.contains("| jit, native | 7, 1 skipped |"), "{text}");
-        assert!(text.contains("- skipped: 1 tests: needs x"), "{text}");
+        assert!(text.contains("- skipped: 1 test: needs x"), "{text}");
     }
 
     #[test]
@@ -280,6 +280,11 @@ mod tests {
         let new = replaced(&page, "new").unwrap_or_default();
         assert_eq!(new, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
         assert_eq!(replaced("no marks", "new"), None);
-        assert!(details(&[outcome()]).contains("- skipped: 1 tests: needs x"));
+        let details = details(&[outcome()]);
+        assert!(
+            details.starts_with("\n### 6.1: Linux 6.1.0-50-amd64\n\n"),
+            "{details}"
+        );
+        assert!(details.contains("- skipped: 1 test: needs x"), "{details}");
     }
 }

@@ -116,8 +116,9 @@ impl Worker {
         while self.refused.len() > most
             && let Some(lost) = self.refused.pop_front()
         {
-            self.lose(lost.len(), failures);
+            let records = lost.len();
             self.release(lost);
+            self.lose(records, failures);
         }
     }
 
