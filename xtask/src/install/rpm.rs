@@ -1,5 +1,6 @@
 //! The package `ringtap` for distributions with RPM: the files of the Debian package, at that family's places.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -152,7 +153,10 @@ fn listed(root: &Path) -> Result<Vec<(String, bool)>, String> {
             if is_folder {
                 folders.push(path.clone());
             }
-            let is_own = || below.components().any(|part| part.as_os_str() == "ringtap");
+            let is_own = || {
+                let mut parts = below.iter().map(OsStr::as_encoded_bytes);
+                parts.any(|part| part == b"ringtap" || part.ends_with(b".service.d"))
+            };
             if !is_folder || is_own() {
                 found.push((installed, is_folder));
             }

@@ -162,7 +162,7 @@ impl Request {
             kernels: Vec::new(),
             suites: Vec::new(),
             again: false,
-            // A machine keeps one of the host's processors busy two thirds of the time.
+            // A machine keeps one of the host's processors busy most of the time, but not always.
             jobs: std::thread::available_parallelism().map_or(1, usize::from) * 3 / 2,
             script: None,
             writes_only: false,
