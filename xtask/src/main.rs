@@ -38,11 +38,11 @@ usage: cargo xtask COMMAND
   install --query [--prefix FOLDER]
                    ringtap-query, which asks stores of flow records: built apart, since it takes long
   man FOLDER       the manual pages of all commands and of the filter language
-  package [--check] [--query] [--python]
+  package [--check] [--query] [--python] [--tarballs]
                    the same as Debian packages, in target/debian; with --query and --python, those of
                    the query program and of the Python package, too; with --check, they are installed
                    and tried in a copy of the system that lives as long
-  kernels [--again] [--jobs=NUMBER] [--suites=NAME,... | --run=SCRIPT | --write] --all | NAME...
+  kernels [--again] [--jobs=NUMBER] [--suites=NAME,... | --speed | --run=SCRIPT | --write] --all | NAME...
                    the live suites on Debian's kernels, booted in QEMU; the table in docs/explanation/kernels.md;
                    with --aarch64 alone, the tests that need no kernel, built for that processor
   readme FOLDER    the measured tables of README and docs, from the results that `ringtap bench` left

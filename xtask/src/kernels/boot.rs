@@ -5,7 +5,7 @@
 //! Results go out through a second share.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -117,8 +117,23 @@ impl Job<'_> {
         }
     }
 
-    fn script(self, machine: &Machine) -> String {
+    /// Returns the programs that the host builds and the job runs.
+    fn programs(self, machine: &Machine) -> Vec<PathBuf> {
+        let command = ringtap_testkit::repository().join(machine.processor.programs);
+        let mut programs = vec![command.join("ringtap")];
+        if let Self::Suites(suites) = self {
+            programs.extend(suites.iter().map(|program| program.path.clone()));
+        }
+        programs
+    }
+
+    fn script(self, machine: &Machine, results: &Path) -> String {
         let mut script = beginning(machine);
+        for program in self.programs(machine) {
+            let kept = kept(results, &program);
+            let (kept, program) = (kept.display(), program.display());
+            script.push_str(&format!("mount --bind {kept} {program}\n"));
+        }
         match self {
             Self::Suites(programs) => suites(programs, machine, &mut script),
             Self::Script(_) => {
@@ -146,7 +161,8 @@ pub(crate) fn run(
         let path = results.join(name);
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     };
-    write("script", job.script(kernel.machine))?;
+    write("script", job.script(kernel.machine, results))?;
+    keep(results, &job.programs(kernel.machine))?;
     if let Job::Script(path) = job {
         let text = fs::read_to_string(path);
         write(
@@ -165,6 +181,7 @@ pub(crate) fn run(
     let status = limited.stdout(Stdio::null()).status();
     let ended = process::judge(&limited, status);
     let removed = fs::remove_file(&first);
+    let _ = fs::remove_dir_all(results.join(PROGRAMS));
     if results.join("booted").exists() {
         return removed.map_err(|error| format!("{}: {error}", first.display()));
     }
@@ -179,24 +196,45 @@ pub(crate) fn run(
     ))
 }
 
+/// The folder of links to the programs. A build on the host replaces the files, and these stay as they were.
+const PROGRAMS: &str = "programs";
+
+/// Returns the link to a program.
+fn kept(results: &Path, program: &Path) -> PathBuf {
+    let name = program.file_name().unwrap_or_default();
+    results.join(PROGRAMS).join(name)
+}
+
+/// Makes the links.
+fn keep(results: &Path, programs: &[PathBuf]) -> Result<(), String> {
+    let folder = results.join(PROGRAMS);
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    }
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    // Suites that do not run the command are built without it.
+    for program in programs.iter().filter(|program| program.exists()) {
+        let link = kept(results, program);
+        fs::hard_link(program, &link).map_err(|error| failed(&link, error))?;
+    }
+    Ok(())
+}
+
 /// Returns the beginning of every script in the machine.
 fn beginning(machine: &Machine) -> String {
     let (repository, processor) = (ringtap_testkit::repository(), machine.processor);
+    // The host's modprobe would look for a list of modules, which only an installed kernel has.
     let mut script = format!(
-        "export PATH=$PATH:/usr/sbin:/sbin:/run/vm/bin HOME=/root USER=root\n\
+        "export PATH=/run/vm/bin:$PATH:/usr/sbin:/sbin HOME=/root USER=root\n\
          export RINGTAP_TEST_SLOWNESS={SLOWNESS} RINGTAP_TEST_OWN_MACHINE=1\n\
          uname -r > {OUT}/booted\n\
          mkdir -p {target} && mount -t tmpfs tmpfs {target}\n\
          for module in {modules}; do modprobe $module; done\n\
          echo {BACKLOG} > /proc/sys/net/core/netdev_max_backlog\n\
          echo 1 > /proc/sys/net/core/fb_tunnels_only_for_init_net\n\
-         echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n\
-         touch -c {ringtap}\n",
+         echo +memory > /sys/fs/cgroup/cgroup.subtree_control\n",
         modules = [&MODULES, machine.modules()].concat().join(" "),
-        ringtap = repository
-            .join(processor.programs)
-            .join("ringtap")
-            .display(),
         target = repository.join(processor.target).join("tmp").display(),
     );
     if !repository.starts_with("/tmp") {
@@ -205,12 +243,8 @@ fn beginning(machine: &Machine) -> String {
     script
 }
 
-/// Appends the suites, one after the other. Programs are touched first, which copies them to the layer in
-/// memory: a build on the host does not change them in the meantime.
+/// Appends the suites, one after the other.
 fn suites(programs: &[&Program], machine: &Machine, script: &mut String) {
-    for program in programs {
-        script.push_str(&format!("touch -c {}\n", program.path.display()));
-    }
     for program in programs {
         let suite = program.suite;
         let (id, path) = (suite.id(), program.path.display());
@@ -336,7 +370,9 @@ mod tests {
             suite: &SUITES[1],
             path: "/nowhere/tap-1".into(),
         };
-        let script = Job::Suites(&[&program]).script(&USUAL);
+        let results = Path::new("/results");
+        let script = Job::Suites(&[&program]).script(&USUAL, results);
+        assert!(script.contains("mount --bind /results/programs/tap-1 /nowhere/tap-1\n"));
         assert!(
             script.contains(
                 "timeout --kill-after=5 2400 /nowhere/tap-1  > /run/vm/out/capture.tap.log"
@@ -345,7 +381,7 @@ mod tests {
         assert!(script.contains("> /run/vm/out/capture.tap.status"));
         assert!(script.contains("/nowhere/tap-1 --exact \"$test\""));
         assert!(script.contains("RINGTAP_TEST_SLOWNESS=10"));
-        let script = Job::Script(Path::new("/nowhere/x")).script(&USUAL);
+        let script = Job::Script(Path::new("/nowhere/x")).script(&USUAL, results);
         assert!(script.contains("sh /run/vm/out/job > /run/vm/out/output"));
     }
 }

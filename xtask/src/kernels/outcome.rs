@@ -8,7 +8,8 @@ use super::suites::{Program, SUITES, Suite};
 use super::table::Kernel;
 
 /// The status of timeout(1) and of a process that it killed.
-const OUT_OF_TIME: [i32; 2] = [124, 137];
+const OUT_OF_TIME: [i32; 2] = [124, KILLED];
+const KILLED: i32 = 137;
 /// Words of the kernel's log that indicate a problem. The killer of processes in a full memory group, which
 /// tests provoke, has none of them.
 const ALARMS: [&str; 4] = ["BUG:", "WARNING:", "Oops", "Kernel panic"];
@@ -198,17 +199,22 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
         .get(1)
         .and_then(|&seconds| u64::try_from(seconds).ok())
         .unwrap_or_default();
+    let ended = |how: String| {
+        let last = log.lines().next_back().unwrap_or_default();
+        let passed = outcome.passed;
+        Some(format!(
+            "{id}: {how}; {passed} passed before; its last line: {last}"
+        ))
+    };
     outcome.unfinished = match numbers.first() {
-        None | Some(&STOPPED) => Some(format!(
-            "{id}: the machine stopped before its end; {} passed before; its last line: {}",
-            outcome.passed,
-            log.lines().next_back().unwrap_or_default()
-        )),
-        Some(status) if OUT_OF_TIME.contains(status) => Some(format!(
-            "{id}: not done within {} minutes; {} passed before; its last line: {}",
-            suite.limit.as_secs() / 60,
-            outcome.passed,
-            log.lines().next_back().unwrap_or_default()
+        None | Some(&STOPPED) => ended("the machine stopped before its end".to_owned()),
+        // Before its time was over, someone else has killed it.
+        Some(&KILLED) if outcome.seconds < suite.limit.as_secs() => {
+            ended("killed, most often for lack of memory".to_owned())
+        }
+        Some(status) if OUT_OF_TIME.contains(status) => ended(format!(
+            "not done within {} minutes",
+            suite.limit.as_secs() / 60
         )),
         Some(0) => None,
         Some(status) if outcome.failed.is_empty() && outcome.unsteady.is_empty() => {
@@ -341,6 +347,8 @@ test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; 
                 |why| why.contains("40 minutes") && why.contains("test captures ... ok")
             )
         );
+        write("status", "137 21 tap-1:1:1\n");
+        assert!(read().unfinished.is_some_and(|why| why.contains("killed")));
         write("status", "0 33 tap-1:1:1\n");
         assert!(read().has_passed());
         assert_eq!(read().seconds, 33);
