@@ -6,8 +6,8 @@ use ringtap_testkit::traffic::Traffic;
 
 use super::RINGTAP;
 
-/// Options by which a line needs an interface, another program or a recorder's folder.
-const LIVE: [&str; 4] = [" -i ", " --collect ", " --export ", " --dir "];
+/// Options by which a line needs an interface, another program, or the folder of a recorder or a store.
+const LIVE: [&str; 5] = [" -i ", " --collect ", " --export ", " --dir ", " --store "];
 
 pub(crate) fn lines() {
     let folder = tempfile::tempdir().expect("a folder");

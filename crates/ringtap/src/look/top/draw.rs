@@ -328,7 +328,7 @@ fn draw_flows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
     let mut widths = vec![
         Constraint::Length(5),
         Constraint::Min(30),
-        Constraint::Length(if is_wide { 40 } else { 9 }),
+        Constraint::Length(if is_wide { 40 } else { 11 }),
         Constraint::Length(7),
         Constraint::Length(7),
         Constraint::Length(5),
