@@ -296,8 +296,9 @@ fn draw_flows(frame: &mut Frame<'_>, app: &mut App, area: Rect) {
         };
         let application = flow.application.as_deref().unwrap_or("-");
         let what = match &flow.name {
-            Some(name) => format!("{application} {}", plain(name)),
-            None => plain(application),
+            // A narrow terminal has room for one of them; the flow's details have both.
+            Some(name) if is_wide => format!("{application} {}", plain(name)),
+            _ => plain(application),
         };
         let mut cells = vec![
             Line::raw(flow.protocol.clone()),
