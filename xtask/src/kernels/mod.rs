@@ -22,10 +22,12 @@ mod speed;
 mod suites;
 mod table;
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use boot::Job;
 pub(crate) use outcome::KernelOutcome;
@@ -276,7 +278,7 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         return measure(&place, &request.kernels).map(|()| true);
     }
     let programs = build(&place, request)?;
-    let queue = Mutex::new(request.kernels.iter().copied().collect::<VecDeque<_>>());
+    let queue = Mutex::new(by_work(&request.kernels));
     let work = Work {
         place: &place,
         programs: &programs,
@@ -303,6 +305,19 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         report::table(&record::all(&ringtap_testkit::repository()))
     );
     Ok(failed == 0)
+}
+
+/// Returns kernels in the order in which they are begun: those with the most work first. A long one that is begun last
+/// would run alone at the end.
+fn by_work(kernels: &[&'static Kernel]) -> VecDeque<&'static Kernel> {
+    let work = |kernel: &Kernel| -> Duration {
+        let suites = suites::SUITES.iter();
+        let suites = suites.filter(|suite| kernel.machine.runs(&suite.id()));
+        suites.map(|suite| suite.limit).sum()
+    };
+    let mut kernels = kernels.to_vec();
+    kernels.sort_by_key(|kernel| Reverse(work(kernel)));
+    kernels.into()
 }
 
 /// Runs the tests that need no kernel as a program for AArch64, prints, keeps and writes their results.
@@ -515,6 +530,17 @@ mod tests {
         ] {
             assert!(Request::parse(words).is_err(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn kernels_with_most_work_are_begun_first() {
+        let names = |kernels: VecDeque<&Kernel>| -> Vec<&str> {
+            kernels.into_iter().map(|kernel| kernel.name).collect()
+        };
+        let all: Vec<_> = KERNELS.iter().collect();
+        let order = names(by_work(&all));
+        assert_eq!(order.len(), KERNELS.len());
+        assert_eq!(order[..4], ["5.10", "6.1", "6.12", "7.3"]);
     }
 
     #[test]

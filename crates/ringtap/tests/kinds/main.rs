@@ -117,8 +117,8 @@ fn same_traffic(hosts: &Hosts, kind: &Kind, engine: &str) -> Result<(), String> 
     }
 }
 
-/// Before Linux 6.8 no program at XDP sees the tag that veth carries beside a packet. The capture says so, and has the
-/// packets without it.
+/// No program at XDP sees a tag that the driver has taken out of the packet ([`Kind::hides_tags`]). The capture says so,
+/// and has the packets without it.
 fn without_tags(hosts: &Hosts, kind: &Kind, folder: &Path) -> Result<(), String> {
     let file = folder.join("ours.pcap");
     let device = format!("xdp:{}", kind.device);

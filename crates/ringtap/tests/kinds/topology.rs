@@ -263,11 +263,14 @@ impl Kind {
         needs
     }
 
-    /// Returns whether its packets have tags that no program at XDP sees: veth carries them beside the packets, and the
-    /// kernel gives them to programs from Linux 6.8 on.
+    /// Returns whether its packets have tags that no program at XDP sees. veth carries them beside the packets, and
+    /// gives them to programs from Linux 6.8 on. vmxnet3 takes them out, and runs programs itself from Linux 6.6 on.
     pub(crate) fn hides_tags(&self) -> bool {
-        let is_tagged = ["vlan_parent", "qinq_parent"].contains(&self.name);
-        is_tagged && Need::Kernel(6, 8).unmet().is_some()
+        match self.name {
+            "vlan_parent" | "qinq_parent" => Need::Kernel(6, 8).unmet().is_some(),
+            "adapter_vmxnet3_vlan_parent" => Need::Kernel(6, 6).unmet().is_none(),
+            _ => false,
+        }
     }
 
     /// Returns the address of the device's end on a side, from 1.
