@@ -273,8 +273,9 @@ pub(crate) fn put_back() {
                 .lines()
                 .any(|line| line.starts_with(&format!("round-{round}")))
         });
-        let lines = screen.lines().filter(|line| !line.contains("round-"));
-        lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+        // The shell's next prompt may be there or not.
+        let is_sum = |line: &&str| line.starts_with(|letter: char| letter.is_ascii_digit());
+        screen.lines().find(is_sum).expect("a sum").to_owned()
     };
     let before = state(0);
     for (round, ending) in ["key", "TERM", "INT"].into_iter().enumerate() {
