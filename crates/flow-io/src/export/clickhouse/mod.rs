@@ -14,6 +14,8 @@ mod rows;
 mod sender;
 mod server;
 mod spool;
+#[cfg(test)]
+mod tests;
 
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +55,8 @@ pub(super) struct ClickHouse {
     began: Instant,
     wait: bool,
     shared: Arc<Shared>,
+    /// The batches and the records that were to be sent.
+    handed_over: (u64, u64),
     spool: Option<Arc<Spool>>,
     work: Work,
 }
@@ -123,6 +127,7 @@ impl ClickHouse {
             began: Instant::now(),
             wait: options.wait,
             shared,
+            handed_over: (0, 0),
             spool: spools.take(address).map(Arc::new),
             work: Work::ToBegin(Box::new(sender)),
         })
@@ -133,7 +138,7 @@ impl ClickHouse {
         self.rows.write(&mut self.batch.bytes, &exporter, row);
         self.batch.records += 1;
         if self.batch.records >= RECORDS || self.batch.bytes.len() >= BYTES {
-            self.hand_over();
+            self.hand_over(Instant::now());
         }
     }
 
@@ -145,30 +150,28 @@ impl ClickHouse {
         if self.batch.records == 0 {
             self.began = Instant::now();
         } else if self.began.elapsed() >= AGE && !self.wait {
-            self.hand_over();
+            self.hand_over(Instant::now());
         }
     }
 
-    fn hand_over(&mut self) {
+    /// Hands the batch to the thread. A capture waits for room until `until` at most.
+    fn hand_over(&mut self, until: Instant) {
         self.began = Instant::now();
         let batch = std::mem::take(&mut self.batch);
-        if batch.records == 0 {
+        let records = batch.records;
+        if records == 0 {
             return;
         }
         self.begin();
-        let Work::Begun(batches, _) = &self.work else {
-            self.shared.report().lost_flows += batch.records;
-            return;
+        self.handed_over.0 += 1;
+        self.handed_over.1 += records;
+        let is_taken = match &self.work {
+            Work::Begun(batches, _) if self.wait => batches.send(batch).is_ok(),
+            Work::Begun(batches, _) => send_until(batches, batch, until),
+            _ => false,
         };
-        let refused = match self.wait {
-            true => batches.send(batch).err().map(|error| error.0),
-            false => match batches.try_send(batch) {
-                Ok(()) => None,
-                Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => Some(batch),
-            },
-        };
-        if let Some(batch) = refused {
-            self.shared.report().lost_flows += batch.records;
+        if !is_taken {
+            self.shared.lose(records);
         }
     }
 
@@ -217,22 +220,39 @@ impl ClickHouse {
     pub(super) fn finish(&mut self) {
         let until = Instant::now() + REST;
         *self.shared.ends() = Some(until);
-        self.wait = true;
-        self.hand_over();
+        self.hand_over(until);
         if self.has_earlier() {
             self.begin();
         }
         if let Work::Begun(batches, threads) = std::mem::replace(&mut self.work, Work::Ended) {
             drop(batches);
             for thread in threads {
-                // An insert without an answer does not hold up the end if its batch is on the disk.
-                if self.spool.is_some() && !ends_by(&thread, until + MARGIN) {
+                // An insert without an answer does not hold up the end of a capture, nor that of a run whose batches are on
+                // the disk.
+                let can_give_up = self.spool.is_some() || !self.wait;
+                if can_give_up && !ends_by(&thread, until + MARGIN) {
+                    self.give_up();
                     continue;
                 }
                 // A panic would have been reported, and its records are not counted as sent.
                 let _ = thread.join();
             }
         }
+    }
+
+    /// Counts the records as lost that a hanging insert and the queue still have. Those in a spool stay there.
+    fn give_up(&mut self) {
+        if self.spool.is_some() {
+            return;
+        }
+        let mut report = self.shared.report().clone();
+        report.lost_messages = self.handed_over.0.saturating_sub(report.messages);
+        report.lost_flows = self.handed_over.1.saturating_sub(report.flows);
+        // What the thread still counts is not seen any more.
+        self.shared = Arc::new(Shared {
+            report: Mutex::new(report),
+            ends: Mutex::new(None),
+        });
     }
 
     pub(super) fn report(&self) -> ExportReport {
@@ -242,6 +262,18 @@ impl ClickHouse {
             report.earlier_flows = Some(spool.earlier());
         }
         report
+    }
+}
+
+/// Gives a batch to the thread as soon as there is room. Returns false if there was none by this time.
+fn send_until(batches: &SyncSender<Batch>, mut batch: Batch, until: Instant) -> bool {
+    loop {
+        batch = match batches.try_send(batch) {
+            Ok(()) => return true,
+            Err(TrySendError::Full(batch)) if Instant::now() < until => batch,
+            Err(_) => return false,
+        };
+        thread::sleep(LOOK);
     }
 }
 
