@@ -114,7 +114,7 @@ fn parse(words: &[&str]) -> Option<Result<Layout, String>> {
 }
 
 fn install(layout: &Layout) -> Result<(), String> {
-    build(layout.profile)?;
+    build(layout.profile, None)?;
     layout.programs()?;
     layout.library()?;
     layout.development()?;
@@ -131,11 +131,11 @@ fn install(layout: &Layout) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds everything that is installed.
-pub(crate) fn build(profile: &str) -> Result<(), String> {
+/// Builds everything that is installed, with more features if an option of cargo's names them.
+fn build(profile: &str, features: Option<&str>) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);
-    cargo.args(["build", "--quiet"]);
+    cargo.args(["build", "--quiet"]).args(features);
     cargo.args((profile == RELEASE).then_some("--release"));
     for package in ["ringtap", "ringtap-bench", "ringtap-pcap-abi"] {
         cargo.args(["--package", package]);

@@ -32,6 +32,9 @@ names=$(for package in "$@"; do dpkg-deb --field "$package" Package; done)
 within dpkg-query -W -f '${Package} ${Version}\n' $names
 within ringtap --version
 within ringtap bench --version
+# A capture without packets, to a broker that is not there: a ringtap without Kafka refuses the address.
+printf '\324\303\262\241\2\0\4\0\0\0\0\0\0\0\0\0\0\0\4\0\1\0\0\0' |
+    within ringtap flow -r - --top 0 --export kafka:127.0.0.1:9/flows || fail "ringtap has no Kafka"
 case $names in
 *python3-ringtap*)
     within python3 -c 'import ringtap

@@ -29,6 +29,9 @@ const UNITS: [&str; 3] = [
     "ringtap-web.service",
 ];
 const CONFIGURATION: [&str; 3] = ["flow.toml", "record.toml", "web.toml"];
+/// What the programs of packages have beside the default: compiling librdkafka takes OpenSSL's headers, which their users
+/// need not have.
+pub(super) const FEATURES: &str = "--features=ringtap/kafka";
 /// The least Python, as in `python/pyproject.toml`.
 const PYTHON: &str = "3.10";
 const MAINTAINER: &str = "The ringtap developers <ringtap@packages.invalid>";
@@ -57,7 +60,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
             }
         }
     }
-    let made = build(wanted.profile)
+    let made = build(wanted.profile, Some(FEATURES))
         .and_then(|()| packages(&wanted))
         .and_then(|made| {
             for path in &made {

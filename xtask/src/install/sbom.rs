@@ -83,6 +83,7 @@ fn metadata() -> Result<Value, String> {
         "metadata",
         "--format-version=1",
         "--locked",
+        super::package::FEATURES,
         "--filter-platform",
     ]);
     let output = cargo
