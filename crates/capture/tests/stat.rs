@@ -142,19 +142,6 @@ fn open_on(kernel: &Kernel, side: &Side, engine: &str, options: &StatOptions) ->
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Lets XDP run in the driver: a driver that takes tags out of packets keeps it away.
-fn keep_tags(side: &Side) {
-    let arguments = [
-        "-K",
-        &side.device,
-        "rxvlan",
-        "off",
-        "rx-vlan-stag-hw-parse",
-        "off",
-    ];
-    side.namespace.output("ethtool", &arguments);
-}
-
 /// Returns the hook of this kernel after the driver.
 fn chain() -> &'static str {
     if Need::Tcx.unmet().is_none() {
@@ -224,7 +211,7 @@ fn both_directions() {
 
 fn directions() {
     let pair = VethPair::new();
-    keep_tags(&pair.right);
+    pair.right.keep_tags();
     let index = index_of(&pair.right);
     let filters = [
         Filter::new("inbound"),
@@ -256,7 +243,7 @@ fn directions() {
 
 fn at_xdp() {
     let pair = VethPair::new();
-    keep_tags(&pair.right);
+    pair.right.keep_tags();
     let mix = Mix::new();
     let mut statistics = open(&pair.right, "xdp:", &StatOptions::default());
     assert_eq!(
@@ -373,7 +360,7 @@ fn jumbo() {
         mtu: Some(9_000),
         ..VethOptions::default()
     });
-    keep_tags(&pair.right);
+    pair.right.keep_tags();
     let mut at_xdp = open(&pair.right, "xdp:", &StatOptions::default());
     assert!(at_xdp.describe().hooks().starts_with("XDP in the driver"));
     let mut at_tcx = open(&pair.right, "tcx:", &StatOptions::default());
@@ -398,7 +385,7 @@ fn jumbo() {
 
 fn many_filters() {
     let pair = VethPair::new();
-    keep_tags(&pair.right);
+    pair.right.keep_tags();
     let filters: Vec<Filter> = (0..256)
         .map(|number| {
             Filter::new(format!(

@@ -16,6 +16,7 @@ use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{self, Name, Netlink};
 pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
+use ringtap_sys::packet::inject::Injector;
 
 const READY_LIMIT: Duration = Duration::from_secs(10);
 /// The time in which the kernel must report the carrier of loopback, for which it takes the lock of
@@ -237,6 +238,37 @@ impl Side {
     /// The same as for [`Namespace::run`].
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.namespace.run(work)
+    }
+
+    /// Sends frames out of the device, each by a call of its own.
+    ///
+    /// # Panics
+    /// Panics if the system forbids it, or the device is down.
+    pub fn inject(&self, frames: &[Vec<u8>]) {
+        let index = self.namespace.netlink().index(&self.device);
+        let index = index.expect("it exists");
+        let injector = self.run(|| Injector::open(index).expect("root"));
+        for frame in frames {
+            injector.send(frame).expect("the end is up");
+        }
+    }
+
+    /// Keeps VLAN tags in the packet, where a program at XDP and a stealing clsact see them: before Linux 6.8 the driver
+    /// always takes them out otherwise.
+    ///
+    /// # Panics
+    /// Panics if ethtool(8) is not installed.
+    pub fn keep_tags(&self) {
+        let device = &*self.device;
+        let options = [
+            "-K",
+            device,
+            "rxvlan",
+            "off",
+            "rx-vlan-stag-hw-parse",
+            "off",
+        ];
+        self.namespace.output("ethtool", &options);
     }
 
     /// Makes this end of a veth pair poll, by enabling receive offload. Otherwise it loses frames

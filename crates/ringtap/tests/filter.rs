@@ -264,13 +264,7 @@ fn link_types() {
 }
 
 fn link_type_of_a_file() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("input.pcap");
-    let traffic = Traffic {
-        packets: 1,
-        ..Traffic::default()
-    };
-    traffic.write_file(&path).expect("a capture");
+    let (folder, path) = Traffic::file_of(1);
     let path = path.to_str().expect("text");
     let program = printed(&["dump", "-d", "-r", path, "ip"]);
     assert_eq!(program, filter(&["-d", "ip"]));

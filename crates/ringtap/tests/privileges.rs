@@ -174,7 +174,7 @@ const TAP: Need = Need::Kernel(5, 12);
 
 fn live_commands() {
     let pair = VethPair::new();
-    let (folder, input) = capture(10_000);
+    let (folder, input) = Traffic::file_of(10_000);
     let input = input.to_str().expect("a name");
     let device = &pair.right.device;
     let packet = format!("packet:{device}");
@@ -211,20 +211,8 @@ fn live_commands() {
     drop(folder);
 }
 
-/// Returns a capture file in a folder of its own, which only root can look into.
-fn capture(packets: u64) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("in.pcap");
-    let traffic = Traffic {
-        packets,
-        ..Traffic::default()
-    };
-    traffic.write_file(&path).expect("written");
-    (folder, path)
-}
-
 fn reading_commands() {
-    let (folder, _) = capture(1);
+    let (folder, _) = Traffic::file_of(1);
     let fifo = folder.path().join("fifo");
     let made = Command::new("mkfifo").arg(&fifo).status();
     assert!(made.expect("mkfifo").success());
@@ -285,7 +273,7 @@ fn succeeded(command: &mut Command) -> Output {
 }
 
 fn owner_of_files() {
-    let (folder, input) = capture(100);
+    let (folder, input) = Traffic::file_of(100);
     let [pcap, csv] = ["out.pcap", "out.csv"].map(|name| folder.path().join(name));
     let mut dump = Command::new(RINGTAP);
     dump.args(["dump", "--index", "-r"])
@@ -326,7 +314,7 @@ fn open_folder(folder: &Path) -> PathBuf {
 
 /// The owner of a link in a sticky folder decides, also on the way to the file.
 fn linked_folder() {
-    let (folder, input) = capture(10);
+    let (folder, input) = Traffic::file_of(10);
     let sticky = folder.path().join("sticky");
     fs::create_dir(&sticky).expect("a folder");
     fs::set_permissions(&sticky, Permissions::from_mode(0o1777)).expect("rights");
@@ -355,7 +343,7 @@ fn linked_folder() {
 }
 
 fn files_of_user() {
-    let (folder, input) = capture(100);
+    let (folder, input) = Traffic::file_of(100);
     let place = open_folder(folder.path());
     let daemon = User::by_name("daemon").expect("every system has it");
     let [pcap, csv] = ["out.pcap", "out.csv"].map(|name| place.join(name));
@@ -393,7 +381,7 @@ fn files_of_user() {
 }
 
 fn series() {
-    let (folder, input) = capture(20_000);
+    let (folder, input) = Traffic::file_of(20_000);
     let place = folder.path().join("place");
     fs::create_dir(&place).expect("a folder");
     fs::set_permissions(&place, Permissions::from_mode(0o700)).expect("rights");
@@ -415,7 +403,7 @@ fn series() {
 }
 
 fn commands() {
-    let (folder, input) = capture(20_000);
+    let (folder, input) = Traffic::file_of(20_000);
     let told = folder.path().join("told");
     let script = folder.path().join("command");
     // A root process can write where only root can, and reads the given file.
@@ -455,7 +443,7 @@ fn commands() {
 /// A file that is not named is not opened with anybody else's rights: the index of a capture is looked
 /// for beside it, and a name in a list is one of the list.
 fn no_other_files() {
-    let (folder, input) = capture(10);
+    let (folder, input) = Traffic::file_of(10);
     let secret = folder.path().join("secret");
     fs::write(&secret, "of root").expect("a file");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("rights");
@@ -473,7 +461,7 @@ fn no_other_files() {
 }
 
 fn inputs() {
-    let (folder, input) = capture(100);
+    let (folder, input) = Traffic::file_of(100);
     fs::set_permissions(&input, Permissions::from_mode(0o600)).expect("rights");
     let second = folder.path().join("second.pcap");
     fs::copy(&input, &second).expect("copied");
@@ -514,7 +502,7 @@ fn inputs() {
 }
 
 fn user_namespace() {
-    let (folder, input) = capture(100);
+    let (folder, input) = Traffic::file_of(100);
     let output = folder.path().join("out.pcap");
     let mut command = Command::new("unshare");
     command
@@ -551,7 +539,7 @@ static void *rest(void *nothing) { for (;;) pause(); return nothing; }
 __attribute__((constructor)) static void begin(void)
 { pthread_t thread; pthread_create(&thread, 0, rest, 0); }
 ";
-    let (folder, input) = capture(10);
+    let (folder, input) = Traffic::file_of(10);
     let [source, library] = ["thread.c", "thread.so"].map(|name| folder.path().join(name));
     fs::write(&source, SOURCE).expect("a file");
     let mut cc = Command::new("cc");
@@ -590,7 +578,7 @@ __attribute__((constructor)) static void begin(void)
 
 /// One thread reads a mapped file, under a lease that only its owner can take: the helper process has.
 fn mapped() {
-    let (folder, input) = capture(300_000);
+    let (folder, input) = Traffic::file_of(300_000);
     let mut command = Command::new("taskset");
     command.args([
         "-c",
@@ -653,7 +641,7 @@ fn make_fifo(path: &Path) {
 }
 
 fn set_user_id() {
-    let (folder, path) = capture(10);
+    let (folder, path) = Traffic::file_of(10);
     let program = folder.path().join("ringtap");
     fs::copy(RINGTAP, &program).expect("a copy");
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("permissions");
@@ -734,7 +722,7 @@ fn children(id: u32) -> Vec<u32> {
 }
 
 fn fifo_without_reader() {
-    let (folder, path) = capture(10);
+    let (folder, path) = Traffic::file_of(10);
     let fifo = folder.path().join("fifo");
     make_fifo(&fifo);
     let mut command = Command::new(RINGTAP);
@@ -764,7 +752,7 @@ fn fifo_without_reader() {
 }
 
 fn planted_fifo() {
-    let (folder, path) = capture(10);
+    let (folder, path) = Traffic::file_of(10);
     let shared = folder.path().join("shared");
     fs::create_dir(&shared).expect("a folder");
     fs::set_permissions(&shared, Permissions::from_mode(0o1777)).expect("permissions");

@@ -389,15 +389,7 @@ fn closed_pipe() {
 fn consent() {
     let pair = VethPair::new();
     // Else XDP is not chosen before Linux 6.8, and clsact does not steal.
-    let keep_tags = [
-        "-K",
-        &pair.right.device,
-        "rxvlan",
-        "off",
-        "rx-vlan-stag-hw-parse",
-        "off",
-    ];
-    pair.right.namespace.output("ethtool", &keep_tags);
+    pair.right.keep_tags();
     let gateway = pair.left.ipv4.into();
     let mut netlink = pair.right.namespace.netlink();
     netlink

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ringtap_sys::netlink::{Error, LinkOptions, Veth};
 use ringtap_sys::netns::{self, UserNamespaceError, enter_user_namespace};
 use ringtap_testkit::netns::{Namespace, VethOptions, VethPair};
+use ringtap_testkit::process::run_again;
 use ringtap_testkit::{Need, suite, test};
 
 /// Set when this program runs itself to enter a user namespace.
@@ -312,16 +313,7 @@ fn needs_a_single_thread() {
 }
 
 fn user_namespace() {
-    let program = std::env::current_exe().expect("the path of this program");
-    let output = Command::new(program)
-        .env(INNER, "1")
-        .output()
-        .expect("this program again");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    run_again(INNER, "1");
 }
 
 /// Creates a pair and sends over it, with root only in the user namespace.

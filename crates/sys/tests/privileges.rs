@@ -14,6 +14,7 @@ use ringtap_sys::privileges::{
     Capability, PrivilegeError, User, become_user, capabilities, has_capability, relinquish,
 };
 use ringtap_sys::sched;
+use ringtap_testkit::process::run_again;
 use ringtap_testkit::{Need, suite, test};
 
 /// How often a thread is joined right before threads are counted.
@@ -82,16 +83,7 @@ fn joined_threads() {
 }
 
 fn run_scenario(name: &str) {
-    let program = std::env::current_exe().expect("the path of this program");
-    let output = Command::new(program)
-        .env(SCENARIO, name)
-        .output()
-        .expect("this program again");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    run_again(SCENARIO, name);
 }
 
 fn run_unprivileged() {

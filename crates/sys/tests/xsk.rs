@@ -118,15 +118,6 @@ fn redirecting(kernel: &Kernel, map: &Map) -> Program {
     Program::load(kernel, "redirecting", kind, &code).expect("it is loaded")
 }
 
-fn inject(side: &Side, frames: &[Vec<u8>]) {
-    let index = side.namespace.netlink().index(&side.device);
-    let index = index.expect("it exists");
-    let injector = side.run(|| Injector::open(index).expect("root"));
-    for frame in frames {
-        injector.send(frame).expect("the end is up");
-    }
-}
-
 fn traffic(packets: u64) -> Vec<Vec<u8>> {
     let sizes = Sizes::Between(64, 1_500);
     Traffic {
@@ -142,7 +133,7 @@ fn whole_and_in_order() {
     let mut receiving = Receiving::on(&pair.right, 1_024);
     assert!(!receiving.receiver.is_zero_copy());
     let frames = traffic(500);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     assert_eq!(receiving.collect(frames.len()), frames);
     let statistics = receiving.receiver.statistics().expect("counters");
     assert_eq!(statistics, Statistics::default());
@@ -154,7 +145,7 @@ fn frames_go_round() {
     let mut receiving = Receiving::on(&pair.right, 64);
     let frames = traffic(16);
     for round in 0..40 {
-        inject(&pair.left, &frames);
+        pair.left.inject(&frames);
         assert_eq!(receiving.collect(frames.len()), frames, "round {round}");
     }
 }
@@ -225,7 +216,7 @@ fn shared() {
     frames.sort();
     let mut counts = [0, 0];
     for round in 0..ROUNDS {
-        inject(&pair.left, &frames);
+        pair.left.inject(&frames);
         let mut found = Vec::new();
         while found.len() < frames.len() {
             let interests = [0, 1].map(|at: usize| Interest::read(receivers[at].as_fd()));

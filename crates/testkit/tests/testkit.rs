@@ -421,13 +421,7 @@ fn traffic_is_counted() {
 }
 
 fn traffic_has_checksums() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("mix.pcap");
-    let traffic = Traffic {
-        packets: 300,
-        ..Traffic::default()
-    };
-    traffic.write_file(&file).expect("a file");
+    let (folder, file) = Traffic::file_of(300);
     let tcpdump = ringtap_testkit::need::find_tool("tcpdump").expect("tcpdump");
     let output = Command::new(tcpdump)
         .args(["-nvv", "-r"])
@@ -444,13 +438,7 @@ fn traffic_has_checksums() {
 }
 
 fn replay_sends() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("mix.pcap");
-    let traffic = Traffic {
-        packets: 500,
-        ..Traffic::default()
-    };
-    traffic.write_file(&file).expect("a file");
+    let (folder, file) = Traffic::file_of(500);
     let pair = VethPair::new();
     let replay = Replay {
         times: 2,

@@ -308,15 +308,21 @@ fn ancillary_loads() {
     }
 }
 
+/// Loads a program, which the kernel must accept within its limit of instructions to walk.
+fn accepted(name: &str, program: &Program, hook: Hook) -> Loaded {
+    let loaded = Loaded::new(program, hook);
+    let walked = loaded.verified_instructions();
+    assert!(
+        walked < 1_000_000,
+        "{name} at {hook:?}: {walked} instructions walked"
+    );
+    loaded
+}
+
 fn long_programs() {
     for (name, program) in programs::long() {
         for hook in HOOKS {
-            let loaded = Loaded::new(&program, hook);
-            let walked = loaded.verified_instructions();
-            assert!(
-                walked < 1_000_000,
-                "{name} at {hook:?}: {walked} instructions walked"
-            );
+            let loaded = accepted(name, &program, hook);
             for packet in packets::frames().iter().take(8) {
                 assert_eq!(
                     loaded.run(packet),
@@ -332,12 +338,7 @@ fn hostile_programs() {
     let packets = packets::frames();
     for (name, program) in programs::hostile() {
         for hook in HOOKS {
-            let loaded = Loaded::new(&program, hook);
-            let walked = loaded.verified_instructions();
-            assert!(
-                walked < 1_000_000,
-                "{name} at {hook:?}: {walked} instructions walked"
-            );
+            let loaded = accepted(name, &program, hook);
             for packet in packets.iter().filter(|packet| loaded.takes(packet)) {
                 let (found, expected) = (loaded.run(packet), loaded.expected(packet));
                 assert_eq!(found, expected, "{name} at {hook:?} on {packet:02x?}");

@@ -69,15 +69,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     for (size, count) in [(64, 1), (64, 16), (64, 64), (1496, 1), (1496, 16)] {
         let pair = VethPair::new();
         // Otherwise the driver keeps VLAN tags outside the packet, where XDP does not see them.
-        let tags = [
-            "-K",
-            &pair.right.device,
-            "rxvlan",
-            "off",
-            "rx-vlan-stag-hw-parse",
-            "off",
-        ];
-        pair.right.namespace.output("ethtool", &tags);
+        pair.right.keep_tags();
         let frame = datagram(size);
         let frames = LiveFrames::new(&frame, Target::OutOf(&pair.left));
         let frames = frames.map_err(|error| error.to_string())?;

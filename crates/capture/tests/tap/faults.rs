@@ -365,15 +365,7 @@ pub(crate) fn lacking_kernels_are_told_in_a_line() {
     }
     // A stealing capture without a named engine gets a tap or nothing.
     let steal = prompt().mode(Mode::Steal);
-    let keep_tags = [
-        "-K",
-        &pair.right.device,
-        "rxvlan",
-        "off",
-        "rx-vlan-stag-hw-parse",
-        "off",
-    ];
-    pair.right.namespace.output("ethtool", &keep_tags);
+    pair.right.keep_tags();
     let text = refusal("", &pair.right, &steal, fetches).to_string();
     assert_eq!(text, format!("{}: {}", pair.right.device, cases[1].2));
     // So does one that needs what only a tap does.

@@ -168,7 +168,7 @@ fn polled() {
     let options = options().busy_poll(Some(Duration::from_millis(5)));
     let mut source = opened(&pair.right, &options, None);
     let frames = traffic(500);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     let mut seen = Vec::new();
     let begin = Instant::now();
     while seen.len() < frames.len() {
@@ -187,15 +187,6 @@ fn opened(side: &Side, options: &CaptureOptions, filter: Option<&str>) -> Box<dy
     let device = format!("xsk:{}", side.device);
     let source = side.run(|| open(&device, options, filter.as_ref()));
     source.unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn inject(side: &Side, frames: &[Vec<u8>]) {
-    let index = side.namespace.netlink().index(&side.device);
-    let index = index.expect("it exists");
-    let injector = side.run(|| Injector::open(index).expect("root"));
-    for frame in frames {
-        injector.send(frame).expect("the end is up");
-    }
 }
 
 fn traffic(packets: u64) -> Vec<Vec<u8>> {
@@ -241,7 +232,7 @@ fn whole() {
     let mut source = opened(&pair.right, &options(), None);
     let frames = traffic(700);
     let before = now();
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     // After all were sent: a stamp of the reading would be later than this.
     let sent = now();
     let packets = collect(&mut *source, frames.len());
@@ -295,15 +286,15 @@ fn replaced() {
         let chosen = frames.iter().filter(|frame| frame[23] == protocol);
         chosen.cloned().collect()
     };
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     assert_eq!(bytes(collect(&mut *source, of(17).len())), of(17));
     // Unread packets that the old filter let through are not for the new one.
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     // A program is loaded for a device of the calling thread's namespace.
     let tcp = Filter::new("tcp");
     let set = pair.right.run(|| source.set_filter(Some(&tcp)));
     set.expect("a filter");
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     assert_eq!(bytes(collect(&mut *source, of(6).len())), of(6));
     assert!(matches!(source.next(), Ok(Next::TimedOut)));
 }
@@ -317,7 +308,7 @@ fn all_queues() {
     let text = source.describe().to_string();
     assert!(text.contains("packets of the 2 queues"), "{text}");
     let frames = traffic(200);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     let mut found = bytes(collect(&mut *source, frames.len()));
     let mut sent = frames;
     found.sort();

@@ -20,7 +20,7 @@ pub use xdp_record::XdpRecord;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use frame::{Builder, Kind};
 
@@ -87,6 +87,22 @@ impl Traffic {
         let totals = self.write(&mut writer)?;
         writer.flush()?;
         Ok(totals)
+    }
+
+    /// Writes a capture file of so many packets into a temporary folder of its own.
+    ///
+    /// # Panics
+    /// Panics if it cannot be written.
+    #[must_use]
+    pub fn file_of(packets: u64) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("sent.pcap");
+        let traffic = Self {
+            packets,
+            ..Self::default()
+        };
+        traffic.write_file(&file).expect("a capture");
+        (folder, file)
     }
 
     /// Writes the same to a stream, such as the pipe to a child.

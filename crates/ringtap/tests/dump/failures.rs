@@ -47,18 +47,6 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// Returns a folder with a capture of this many packets in it.
-fn capture_file(packets: u64) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("input.pcap");
-    let traffic = Traffic {
-        packets,
-        ..Traffic::default()
-    };
-    traffic.write_file(&path).expect("a capture");
-    (folder, path)
-}
-
 fn read(path: &Path) -> Command {
     let mut command = dump();
     command.arg("-r").arg(path);
@@ -78,7 +66,7 @@ fn assert_fails(command: &mut Command, status: i32, words: &[&str]) {
 }
 
 fn usage_errors() {
-    let (_folder, input) = capture_file(1);
+    let (_folder, input) = Traffic::file_of(1);
     assert_fails(dump().arg("--no-such-option"), 2, &["--no-such-option"]);
     assert_fails(dump().args(["-i", "lo", "-r", "x.pcap"]), 2, &[]);
     assert_fails(read(&input).args(["-c", "0"]), 2, &["-c"]);
@@ -92,7 +80,7 @@ fn usage_errors() {
 }
 
 fn run_time_errors() {
-    let (folder, input) = capture_file(1);
+    let (folder, input) = Traffic::file_of(1);
     let missing = folder.path().join("missing.pcap");
     assert_fails(&mut read(&missing), 1, &["missing.pcap", "No such file"]);
     let text = folder.path().join("text.pcap");
@@ -133,14 +121,14 @@ fn no_interface() {
     assert_fails(read(&input).arg("-w").arg(&packed), 1, &["interface"]);
     let lz4 = 0x184d_2204_u32.to_le_bytes();
     assert!(bytes(&packed).starts_with(&lz4), "it is compressed");
-    let (_folder, good) = capture_file(1);
+    let (_folder, good) = Traffic::file_of(1);
     std::fs::write(&output, vec![0; 100_000]).expect("a file");
     succeeded(finished(read(&good).arg("-w").arg(&output)));
     assert_eq!(bytes(&output), bytes(&good));
 }
 
 fn filter_error() {
-    let (_folder, input) = capture_file(1);
+    let (_folder, input) = Traffic::file_of(1);
     let output = finished(read(&input).arg("tcp port 80 and and udp"));
     let text = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
@@ -152,7 +140,7 @@ fn filter_error() {
 }
 
 fn success() {
-    let (_folder, input) = capture_file(3);
+    let (_folder, input) = Traffic::file_of(3);
     let output = succeeded(finished(&mut read(&input)));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 3);
     succeeded(finished(Command::new(RINGTAP).arg("--version")));
@@ -160,7 +148,7 @@ fn success() {
 }
 
 fn json_stats() {
-    let (_folder, input) = capture_file(40);
+    let (_folder, input) = Traffic::file_of(40);
     let output = succeeded(finished(read(&input).args([
         "--json-stats",
         "-w",
@@ -189,7 +177,7 @@ fn json_stats() {
 
 /// Every write to this device fails as on a full disk.
 fn full_device() {
-    let (_folder, input) = capture_file(20_000);
+    let (_folder, input) = Traffic::file_of(20_000);
     assert_fails(
         read(&input).args(["-w", "/dev/full"]),
         1,
@@ -219,7 +207,7 @@ fn full() -> std::fs::File {
 
 /// Uses a disk of one megabyte in a mount namespace, and a capture of several.
 fn full_disk() {
-    let (folder, input) = capture_file(20_000);
+    let (folder, input) = Traffic::file_of(20_000);
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).expect("a folder");
     let kept = folder.path().join("kept.pcap");
@@ -258,7 +246,7 @@ fn full_disk() {
 }
 
 fn closed_pipe() {
-    let (_folder, input) = capture_file(50_000);
+    let (_folder, input) = Traffic::file_of(50_000);
     for arguments in [&["-w", "-"][..], &[]] {
         let mut child = read(&input)
             .args(arguments)
@@ -280,7 +268,7 @@ fn closed_pipe() {
 }
 
 fn damaged_file() {
-    let (folder, input) = capture_file(100);
+    let (folder, input) = Traffic::file_of(100);
     let whole = bytes(&input);
     let damaged = folder.path().join("damaged.pcap");
     std::fs::write(&damaged, &whole[..whole.len() - 7]).expect("a file");
@@ -303,7 +291,7 @@ fn silent_fifo() {
         .write(true)
         .open(&fifo)
         .expect("a reader");
-    let (_folder, path) = capture_file(2);
+    let (_folder, path) = Traffic::file_of(2);
     writer.write_all(&bytes(&path)).expect("a capture");
     let deadline = Instant::now() + LIMIT;
     // Once something is written, signals are watched.
@@ -318,8 +306,8 @@ fn silent_fifo() {
 }
 
 fn several_files() {
-    let (_first, one) = capture_file(10);
-    let (_second, two) = capture_file(25);
+    let (_first, one) = Traffic::file_of(10);
+    let (_second, two) = Traffic::file_of(25);
     let output = succeeded(finished(read(&one).arg("-r").arg(&two).args(["-w", "-"])));
     let expected = [frames(&bytes(&one)).concat(), frames(&bytes(&two)).concat()].concat();
     assert_eq!(frames(&output.stdout).len(), 35);
@@ -327,7 +315,7 @@ fn several_files() {
 }
 
 fn same_file() {
-    let (_folder, input) = capture_file(10);
+    let (_folder, input) = Traffic::file_of(10);
     let before = bytes(&input);
     assert_fails(read(&input).arg("-w").arg(&input), 2, &["input.pcap"]);
     assert_eq!(bytes(&input), before, "the input is untouched");
@@ -340,7 +328,7 @@ fn same_file() {
     assert_fails(&mut command, 2, &["f.idx: is both read and written"]);
     assert_eq!(bytes(&index), before, "the input is untouched");
     // Also if it is the second of several outputs.
-    let (folder, input) = capture_file(1000);
+    let (folder, input) = Traffic::file_of(1000);
     let (first, second) = (folder.path().join("f"), folder.path().join("f1"));
     std::fs::rename(&input, &second).expect("renamed");
     let before = bytes(&second);

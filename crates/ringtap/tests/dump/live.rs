@@ -128,13 +128,7 @@ fn million_filtered() {
 /// The traffic starts before the capture and ends after it: packets in the ring from before the filter was
 /// attached must not come out.
 fn no_race_at_the_start() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: 20_000,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(20_000);
     let pair = VethPair::new();
     let replay = Replay {
         times: 10_000,
@@ -219,13 +213,7 @@ fn has_tag(frame: &[u8], id: u8) -> bool {
 }
 
 fn snapshot_length() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: 200,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(200);
     let (captured, _) = capture(&sent, Rate::Pps(10_000), &["-s", "80"]);
     let sent = bytes(&sent);
     let whole = frames(&sent);
@@ -280,13 +268,7 @@ fn several_threads() {
 }
 
 fn any_device() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: 500,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(500);
     let pair = VethPair::new();
     let written = folder.path().join("captured.pcap");
     let mut command = pair.right.namespace.command(crate::program::RINGTAP);
@@ -315,13 +297,7 @@ fn any_device() {
 }
 
 fn directions() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: 200,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(200);
     let (captured, _) = capture(&sent, Rate::Pps(10_000), &["--direction", "in"]);
     assert_eq!(frames(&captured).len(), 200);
     let (captured, _) = capture(&sent, Rate::Pps(10_000), &["--direction", "out"]);
@@ -329,13 +305,7 @@ fn directions() {
 }
 
 fn live_pcapng() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: 1_000,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(1_000);
     capture(&sent, Rate::Pps(10_000), &["--format", "pcapng"]);
     let written = sent.with_extension("captured");
     let capture = ringtap_testkit::libpcap::read(&written).expect("libpcap reads it");

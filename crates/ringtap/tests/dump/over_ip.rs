@@ -75,20 +75,8 @@ fn invalid() {
     assert!(stderr(&output).contains("refused"), "{}", stderr(&output));
 }
 
-/// Returns a folder with a file of so many packets.
-fn sent(packets: u64) -> (tempfile::TempDir, std::path::PathBuf) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets,
-        ..Traffic::default()
-    };
-    traffic.write_file(&path).expect("traffic");
-    (folder, path)
-}
-
 fn other_server() {
-    let (folder, path) = sent(300);
+    let (folder, path) = Traffic::file_of(300);
     let copy = folder.path().join("copy.pcap");
     for command in ["dump", "flow"] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
@@ -133,7 +121,7 @@ fn connected(side: &Side) -> TcpStream {
 }
 
 fn both_sides() {
-    let (folder, path) = sent(500);
+    let (folder, path) = Traffic::file_of(500);
     let copy = folder.path().join("copy.pcap");
     let pair = VethPair::new();
     let server = serving(&pair.right);
@@ -154,7 +142,7 @@ fn both_sides() {
 }
 
 fn wireshark() {
-    let (_folder, path) = sent(200);
+    let (_folder, path) = Traffic::file_of(200);
     let pair = VethPair::new();
     let server = serving(&pair.right);
     let mut command = pair.right.namespace.command("tshark");
@@ -201,7 +189,7 @@ fn read_from(side: &Side, name: &str, file: &Path) -> Running {
 /// Clients of a server that serves none without a certificate of its authority: three that it refuses, more that
 /// never speak than it serves, then ringtap and openssl.
 fn tls() {
-    let (folder, path) = sent(400);
+    let (folder, path) = Traffic::file_of(400);
     let folder = folder.path();
     make_certificates(folder);
     let pair = VethPair::new();
@@ -262,7 +250,7 @@ fn tls() {
 
 fn never_reads() {
     const PACKETS: u64 = 30_000;
-    let (folder, path) = sent(PACKETS);
+    let (folder, path) = Traffic::file_of(PACKETS);
     let copy = folder.path().join("copy.pcap");
     let pair = VethPair::new();
     let server = serving(&pair.right);

@@ -60,13 +60,7 @@ fn processors(device: &str) -> Vec<String> {
 
 fn chosen() {
     const PACKETS: u64 = 500;
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: PACKETS,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(PACKETS);
     let pair = VethPair::new();
     let mut command = with_interfaces(&pair.right, RINGTAP);
     let device = format!("xdp:{}", pair.right.device);

@@ -51,13 +51,7 @@ pub(crate) fn tests() -> Vec<Test> {
 
 /// Returns a pair, a file of 500 packets, and a folder that holds it.
 fn scene() -> (VethPair, tempfile::TempDir, Replay) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let sent = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets: 500,
-        ..Traffic::default()
-    };
-    traffic.write_file(&sent).expect("traffic");
+    let (folder, sent) = Traffic::file_of(500);
     (
         VethPair::new(),
         folder,

@@ -77,18 +77,6 @@ pub(crate) fn tests() -> Vec<Test> {
     ]
 }
 
-/// Returns a capture of this many numbered packets in a folder of its own.
-fn sent(packets: u64) -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("sent.pcap");
-    let traffic = Traffic {
-        packets,
-        ..Traffic::default()
-    };
-    traffic.write_file(&path).expect("traffic");
-    (folder, path)
-}
-
 /// Returns the packets of a file up to its end or its damage, and whether it was whole.
 fn packets(path: &Path) -> (Vec<Vec<u8>>, bool) {
     let mut packets = Vec::new();
@@ -133,7 +121,7 @@ fn in_order(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 }
 
 fn as_by_tcpdump() {
-    let (folder, input) = sent(30_000);
+    let (folder, input) = Traffic::file_of(30_000);
     for options in [
         &["-C", "1"][..],
         &["-C", "1", "-W", "3"],
@@ -170,7 +158,7 @@ fn as_by_tcpdump() {
 
 fn by_time() {
     // 1000 packets a second for ten seconds.
-    let (folder, _) = sent(1);
+    let (folder, _) = Traffic::file_of(1);
     let input = folder.path().join("timed.pcap");
     let traffic = Traffic {
         packets: 10_000,
@@ -196,7 +184,7 @@ fn by_time() {
 }
 
 fn no_rotation() {
-    let (folder, input) = sent(10);
+    let (folder, input) = Traffic::file_of(10);
     for (output, option) in [("-", "-C1"), ("/dev/null", "-C1"), ("/dev/null", "-G1")] {
         let mut command = dump();
         command.arg("-r").arg(&input).args(["-w", output, option]);
@@ -219,7 +207,7 @@ fn no_rotation() {
 }
 
 fn read_by_all() {
-    let (folder, input) = sent(30_000);
+    let (folder, input) = Traffic::file_of(30_000);
     let expected = whole(&input);
     for (extension, undo) in [
         ("gz", &["zcat"][..]),
@@ -259,7 +247,7 @@ fn read_by_all() {
 
 /// The result of a power cut: the beginning of the file.
 fn cut_tail() {
-    let (folder, input) = sent(30_000);
+    let (folder, input) = Traffic::file_of(30_000);
     let expected = whole(&input);
     for codec in ["zlib:1", "zstd:1", "lz4"] {
         let written = folder.path().join("whole");
@@ -282,7 +270,7 @@ fn cut_tail() {
 }
 
 fn commands() {
-    let (folder, input) = sent(30_000);
+    let (folder, input) = Traffic::file_of(30_000);
     let written = folder.path().join("f.pcap");
     let mut command = dump();
     command.arg("-r").arg(&input).arg("-w").arg(&written);
@@ -310,7 +298,7 @@ fn commands() {
 }
 
 fn full_disk() {
-    let (folder, input) = sent(60_000);
+    let (folder, input) = Traffic::file_of(60_000);
     let expected = whole(&input);
     let disk = folder.path().join("disk");
     fs::create_dir(&disk).expect("a folder");
@@ -346,7 +334,7 @@ fn full_disk() {
 
 /// On ext4, an attempt to reserve more than there is reserves what there is.
 fn small_disk() {
-    let (folder, input) = sent(1000);
+    let (folder, input) = Traffic::file_of(1000);
     let script = format!(
         "set -e; cd {folder}; PATH=$PATH:/usr/sbin:/sbin; truncate -s 40M image; mkdir disk; \
          mkfs.ext4 -q -F image; mount -o loop image disk; \
@@ -365,7 +353,7 @@ fn small_disk() {
 }
 
 fn nothing_at_the_seam() {
-    let (folder, input) = sent(30_000);
+    let (folder, input) = Traffic::file_of(30_000);
     let expected = whole(&input);
     for name in ["plain.pcapng", "packed.pcapng.lz4", "classic.pcap"] {
         let pair = VethPair::new();
@@ -535,7 +523,7 @@ fn quiet_windows() {
 
 /// The reader of a pipe stops for a while: packets without room in ring and queue are counted.
 fn slow() {
-    let (folder, input) = sent(60_000);
+    let (folder, input) = Traffic::file_of(60_000);
     let pair = VethPair::new();
     let mut command = dump_live(&pair.right);
     command.args([
@@ -569,7 +557,7 @@ fn killed() {
     const WRITTEN: u64 = 100_000;
     /// Packets of that, were all of the longest that are sent, and a half of it cut off.
     const LEAST: usize = 30;
-    let (folder, input) = sent(50_000);
+    let (folder, input) = Traffic::file_of(50_000);
     let expected = whole(&input);
     for name in ["f.pcap", "f.pcapng.zst", "f.pcap.lz4"] {
         let pair = VethPair::new();
@@ -593,7 +581,7 @@ fn killed() {
 }
 
 fn permission_lost() {
-    let (folder, input) = sent(20_000);
+    let (folder, input) = Traffic::file_of(20_000);
     let place = folder.path().join("place");
     fs::create_dir(&place).expect("a folder");
     for path in [folder.path(), &place] {
