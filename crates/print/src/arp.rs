@@ -1,6 +1,6 @@
 //! ARP and its relatives (RFC 826, RFC 903, RFC 2390).
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
 use super::line::put;
 use super::link;
@@ -25,7 +25,7 @@ struct Parties<'a> {
 }
 
 /// Prints a message, for which the link layer carried `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("arp");
     let hardware = data.u16_at(0)?;
     let network = data.u16_at(2)?;
@@ -94,7 +94,7 @@ fn hardware_name(hardware: u16) -> Option<&'static str> {
 }
 
 /// Prints a request or reply; returns false for an unknown operation.
-fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> Result<bool, Truncated> {
+fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> Result<bool> {
     match operation {
         REQUEST => {
             cx.line.str("Request who-has ");
@@ -145,11 +145,7 @@ fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> Result<bo
     Ok(true)
 }
 
-fn network_address(
-    cx: &mut Context<'_>,
-    who: &Parties<'_>,
-    address: &[u8],
-) -> Result<(), Truncated> {
+fn network_address(cx: &mut Context<'_>, who: &Parties<'_>, address: &[u8]) -> Result {
     if address.is_empty() {
         cx.line.str("<No address>");
     } else if who.network == link::IPV4 && address.len() == 4 {

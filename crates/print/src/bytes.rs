@@ -7,44 +7,47 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Truncated;
 
+/// The result of a decoder, or of a read.
+pub(crate) type Result<T = (), E = Truncated> = std::result::Result<T, E>;
+
 /// Checked access in network byte order.
 pub(crate) trait Bytes {
     /// Returns one byte.
-    fn u8_at(&self, at: usize) -> Result<u8, Truncated>;
+    fn u8_at(&self, at: usize) -> Result<u8>;
     /// Returns `N` bytes as an array.
-    fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N], Truncated>;
+    fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N]>;
     /// Returns `len` bytes from `at`.
-    fn part(&self, at: usize, len: usize) -> Result<&[u8], Truncated>;
+    fn part(&self, at: usize, len: usize) -> Result<&[u8]>;
     /// Returns everything from `at` on; empty past the end.
     fn rest(&self, at: usize) -> &[u8];
     /// Returns at most `len` bytes from the start.
     fn up_to(&self, len: usize) -> &[u8];
 
     /// Returns a 16-bit number.
-    fn u16_at(&self, at: usize) -> Result<u16, Truncated> {
+    fn u16_at(&self, at: usize) -> Result<u16> {
         self.array_at(at).map(u16::from_be_bytes)
     }
 
     /// Returns a 24-bit number.
-    fn u24_at(&self, at: usize) -> Result<u32, Truncated> {
+    fn u24_at(&self, at: usize) -> Result<u32> {
         let [a, b, c] = self.array_at(at)?;
         Ok(u32::from_be_bytes([0, a, b, c]))
     }
 
     /// Returns a 32-bit number.
-    fn u32_at(&self, at: usize) -> Result<u32, Truncated> {
+    fn u32_at(&self, at: usize) -> Result<u32> {
         self.array_at(at).map(u32::from_be_bytes)
     }
 }
 
 impl Bytes for [u8] {
     #[inline]
-    fn u8_at(&self, at: usize) -> Result<u8, Truncated> {
+    fn u8_at(&self, at: usize) -> Result<u8> {
         self.get(at).copied().ok_or(Truncated)
     }
 
     #[inline]
-    fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N], Truncated> {
+    fn array_at<const N: usize>(&self, at: usize) -> Result<[u8; N]> {
         self.get(at..)
             .and_then(<[u8]>::first_chunk)
             .copied()
@@ -52,7 +55,7 @@ impl Bytes for [u8] {
     }
 
     #[inline]
-    fn part(&self, at: usize, len: usize) -> Result<&[u8], Truncated> {
+    fn part(&self, at: usize, len: usize) -> Result<&[u8]> {
         let end = at.checked_add(len).ok_or(Truncated)?;
         self.get(at..end).ok_or(Truncated)
     }

@@ -1,7 +1,7 @@
 //! The common parts of reports about multicast groups: IGMP version 3 (RFC 3376) and MLD version 2
 //! (RFC 3810).
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result};
 use super::context::Context;
 use super::line::put;
 
@@ -10,7 +10,7 @@ pub(super) struct Family {
     /// The size of an address in bytes.
     size: usize,
     bad_type: &'static str,
-    print: fn(&mut Context<'_>, &[u8], usize) -> Result<(), Truncated>,
+    print: fn(&mut Context<'_>, &[u8], usize) -> Result,
 }
 
 pub(super) const IPV4: Family = Family {
@@ -32,12 +32,7 @@ pub(super) const IPV6: Family = Family {
 };
 
 /// Prints the group records of a report of `length` bytes, which begin at its byte 8.
-pub(super) fn records(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    family: &Family,
-) -> Result<(), Truncated> {
+pub(super) fn records(cx: &mut Context<'_>, data: &[u8], length: usize, family: &Family) -> Result {
     const KINDS: [&str; 7] = [
         "", " is_in", " is_ex", " to_in", " to_ex", " allow", " block",
     ];
@@ -85,7 +80,7 @@ pub(super) fn addresses(
     at: usize,
     count: usize,
     family: &Family,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.line.str(" {");
     for index in 0..count {
         cx.line.str(" ");

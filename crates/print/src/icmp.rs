@@ -1,6 +1,6 @@
 //! ICMP for IPv4 (RFC 792, RFC 950, RFC 1256).
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::ip;
@@ -26,12 +26,7 @@ const MASK: u8 = 17;
 const MASK_REPLY: u8 = 18;
 
 /// Prints a message of `length` bytes.
-pub(crate) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter(NAME);
     cx.line.str("ICMP ");
     let (kind, code) = (data.u8_at(0)?, data.u8_at(1)?);
@@ -85,7 +80,7 @@ pub(crate) fn print(
     Ok(())
 }
 
-fn print_checksum(cx: &mut Context<'_>, message: &[u8]) -> Result<(), Truncated> {
+fn print_checksum(cx: &mut Context<'_>, message: &[u8]) -> Result {
     let sum = checksum::plain(message);
     if sum.checksum() != 0 {
         let field = message.u16_at(2)?;
@@ -99,7 +94,7 @@ fn print_checksum(cx: &mut Context<'_>, message: &[u8]) -> Result<(), Truncated>
 }
 
 /// Prints the packet that caused the message, as far as it is included.
-fn quoted(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn quoted(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let packet = data.rest(HEADER);
     cx.line.str("\n\t");
     let stated = usize::from(packet.u16_at(2)?);
@@ -109,7 +104,7 @@ fn quoted(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Trunca
     })
 }
 
-fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Truncated> {
+fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
     let target: [u8; 4] = data.array_at(HEADER + 16)?;
     let (before, after) = match code {
         0 => ("net ", " unreachable"),
@@ -153,7 +148,7 @@ fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Trunca
     Ok(())
 }
 
-fn port_unreachable(cx: &mut Context<'_>, target: [u8; 4], data: &[u8]) -> Result<(), Truncated> {
+fn port_unreachable(cx: &mut Context<'_>, target: [u8; 4], data: &[u8]) -> Result {
     let header = usize::from(data.u8_at(HEADER)? & 15) * 4;
     let protocol = data.u8_at(HEADER + 9)?;
     let port = data.u16_at(HEADER + header + 2)?;
@@ -167,7 +162,7 @@ fn port_unreachable(cx: &mut Context<'_>, target: [u8; 4], data: &[u8]) -> Resul
     Ok(())
 }
 
-fn redirect(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Truncated> {
+fn redirect(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
     let (target, gateway) = (data.array_at(HEADER + 16)?, data.array_at(4)?);
     match code {
         0 | 1 => cx.line.str("redirect "),
@@ -184,7 +179,7 @@ fn redirect(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Truncated
     Ok(())
 }
 
-fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.line.str("router advertisement");
     let (count, size, lifetime) = (data.u8_at(4)?, data.u8_at(5)?, data.u16_at(6)?);
     cx.line.str(" lifetime ");
@@ -212,7 +207,7 @@ fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncat
     Ok(())
 }
 
-fn timestamp_reply(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn timestamp_reply(cx: &mut Context<'_>, data: &[u8]) -> Result {
     put!(
         cx.line,
         "time stamp reply id {} seq {}",

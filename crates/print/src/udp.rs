@@ -2,7 +2,7 @@
 
 use ringtap_packet::protocol;
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
 use super::line::{Address, put};
@@ -17,12 +17,7 @@ const NTP: u16 = 123;
 const MULTICAST_DNS: u16 = 5353;
 
 /// Prints a datagram for which the network header states `length` bytes.
-pub(crate) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter("udp");
     if data.len() < 4 {
         if net.endpoints {
@@ -81,12 +76,7 @@ pub(crate) fn print(
     Ok(())
 }
 
-fn print_checksum(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn print_checksum(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     let field = data.u16_at(6)?;
     if field == 0 && matches!(net.source, Address::V4(_)) {
         cx.line.str("[no cksum] ");
@@ -115,7 +105,7 @@ fn by_port(
     (source, destination): (u16, u16),
     payload: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     let is = |port| source == port || destination == port;
     if is(DNS) {
         dns::print(cx, payload, length, false)?;

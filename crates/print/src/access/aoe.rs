@@ -1,6 +1,6 @@
 //! ATA over Ethernet (the AoE specification, revision 11): version and flags.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -11,7 +11,7 @@ const HEADER: usize = 10;
 const FLAGS: [(u32, &str); 4] = [(8, "Response"), (4, "Error"), (2, "MBZ-1"), (1, "MBZ-0")];
 
 /// Prints a frame of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("aoe");
     put!(cx.line, "AoE length {length}");
     if length == 0 {

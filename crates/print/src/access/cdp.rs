@@ -1,6 +1,6 @@
 //! The Cisco Discovery Protocol: version, time to live, name of the device.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -25,7 +25,7 @@ fn valid(kind: u16, length: usize) -> bool {
 /// Prints a frame of `length` bytes.
 ///
 /// The line ends at the first value that is not printed, or with the frame's length if all are.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("cdp");
     if length < HEADER {
         put!(cx.line, " (packet length {length} < {HEADER}) (invalid)");

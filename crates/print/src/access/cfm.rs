@@ -1,13 +1,13 @@
 //! Connectivity fault management (IEEE 802.1Q section 21): kind of message and maintenance level.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
 const HEADER: usize = 4;
 
 /// Prints a frame of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("cfm");
     if length < HEADER {
         cx.line.str(" (invalid)");

@@ -1,6 +1,6 @@
 //! Cisco's protocols between switches: link detection (RFC 5171), distribution of VLANs, trunks.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -16,7 +16,7 @@ const DETECTION_FLAGS: [(u32, &str); 8] = [
 ];
 
 /// Prints a message of unidirectional link detection (RFC 5171 section 5.1) of `length` bytes.
-pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("udld");
     if length < 4 {
         cx.line.str(" (invalid)");
@@ -41,7 +41,7 @@ pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(
 }
 
 /// Prints a message of the VLAN trunking protocol of `length` bytes.
-pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     /// The size of version, code, two more fields, and the domain's name.
     const HEADER: usize = 36;
     cx.enter("vtp");
@@ -66,7 +66,7 @@ pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<()
 }
 
 /// Prints a message of the dynamic trunking protocol of `length` bytes.
-pub(crate) fn dtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn dtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("dtp");
     if length == 0 {
         cx.line.str("[zero packet length] (invalid)");

@@ -1,6 +1,6 @@
 //! Slow protocols (IEEE 802.3 annex 57A): aggregation and its markers (IEEE 802.1AX), OAM (IEEE 802.3 clause 57).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -11,7 +11,7 @@ const OAM: u8 = 3;
 const VERSION: u8 = 1;
 
 /// Prints a frame of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("slow");
     let too_short = " (packet is too short)";
     if length == 0 {

@@ -1,6 +1,6 @@
 //! DHCPv6 (RFC 8415 section 7.3): the message's type.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -24,7 +24,7 @@ const TYPES: [&str; 15] = [
 ];
 
 /// Prints a message.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.enter("dhcp6");
     cx.line.str("dhcp6");
     let [kind, ..] = data.array_at::<4>(0)?;

@@ -3,7 +3,7 @@
 //! Only the header is printed: phase, side, exchange, flags. The side of an IKEv1 message is known
 //! only after the exchange's first message, in which the responder's cookie is zero.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::ip::security;
 use crate::line::{Address, put};
@@ -81,7 +81,7 @@ pub(super) fn encapsulated(
     net: &Network,
     data: &[u8],
     length: usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("isakmp_rfc3948");
     if length == 1 && data.u8_at(0)? == KEEP_ALIVE {
         cx.line.str("isakmp-nat-keep-alive");
@@ -96,7 +96,7 @@ pub(super) fn encapsulated(
 }
 
 /// Prints a message.
-pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result {
     cx.enter("isakmp");
     data.part(0, HEADER)?;
     let (initiator, responder): ([u8; 8], [u8; 8]) = (data.array_at(0)?, data.array_at(8)?);

@@ -1,6 +1,6 @@
 //! Kerberos 4 over UDP: kind of message, names. Version 5 is encoded by ASN.1 and has no line.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -39,7 +39,7 @@ fn kind_name(kind: u8) -> Option<&'static str> {
 }
 
 /// Prints a message.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.enter("krb");
     let version = data.u8_at(0)?;
     match version {
@@ -55,7 +55,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
     Ok(())
 }
 
-fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let first = data.u8_at(1)?;
     let (kind, little) = (first & !1, first & 1 != 0);
     cx.line.str(if little { " le" } else { " be" });
@@ -103,7 +103,7 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
 }
 
 /// Prints `name.instance@realm`; the instance may be empty.
-fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Truncated> {
+fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
     let mut at = text(cx, data, at)?;
     cx.line.str(".");
     at = text(cx, data, at)?;
@@ -112,7 +112,7 @@ fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Trun
 }
 
 /// Prints a string and returns the offset after it.
-fn text(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize, Truncated> {
+fn text(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
     let rest = data.rest(at);
     let end = rest.iter().position(|&byte| byte == 0);
     cx.line.escaped(rest.up_to(end.unwrap_or(rest.len())));

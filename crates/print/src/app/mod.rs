@@ -16,7 +16,7 @@ mod text;
 mod tftp;
 mod tls;
 
-use crate::bytes::Truncated;
+use crate::bytes::Result;
 use crate::context::{Context, Network};
 use crate::small::overlay;
 pub(crate) use isakmp::Initiators;
@@ -57,7 +57,7 @@ pub(crate) fn datagram(
     ports: (u16, u16),
     data: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     let is = |port| ports.0 == port || ports.1 == port;
     if is(TFTP) {
         tftp::print(cx, data, length)?;
@@ -104,7 +104,7 @@ pub(crate) fn stream(
     ports: (u16, u16),
     data: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     let is = |port| ports.0 == port || ports.1 == port;
     if is(REDIS) {
         cx.line.str(": ");

@@ -1,6 +1,6 @@
 //! OpenFlow (ONF TS-001 for 1.0, TS-006 for 1.3): the header of each message in a segment, on a line of its own.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -65,7 +65,7 @@ const TYPES_1_3: [&str; 30] = [
 ];
 
 /// Prints a segment's payload of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("openflow");
     cx.line.str("OpenFlow");
     let mut at = 0;
@@ -79,7 +79,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Prints a message; returns its size if another one can follow.
-fn message(cx: &mut Context<'_>, data: &[u8], left: usize) -> Result<Option<usize>, Truncated> {
+fn message(cx: &mut Context<'_>, data: &[u8], left: usize) -> Result<Option<usize>> {
     let (version, kinds) = version(data.u8_at(0)?);
     match version {
         Some(name) => put!(cx.line, "\n\tversion {name}"),

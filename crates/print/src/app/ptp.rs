@@ -1,6 +1,6 @@
 //! The Precision Time Protocol, version 2 (IEEE 1588-2008 clause 13), over UDP and in Ethernet frames.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -59,7 +59,7 @@ const CONTROLS: [&str; 6] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ptp");
     if length < HEADER {
         put!(cx.line, " [length {length} < {HEADER}] (invalid)");
@@ -75,7 +75,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-fn version_2(cx: &mut Context<'_>, data: &[u8], first: u8) -> Result<(), Truncated> {
+fn version_2(cx: &mut Context<'_>, data: &[u8], first: u8) -> Result {
     let kind = first & 0x0f;
     put!(
         cx.line,
@@ -120,30 +120,30 @@ fn version_2(cx: &mut Context<'_>, data: &[u8], first: u8) -> Result<(), Truncat
     Ok(())
 }
 
-fn u48_at(data: &[u8], at: usize) -> Result<u64, Truncated> {
+fn u48_at(data: &[u8], at: usize) -> Result<u64> {
     let [a, b, c, d, e, f] = data.array_at(at)?;
     Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
 }
 
-fn u64_at(data: &[u8], at: usize) -> Result<u64, Truncated> {
+fn u64_at(data: &[u8], at: usize) -> Result<u64> {
     data.array_at(at).map(u64::from_be_bytes)
 }
 
-fn time(cx: &mut Context<'_>, body: &[u8], name: &str, comma: &str) -> Result<(), Truncated> {
+fn time(cx: &mut Context<'_>, body: &[u8], name: &str, comma: &str) -> Result {
     put!(cx.line, ", {name} :");
     put!(cx.line, " {} seconds{comma}", u48_at(body, 0)?);
     put!(cx.line, " {} nanoseconds", body.u32_at(6)?);
     Ok(())
 }
 
-fn port(cx: &mut Context<'_>, body: &[u8], at: usize) -> Result<(), Truncated> {
+fn port(cx: &mut Context<'_>, body: &[u8], at: usize) -> Result {
     put!(cx.line, ", port identity : 0x{:x}", u64_at(body, at)?);
     put!(cx.line, ", port id : {}", body.u16_at(at + 8)?);
     Ok(())
 }
 
 /// Prints the clock at the root of the tree.
-fn announce(cx: &mut Context<'_>, body: &[u8]) -> Result<(), Truncated> {
+fn announce(cx: &mut Context<'_>, body: &[u8]) -> Result {
     time(cx, body, "originTimeStamp", "")?;
     put!(cx.line, ", origin cur utc :{}", body.u16_at(10)?);
     put!(cx.line, ", rsvd : {}", body.u8_at(12)?);

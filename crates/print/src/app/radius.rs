@@ -1,6 +1,6 @@
 //! RADIUS (RFC 2865 section 3, RFC 2866, RFC 5176): code, identifier, length.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -29,7 +29,7 @@ fn name(code: u8) -> &'static str {
 }
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("radius");
     data.part(0, HEADER)?;
     let stated = usize::from(data.u16_at(2)?);

@@ -1,10 +1,10 @@
 //! RESP, Redis's protocol (<https://redis.io/docs/latest/develop/reference/protocol-spec/>): its values in a row.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 
 /// Prints the values of a segment. Arrays are printed as their elements.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.enter("resp");
     cx.line.str("RESP");
     let mut at = 0;
@@ -38,13 +38,13 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
 }
 
 /// Prints the text up to the end of the line; returns its size with the line end.
-fn text(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
+fn text(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize> {
     let end = line_end(rest)?;
     quoted(cx, rest.up_to(end));
     Ok(end + 2)
 }
 
-fn line_end(rest: &[u8]) -> Result<usize, Truncated> {
+fn line_end(rest: &[u8]) -> Result<usize> {
     rest.windows(2)
         .position(|pair| pair == b"\r\n")
         .ok_or(Truncated)
@@ -57,7 +57,7 @@ fn quoted(cx: &mut Context<'_>, text: &[u8]) {
 }
 
 /// Prints a string after its length; returns the size of both.
-fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
+fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize> {
     let (length, size) = counted(cx, rest)?;
     let length = match length {
         None => return Ok(size),
@@ -72,7 +72,7 @@ fn bulk(cx: &mut Context<'_>, rest: &[u8]) -> Result<usize, Truncated> {
 
 /// Returns the number after the first byte, and the size of its line. A number that means a null value is
 /// printed.
-fn counted(cx: &mut Context<'_>, rest: &[u8]) -> Result<(Option<u64>, usize), Truncated> {
+fn counted(cx: &mut Context<'_>, rest: &[u8]) -> Result<(Option<u64>, usize)> {
     let end = line_end(rest)?;
     let number = rest.part(1, end - 1)?;
     let (negative, digits) = match number {

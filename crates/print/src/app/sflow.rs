@@ -1,6 +1,6 @@
 //! sFlow (version 5, <https://sflow.org/sflow_version_5.txt>): the agent that sends samples.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -12,7 +12,7 @@ const HEADER_4: usize = 28;
 const HEADER_6: usize = 40;
 
 /// Prints a datagram of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("sflow");
     let (version, family) = (data.u32_at(0)?, data.u32_at(4)?);
     let needed = match family {

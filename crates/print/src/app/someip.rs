@@ -1,6 +1,6 @@
 //! SOME/IP (AUTOSAR's SOME/IP protocol specification, section 4.1.2): the header.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -44,7 +44,7 @@ fn kind_name(kind: u8) -> &'static str {
 }
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("someip");
     cx.line.str("SOMEIP");
     if length < HEADER {

@@ -1,6 +1,6 @@
 //! Syslog (RFC 5424 section 6.2.1, RFC 3164): facility and severity.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -23,7 +23,7 @@ const SEVERITIES: [&str; 8] = [
 const MAX_DIGITS: usize = 3;
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("syslog");
     let Some((priority, at)) = priority(data)? else {
         cx.line.str(" (invalid)");
@@ -50,7 +50,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Returns the number in angle brackets, and the offset of the message after it.
-fn priority(data: &[u8]) -> Result<Option<(u16, usize)>, Truncated> {
+fn priority(data: &[u8]) -> Result<Option<(u16, usize)>> {
     if data.u8_at(0)? != b'<' {
         return Ok(None);
     }

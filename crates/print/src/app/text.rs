@@ -1,7 +1,7 @@
 //! Text protocols: HTTP (RFC 9112), SIP (RFC 3261), RTSP (RFC 7826), SMTP (RFC 5321), FTP (RFC
 //! 959), WHOIS (RFC 3912). The first line of a message is printed; with `-v` all lines of its head.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -110,7 +110,7 @@ pub(super) fn print(
     protocol: &Protocol,
     data: &[u8],
     length: usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter(protocol.note);
     cx.line.str(protocol.name);
     if !(protocol.commands.is_empty() || begins_message(protocol, data, length)) {

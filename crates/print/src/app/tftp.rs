@@ -1,6 +1,6 @@
 //! TFTP (RFC 1350) with options (RFC 2347): operation, file, block.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -23,7 +23,7 @@ const ERRORS: [&str; 8] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("tftp");
     put!(cx.line, "TFTP, length {length}");
     let operation = data.u16_at(0)?;
@@ -65,7 +65,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Prints the string at `at` and `close`, and returns the offset after it.
-fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<usize, Truncated> {
+fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<usize> {
     let rest = data.rest(at);
     let end = rest.iter().position(|&byte| byte == 0);
     cx.line.escaped(rest.up_to(end.unwrap_or(rest.len())));
@@ -74,12 +74,7 @@ fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<u
 }
 
 /// Prints names of options and their values.
-fn strings(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    mut at: usize,
-    length: usize,
-) -> Result<(), Truncated> {
+fn strings(cx: &mut Context<'_>, data: &[u8], mut at: usize, length: usize) -> Result {
     while at < length && !cx.line.is_full() {
         if data.u8_at(at)? != 0 {
             cx.line.str(" ");

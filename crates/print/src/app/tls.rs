@@ -4,7 +4,7 @@
 //! tcpdump prints nothing of TLS, so it is printed only with `-v`. An incomplete message is read as
 //! far as it goes.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -74,7 +74,7 @@ struct Hello<'a> {
 }
 
 impl<'a> Hello<'a> {
-    fn read(&mut self, kind: u8, message: &'a [u8]) -> Result<(), Truncated> {
+    fn read(&mut self, kind: u8, message: &'a [u8]) -> Result {
         let size = usize::try_from(message.u24_at(1)?).unwrap_or(usize::MAX);
         let body = message.rest(MESSAGE).up_to(size);
         self.version = body.u16_at(0)?;

@@ -7,7 +7,7 @@ pub(crate) mod names;
 mod records;
 mod types;
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
 use super::line::put;
 use records::{Next, Section};
@@ -64,11 +64,7 @@ const CODES: [&str; 16] = [
 ];
 
 /// Prints a message over TCP, after its length (RFC 1035 section 4.2.2).
-pub(crate) fn print_stream(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn print_stream(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("domain");
     cx.line.str(" ");
     if length < 2 {
@@ -87,12 +83,7 @@ pub(crate) fn print_stream(
 }
 
 /// Prints a message of `length` bytes.
-pub(crate) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    multicast: bool,
-) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize, multicast: bool) -> Result {
     cx.enter("domain");
     if length < HEADER {
         put!(cx.line, "domain [length {length} < {HEADER}] (invalid)");
@@ -136,7 +127,7 @@ struct Message<'a> {
     counts: [u16; 4],
 }
 
-fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(), Truncated> {
+fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result {
     let [questions, answers, authorities, additional] = message.counts;
     if flags & RECURSION_DESIRED != 0 {
         cx.line.str("+");
@@ -193,7 +184,7 @@ fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(), 
     Ok(())
 }
 
-fn response(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result<(), Truncated> {
+fn response(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result {
     let [questions, answers, authorities, additional] = message.counts;
     code(cx, message, flags);
     for (bit, mark) in [(AUTHORITATIVE, "*"), (CUT, "|"), (AUTHENTIC, "$")] {
@@ -256,7 +247,7 @@ fn list(
     mut at: usize,
     count: u16,
     section: Section,
-) -> Result<Next, Truncated> {
+) -> Result<Next> {
     for index in 0..count {
         if index > 0 && matches!(section, Section::Record) {
             cx.line.str(",");

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::line::Line;
 
 /// The most pointers followed in one name.
@@ -25,7 +25,7 @@ enum Label<'a> {
     Other,
 }
 
-fn label(message: &[u8], at: usize) -> Result<Label<'_>, Truncated> {
+fn label(message: &[u8], at: usize) -> Result<Label<'_>> {
     let first = message.u8_at(at)?;
     Ok(match first & POINTER {
         0 if first == 0 => Label::End,
@@ -37,11 +37,7 @@ fn label(message: &[u8], at: usize) -> Result<Label<'_>, Truncated> {
 
 /// Writes the name at `at` with its final dot. Returns the offset after it, or `None` if the name is damaged
 /// and nothing after it can be read.
-pub(crate) fn print(
-    line: &mut Line,
-    message: &[u8],
-    mut at: usize,
-) -> Result<Option<usize>, Truncated> {
+pub(crate) fn print(line: &mut Line, message: &[u8], mut at: usize) -> Result<Option<usize>> {
     let begin = line.len();
     let mut after = None;
     let mut pointers = 0;
@@ -83,7 +79,7 @@ pub(crate) fn print(
 }
 
 /// Returns the offset after the name at `at`.
-pub(crate) fn skip(message: &[u8], mut at: usize) -> Result<usize, Truncated> {
+pub(crate) fn skip(message: &[u8], mut at: usize) -> Result<usize> {
     loop {
         match label(message, at)? {
             Label::End => return Ok(at + 1),

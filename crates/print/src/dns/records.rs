@@ -1,7 +1,7 @@
 //! Questions and resource records.
 
 use super::{Message, names, type_name};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -58,11 +58,7 @@ fn put_class(cx: &mut Context<'_>, class: u16) {
 }
 
 /// Prints a question: type, class if it is not the Internet's, name.
-pub(super) fn question(
-    cx: &mut Context<'_>,
-    message: &Message<'_>,
-    at: usize,
-) -> Result<Next, Truncated> {
+pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<Next> {
     let after = names::skip(message.data, at)?;
     let (kind, mut class) = (message.data.u16_at(after)?, message.data.u16_at(after + 2)?);
     cx.line.str(" ");
@@ -84,11 +80,7 @@ pub(super) fn question(
 }
 
 /// Prints a record.
-pub(super) fn record(
-    cx: &mut Context<'_>,
-    message: &Message<'_>,
-    at: usize,
-) -> Result<Next, Truncated> {
+pub(super) fn record(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<Next> {
     let data = message.data;
     let after = if cx.verbose() {
         cx.line.str(" ");
@@ -169,7 +161,7 @@ fn edns(cx: &mut Context<'_>, size: u16, lifetime: u32) {
 }
 
 /// Prints the options of EDNS (RFC 6891 section 6.1.2) that have a form of their own.
-fn edns_options(cx: &mut Context<'_>, options: &[u8]) -> Result<(), Truncated> {
+fn edns_options(cx: &mut Context<'_>, options: &[u8]) -> Result {
     const CLIENT_SUBNET: u16 = 8;
     const COOKIE: u16 = 10;
     const PADDING: u16 = 12;
@@ -230,7 +222,7 @@ fn option_name(code: u16) -> Option<&'static str> {
 }
 
 /// Prints a client subnet (RFC 7871 section 6): a prefix, without the bytes that are zero.
-fn client_subnet(cx: &mut Context<'_>, value: &[u8]) -> Result<(), Truncated> {
+fn client_subnet(cx: &mut Context<'_>, value: &[u8]) -> Result {
     let (family, source, scope) = (value.u16_at(0)?, value.u8_at(2)?, value.u8_at(3)?);
     let prefix = value.rest(4);
     cx.line.str(" ");
@@ -265,13 +257,7 @@ pub(super) fn extended_code(message: &Message<'_>) -> Option<u16> {
 }
 
 /// Prints the data of a record between `at` and `end`.
-fn body(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    kind: u16,
-    at: usize,
-    end: usize,
-) -> Result<(), Truncated> {
+fn body(cx: &mut Context<'_>, data: &[u8], kind: u16, at: usize, end: usize) -> Result {
     match kind {
         A => {
             let address = data.array_at(at)?;
@@ -308,7 +294,7 @@ fn body(
     Ok(())
 }
 
-fn soa(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<(), Truncated> {
+fn soa(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result {
     cx.line.str(" ");
     let at = names::print(cx.line, data, at)?.ok_or(Truncated)?;
     cx.line.str(" ");
@@ -320,13 +306,13 @@ fn soa(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<(), Truncated> {
 }
 
 /// Prints a URI record (RFC 7553 section 4.4): priority, weight, target.
-fn uri(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn uri(cx: &mut Context<'_>, data: &[u8]) -> Result {
     put!(cx.line, " {} {} ", data.u16_at(0)?, data.u16_at(2)?);
     cx.line.escaped(data.rest(4));
     Ok(())
 }
 
-fn texts(cx: &mut Context<'_>, message: &[u8], mut at: usize, end: usize) -> Result<(), Truncated> {
+fn texts(cx: &mut Context<'_>, message: &[u8], mut at: usize, end: usize) -> Result {
     while at < end {
         let size = usize::from(message.u8_at(at)?);
         cx.line.str(" \"");

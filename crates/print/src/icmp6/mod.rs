@@ -3,7 +3,7 @@
 mod multicast;
 mod neighbour;
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::ip;
@@ -59,12 +59,7 @@ fn name(kind: u8) -> Option<&'static str> {
 }
 
 /// Prints a message of `length` bytes.
-pub(crate) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter("icmp6");
     let kind = data.u8_at(0);
     if cx.verbose() && !net.fragmented && length > 0 && data.len() >= length {
@@ -117,7 +112,7 @@ pub(crate) fn print(
     Ok(())
 }
 
-fn print_checksum(cx: &mut Context<'_>, net: &Network, message: &[u8]) -> Result<(), Truncated> {
+fn print_checksum(cx: &mut Context<'_>, net: &Network, message: &[u8]) -> Result {
     let sum = checksum::with_pseudo_header(net, ip::ICMPV6, message);
     if sum.checksum() == 0 {
         cx.line.str("[icmp6 sum ok] ");
@@ -132,7 +127,7 @@ fn print_checksum(cx: &mut Context<'_>, net: &Network, message: &[u8]) -> Result
     Ok(())
 }
 
-fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Truncated> {
+fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
     let reason = match code {
         0 => "unreachable route ",
         1 => " unreachable prohibited ",
@@ -159,7 +154,7 @@ fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Trunca
     Ok(())
 }
 
-fn unreachable_port(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn unreachable_port(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let packet = data.rest(HEADER);
     cx.line.str(", unreachable port");
     let target = packet.array_at(24)?;
@@ -176,7 +171,7 @@ fn unreachable_port(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
 }
 
 /// Returns the transport protocol of a quoted packet, and the offset of its header.
-fn last_protocol(packet: &[u8]) -> Result<(u8, usize), Truncated> {
+fn last_protocol(packet: &[u8]) -> Result<(u8, usize)> {
     let (mut next, mut at) = (packet.u8_at(6)?, 40);
     for _ in 0..16 {
         let size = match next {
@@ -192,7 +187,7 @@ fn last_protocol(packet: &[u8]) -> Result<(u8, usize), Truncated> {
     Ok((next, at))
 }
 
-fn time_exceeded(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Truncated> {
+fn time_exceeded(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
     match code {
         0 => {
             cx.line.str(" for ");
@@ -204,7 +199,7 @@ fn time_exceeded(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Trun
     Ok(())
 }
 
-fn parameter_problem(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result<(), Truncated> {
+fn parameter_problem(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
     let at = data.u32_at(4)?;
     match code {
         0 => put!(cx.line, ", erroneous - octet {at}"),

@@ -1,12 +1,12 @@
 //! Multicast listener discovery, version 2 (RFC 3810).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::groups::{self, IPV6};
 use crate::line::put;
 
 /// Prints a query of version 2.
-pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str(" v2");
     let code = u32::from(data.u16_at(4)?);
     // Section 5.1.3: from 32768 on a floating-point number of milliseconds.
@@ -50,6 +50,6 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
 }
 
 /// Prints a report of version 2.
-pub(super) fn report_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn report_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     groups::records(cx, data, length, &IPV6)
 }

@@ -1,6 +1,6 @@
 //! Neighbour discovery (RFC 4861) and its options (RFC 8106 for DNS).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::dns;
 use crate::line::put;
@@ -19,12 +19,7 @@ const PREFIX_FLAGS: [(u32, &str); 3] = [(0x80, "onlink"), (0x40, "auto"), (0x20,
 const INFINITY: u32 = u32::MAX;
 
 /// Prints one of the five messages, after its name.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    kind: u8,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, kind: u8, data: &[u8], length: usize) -> Result {
     let fixed = match kind {
         super::ROUTER_SOLICITATION => 8,
         super::ROUTER_ADVERTISEMENT => {
@@ -71,7 +66,7 @@ fn preference(flags: u8) -> &'static str {
     }
 }
 
-fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let flags = data.u8_at(5)?;
     put!(cx.line, "\n\thop limit {}, Flags [", data.u8_at(4)?);
     cx.line.flags(u32::from(flags), &ROUTER_FLAGS);
@@ -113,12 +108,7 @@ fn option_name(kind: u8) -> &'static str {
     }
 }
 
-fn options(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    mut at: usize,
-    length: usize,
-) -> Result<(), Truncated> {
+fn options(cx: &mut Context<'_>, data: &[u8], mut at: usize, length: usize) -> Result {
     while at + 2 <= length && !cx.line.is_full() {
         let (kind, units) = (data.u8_at(at)?, data.u8_at(at + 1)?);
         let size = usize::from(units) * 8;
@@ -149,7 +139,7 @@ fn seconds(cx: &mut Context<'_>, value: u32) {
     }
 }
 
-fn body(cx: &mut Context<'_>, kind: u8, option: &[u8]) -> Result<(), Truncated> {
+fn body(cx: &mut Context<'_>, kind: u8, option: &[u8]) -> Result {
     match kind {
         SOURCE_LINK | TARGET_LINK => cx.line.link_address(option.rest(2)),
         PREFIX => {

@@ -1,6 +1,6 @@
 //! DCCP (RFC 4340 section 5): the type, the acknowledged number, service and reason.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::line::put;
 
@@ -43,12 +43,7 @@ const REASONS: [&str; 12] = [
 ];
 
 /// Prints a packet of `length` bytes.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter("dccp");
     data.part(0, SHORT)?;
     let control = data.u8_at(8)?;

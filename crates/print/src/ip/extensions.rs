@@ -1,7 +1,7 @@
 //! IPv6 extension headers (RFC 8200 section 4).
 
 use super::Step;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::line::{Address, put};
 
@@ -18,7 +18,7 @@ pub(super) fn options(
     protocol: &'static str,
     data: &[u8],
     length: &mut usize,
-) -> Result<Option<Step>, Truncated> {
+) -> Result<Option<Step>> {
     cx.enter(protocol);
     cx.line.str(name);
     cx.line.str(" ");
@@ -75,7 +75,7 @@ fn jumbo(cx: &mut Context<'_>, stated: u32, captured: usize, length: &mut usize)
     *length = stated;
 }
 
-fn option(cx: &mut Context<'_>, kind: u8, value: &[u8]) -> Result<(), Truncated> {
+fn option(cx: &mut Context<'_>, kind: u8, value: &[u8]) -> Result {
     if !cx.verbose() {
         return Ok(());
     }
@@ -103,7 +103,7 @@ pub(super) fn routing(
     cx: &mut Context<'_>,
     net: &mut Network,
     data: &[u8],
-) -> Result<Option<Step>, Truncated> {
+) -> Result<Option<Step>> {
     cx.enter("rt6");
     let (next, units) = (data.u8_at(0)?, data.u8_at(1)?);
     let (kind, left) = (data.u8_at(2)?, data.u8_at(3)?);
@@ -163,7 +163,7 @@ pub(super) fn fragment(
     net: &mut Network,
     data: &[u8],
     length: usize,
-) -> Result<Option<Step>, Truncated> {
+) -> Result<Option<Step>> {
     const HEADER: usize = 8;
     cx.enter("frag6");
     let next = data.u8_at(0)?;

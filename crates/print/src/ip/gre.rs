@@ -1,7 +1,7 @@
 //! Generic routing encapsulation (RFC 2784, RFC 2890; version 1 of RFC 2637).
 
 use super::{nested, v4, v6};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 use crate::link;
@@ -25,7 +25,7 @@ const FLAGS: [(u16, &str); 7] = [
 ];
 
 /// Prints a GRE header and its payload.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("gre");
     let version = data.u16_at(0)? & 7;
     put!(cx.line, "GREv{version}");
@@ -89,7 +89,7 @@ fn print_flags(cx: &mut Context<'_>, flags: u16) {
     cx.line.str("]");
 }
 
-fn version_one(cx: &mut Context<'_>, data: &[u8], flags: u16) -> Result<usize, Truncated> {
+fn version_one(cx: &mut Context<'_>, data: &[u8], flags: u16) -> Result<usize> {
     let mut at = 4;
     if flags & KEY != 0 {
         put!(cx.line, ", call {}", data.u16_at(at + 2)?);
@@ -109,12 +109,7 @@ fn version_one(cx: &mut Context<'_>, data: &[u8], flags: u16) -> Result<usize, T
     Ok(at)
 }
 
-fn carried(
-    cx: &mut Context<'_>,
-    protocol: u16,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn carried(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> Result {
     let named = cx.options.link_header;
     match protocol {
         link::IPV4 => nested(cx, |cx| v4::announced(cx, data, length, named)),

@@ -1,6 +1,6 @@
 //! The mobility header of IPv6 (RFC 6275 section 6.1).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -20,7 +20,7 @@ const LENGTHS: [usize; 8] = [8, 16, 16, 24, 24, 12, 12, 24];
 const FLAGS: [(u16, &str); 4] = [(0x8000, "A"), (0x4000, "H"), (0x2000, "L"), (0x1000, "K")];
 
 /// Prints a header; it has no payload.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.enter("mobility");
     let size = (usize::from(data.u8_at(1)?) + 1) * 8;
     let kind = data.u8_at(2)?;
@@ -75,7 +75,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> 
 }
 
 /// Prints a lifetime in units of four seconds.
-fn lifetime(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn lifetime(cx: &mut Context<'_>, data: &[u8]) -> Result {
     put!(cx.line, " lifetime={}", u32::from(data.u16_at(10)?) * 4);
     Ok(())
 }

@@ -9,7 +9,7 @@ pub(crate) mod security;
 pub(crate) mod v4;
 pub(crate) mod v6;
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result};
 use super::context::{Context, Network};
 use super::line::{Address, put};
 use super::{icmp, icmp6, routing, tcp, udp};
@@ -56,7 +56,7 @@ pub(crate) fn name(protocol: u8) -> &'static str {
 }
 
 /// Prints an IP packet of the version in its first nibble.
-pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ip");
     let named = cx.options.link_header;
     match data.u8_at(0)? >> 4 {
@@ -84,7 +84,7 @@ pub(crate) fn payload(
     mut protocol: u8,
     mut data: &[u8],
     mut length: usize,
-) -> Result<(), Truncated> {
+) -> Result {
     let over_ipv4 = matches!(net.source, Address::V4(_));
     for _ in 0..MAX_HEADERS {
         let step = match protocol {
@@ -123,7 +123,7 @@ fn transport(
     protocol: u8,
     data: &[u8],
     length: usize,
-) -> Result<(), Truncated> {
+) -> Result {
     let over_ipv4 = matches!(net.source, Address::V4(_));
     match protocol {
         ICMP | IGMP if !over_ipv4 => {
@@ -165,8 +165,8 @@ fn transport(
 /// Prints a packet within a packet, unless that is too deep.
 pub(crate) fn nested(
     cx: &mut Context<'_>,
-    print: impl FnOnce(&mut Context<'_>) -> Result<(), Truncated>,
-) -> Result<(), Truncated> {
+    print: impl FnOnce(&mut Context<'_>) -> Result,
+) -> Result {
     if !cx.descend() {
         return Ok(());
     }

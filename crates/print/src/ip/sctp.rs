@@ -1,6 +1,6 @@
 //! SCTP (RFC 9260): the chunks by name, with their main fields.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::{Context, Network};
 use crate::line::put;
 
@@ -25,12 +25,7 @@ const INIT_ACK: u8 = 2;
 const SACK: u8 = 3;
 
 /// Prints a packet and its chunks.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter("sctp");
     if length < HEADER {
         if net.endpoints {
@@ -100,7 +95,7 @@ fn name(cx: &mut Context<'_>, kind: u8) {
 }
 
 /// Prints the kind of a ForCES message (RFC 5810 section 6.1), on a line of its own.
-fn forces_message(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn forces_message(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let name = match data.u8_at(1)? {
         0x01 => "Association Setup",
         0x02 => "Association TearDown",
@@ -118,13 +113,7 @@ fn forces_message(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-fn chunk(
-    cx: &mut Context<'_>,
-    kind: u8,
-    flags: u8,
-    data: &[u8],
-    stated: usize,
-) -> Result<(), Truncated> {
+fn chunk(cx: &mut Context<'_>, kind: u8, flags: u8, data: &[u8], stated: usize) -> Result {
     match kind {
         DATA => {
             for (bit, mark) in [(4, "(U)"), (2, "(B)"), (1, "(E)")] {

@@ -1,12 +1,12 @@
 //! IPsec headers (RFC 4302, RFC 4303): the fields that are not encrypted.
 
 use super::Step;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
 /// Prints the authentication header.
-pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option<Step>, Truncated> {
+pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option<Step>> {
     const FIXED: usize = 12;
     cx.enter("ah");
     cx.line.str("AH(");
@@ -36,7 +36,7 @@ pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option
 }
 
 /// Prints the encapsulating security payload.
-pub(crate) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("esp");
     // A packet that ends with its header is empty.
     data.part(0, 9)?;

@@ -2,7 +2,7 @@
 
 use ringtap_packet::headers::route::{self, Stop};
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
 use crate::line::{Address, put};
@@ -14,12 +14,7 @@ const ECN: [&str; 4] = ["", ",ECT(1)", ",ECT(0)", ",CE"];
 
 /// Prints a packet that a layer below announced as IPv4, with its name unless that layer has been
 /// printed (`named`). Adds a note if it is not IPv4.
-pub(crate) fn announced(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    named: bool,
-) -> Result<(), Truncated> {
+pub(crate) fn announced(cx: &mut Context<'_>, data: &[u8], length: usize, named: bool) -> Result {
     cx.enter("ip");
     match data.u8_at(0)? >> 4 {
         6 => cx.line.str("IP6, wrong link-layer encapsulation (invalid)"),
@@ -35,7 +30,7 @@ pub(crate) fn announced(
 }
 
 /// Prints a packet for which the layer below states `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ip");
     data.part(0, HEADER)?;
     let first = data.u8_at(0)?;
@@ -91,12 +86,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     super::payload(cx, &mut net, protocol, data.rest(header), payload_length)
 }
 
-fn header_line(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    header: usize,
-    total: usize,
-) -> Result<(), Truncated> {
+fn header_line(cx: &mut Context<'_>, data: &[u8], header: usize, total: usize) -> Result {
     let (tos, ttl, protocol) = (data.u8_at(1)?, data.u8_at(8)?, data.u8_at(9)?);
     put!(cx.line, "(tos 0x{tos:x}{}", ECN[usize::from(tos & 3)]);
     if ttl >= 1 {
@@ -158,7 +148,7 @@ fn option_name(kind: u8) -> &'static str {
     }
 }
 
-fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result<(), Truncated> {
+fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result {
     let mut at = HEADER;
     while at < header {
         if at > HEADER {
@@ -198,7 +188,7 @@ fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result<(), Trunc
 }
 
 /// Prints the addresses; those before the pointer, which were visited, are followed by a comma.
-fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
+fn route(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if option.len() < 3 {
         put!(cx.line, " [bad length {}]", option.len());
         return Ok(());
@@ -221,7 +211,7 @@ fn route(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
+fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if option.len() < 4 {
         put!(cx.line, "[bad length {}]", option.len());
         return Ok(());
@@ -267,7 +257,7 @@ fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-fn router_alert(cx: &mut Context<'_>, option: &[u8]) -> Result<(), Truncated> {
+fn router_alert(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if option.len() != 4 {
         put!(cx.line, " [bad length {}]", option.len());
         return Ok(());

@@ -1,13 +1,13 @@
 //! IPv6 (RFC 8200).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::line::{Address, put};
 
 pub(crate) const HEADER: usize = 40;
 
 /// Prints a packet for which the layer below states `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ip6");
     if length < HEADER {
         put!(cx.line, "truncated-ip6 {length}");

@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::Shown;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::dns::names::{self, Name};
 use crate::dns::{HEADER, type_name};
 
@@ -74,7 +74,7 @@ struct Entries<'a, 'c> {
 }
 
 impl<'a> Entries<'a, '_> {
-    fn read(&self) -> Result<Entry<'a>, Truncated> {
+    fn read(&self) -> Result<Entry<'a>> {
         let (data, at) = (self.data, self.at.get());
         let after = names::skip(data, at)?;
         let fixed = if self.record { 10 } else { 4 };

@@ -7,7 +7,7 @@ use ringtap_packet::headers::ip::Part;
 use serde::Serialize;
 
 use super::{Mac, Shown};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 
 #[derive(Serialize)]
 pub(super) struct Arp<'a> {
@@ -69,7 +69,7 @@ impl Ipv4 {
         is_v4.then(|| Self::read(header).ok())?
     }
 
-    fn read(header: &[u8]) -> Result<Self, Truncated> {
+    fn read(header: &[u8]) -> Result<Self> {
         let fragment = header.u16_at(6)?;
         Ok(Self {
             src: Shown(header.array_at::<4>(12)?.into()),

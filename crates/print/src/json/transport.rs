@@ -7,7 +7,7 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::message::Dns;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 
 const DNS: u16 = 53;
 const MULTICAST_DNS: u16 = 5353;
@@ -34,7 +34,7 @@ impl<'a> Transport<'a> {
         all
     }
 
-    fn read(&mut self, protocol: u8, six: bool, data: &'a [u8]) -> Result<(), Truncated> {
+    fn read(&mut self, protocol: u8, six: bool, data: &'a [u8]) -> Result {
         match (protocol, six) {
             (protocol::TCP, _) => {
                 let (segment, payload) = Tcp::of(data)?;
@@ -101,7 +101,7 @@ pub(super) struct Icmp {
 
 impl Icmp {
     /// Reads a message; `echoes` are the types with an identifier and sequence number.
-    fn of(data: &[u8], echoes: [u8; 2]) -> Result<Self, Truncated> {
+    fn of(data: &[u8], echoes: [u8; 2]) -> Result<Self> {
         let [kind, code, _, _, a, b, c, d] = data.array_at(0)?;
         let echo = echoes.contains(&kind);
         Ok(Self {
@@ -130,7 +130,7 @@ pub(super) struct Tcp<'a> {
 
 impl<'a> Tcp<'a> {
     /// Reads a segment; returns it with its payload.
-    fn of(data: &'a [u8]) -> Result<(Self, &'a [u8]), Truncated> {
+    fn of(data: &'a [u8]) -> Result<(Self, &'a [u8])> {
         const HEADER: usize = 20;
         let header = usize::from(data.u8_at(12)? >> 4) * 4;
         let options = data.part(0, header)?.get(HEADER..).ok_or(Truncated)?;

@@ -1,7 +1,7 @@
 //! Cisco HDLC (RFC 4349 section 4.1 has its framing), and SLARP, with which two ends check that the
 //! link is alive.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 use crate::routing::osi;
@@ -17,7 +17,7 @@ pub(super) fn print(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("chdlc");
     data.part(0, HEADER)?;
     *header = HEADER;
@@ -59,7 +59,7 @@ const REQUEST: u32 = 0;
 const REPLY: u32 = 1;
 const KEEPALIVE: u32 = 2;
 
-fn slarp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn slarp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const MINIMUM: usize = 14;
     /// The size with the sender's uptime, in milliseconds.
     const WITH_TIME: usize = 18;

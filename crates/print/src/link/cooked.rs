@@ -3,7 +3,7 @@
 use ringtap_packet::PacketFlags;
 
 use super::{ether_type_known, llc};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -31,7 +31,7 @@ pub(super) fn print(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("sll");
     *header = HEADER.min(data.len());
     data.part(0, HEADER)?;
@@ -61,7 +61,7 @@ pub(super) fn print_v2(
     length: usize,
     interface: Option<&str>,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("sll2");
     *header = HEADER_2.min(data.len());
     data.part(0, HEADER_2)?;
@@ -171,7 +171,7 @@ fn payload(
     length: usize,
     whole: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     if fields.protocol == LLC {
         return llc::print(cx, data, length, None, header);
     }

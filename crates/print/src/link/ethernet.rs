@@ -1,7 +1,7 @@
 //! Ethernet (IEEE 802.3) with VLAN tags (IEEE 802.1Q).
 
 use super::{IPV4, JUMBO, QINQ, QINQ_9100, QINQ_9200, VLAN, ether_type_name, llc};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -17,7 +17,7 @@ pub(super) fn print(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("ether");
     if data.len() < HEADER {
         *header = data.len();
@@ -81,7 +81,7 @@ pub(super) fn print(
 }
 
 /// Prints `source > destination`.
-pub(super) fn addresses(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn addresses(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.line.link_address(data.part(6, 6)?);
     cx.line.str(" > ");
     cx.line.link_address(data.part(0, 6)?);
@@ -107,7 +107,7 @@ fn type_name(cx: &mut Context<'_>, kind: u16) {
     }
 }
 
-fn unknown(cx: &mut Context<'_>, data: &[u8], kind: u16, length: usize) -> Result<(), Truncated> {
+fn unknown(cx: &mut Context<'_>, data: &[u8], kind: u16, length: usize) -> Result {
     debug_assert_ne!(kind, IPV4);
     if !cx.options.link_header {
         addresses(cx, data)?;

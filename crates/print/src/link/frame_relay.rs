@@ -2,7 +2,7 @@
 //! FRF.15), and bundles of links (FRF.16, RFC 3020).
 
 use super::llc;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::ip;
 use crate::line::put;
@@ -98,18 +98,13 @@ pub(super) fn print(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("fr");
     data.part(0, MAX_ADDRESS)?;
     frame(cx, data, length, header)
 }
 
-fn frame(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result<(), Truncated> {
+fn frame(cx: &mut Context<'_>, data: &[u8], length: usize, header: &mut usize) -> Result {
     let Some(address) = Address::of(data) else {
         cx.line.str("Q.922, invalid address");
         return Ok(());
@@ -151,7 +146,7 @@ fn cisco(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     let at = address.size + 2;
     let Ok(kind) = data.u16_at(address.size) else {
         return Ok(false);
@@ -170,7 +165,7 @@ fn carried(
     (data, at): (&[u8], usize),
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     let identifier = data.u8_at(at)?;
     let (inner, rest) = (data.rest(at + 1), length.saturating_sub(at + 1));
     match identifier {
@@ -194,13 +189,7 @@ fn carried(
 }
 
 /// Prints the payload of the SNAP header after the identifier, in `length` bytes.
-fn snap(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    at: usize,
-    length: usize,
-    header: &mut usize,
-) -> Result<(), Truncated> {
+fn snap(cx: &mut Context<'_>, data: &[u8], at: usize, length: usize, header: &mut usize) -> Result {
     const HEADER: usize = 5;
     /// RFC 2427 section 4.3: an Ethernet frame with its checksum, or without.
     const BRIDGED: [[u8; HEADER]; 2] = [[0, 0x80, 0xc2, 0, 1], [0, 0x80, 0xc2, 0, 7]];
@@ -221,7 +210,7 @@ const FRAGMENT_FLAGS: [(u32, &str); 3] = [(BEGIN, "Begin"), (0x40, "End"), (CONT
 const INTERFACE: u8 = 0x01;
 
 /// Prints a fragment.
-fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let first = data.u8_at(0)?;
     fragment_header(cx, "FRF.15, seq 0x", data, true)?;
     put!(
@@ -236,12 +225,7 @@ fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Trun
     Ok(())
 }
 
-fn fragment_header(
-    cx: &mut Context<'_>,
-    begin: &str,
-    data: &[u8],
-    hexadecimal: bool,
-) -> Result<(), Truncated> {
+fn fragment_header(cx: &mut Context<'_>, begin: &str, data: &[u8], hexadecimal: bool) -> Result {
     let field = data.u16_at(0)?;
     let sequence = field >> 1 & 0xf00 | field & 0xff;
     cx.line.str(begin);
@@ -273,7 +257,7 @@ pub(super) fn bundle(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     const HEADER: usize = 4;
     const CONTROL_FRAME: u32 = 0xe0;
     const FRAGMENT_HEADER: usize = 2;

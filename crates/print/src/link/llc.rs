@@ -2,7 +2,7 @@
 
 use super::{ether_type_known, ethernet};
 use crate::access::{cdp, cisco};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 use crate::routing::osi;
@@ -55,7 +55,7 @@ pub(super) fn print(
     length: usize,
     frame: Option<&[u8]>,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("llc");
     let Some(field) = Control::of(data) else {
         cut_short(cx);
@@ -132,12 +132,7 @@ impl Control {
 }
 
 /// Prints addresses and access points; only the name if both points are equal.
-fn access_points(
-    cx: &mut Context<'_>,
-    frame: Option<&[u8]>,
-    dsap: u8,
-    ssap: u8,
-) -> Result<(), Truncated> {
+fn access_points(cx: &mut Context<'_>, frame: Option<&[u8]>, dsap: u8, ssap: u8) -> Result {
     if dsap == ssap {
         if let Some(frame) = frame {
             ethernet::addresses(cx, frame)?;
@@ -172,7 +167,7 @@ fn generic(
     frame: Option<&[u8]>,
     field: Control,
     length: usize,
-) -> Result<(), Truncated> {
+) -> Result {
     let Control {
         dsap,
         ssap,
@@ -285,7 +280,7 @@ pub(super) fn snap(
     length: usize,
     frame: Option<&[u8]>,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("snap");
     let (oui, protocol) = (data.u24_at(3)?, data.u16_at(6)?);
     *header += 5;

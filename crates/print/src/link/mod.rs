@@ -13,7 +13,7 @@ mod q933;
 
 use ringtap_packet::{LinkType, Packet, ether_type};
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result};
 use super::context::Context;
 use super::line::put;
 use super::routing::osi;
@@ -61,7 +61,7 @@ fn dispatch(
     link_type: LinkType,
     interface: Option<&str>,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     let data = packet.data;
     // Damaged files may state less than was captured.
     let length = usize::try_from(packet.len)
@@ -105,7 +105,7 @@ fn null(
     length: usize,
     link_type: LinkType,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     const HEADER: usize = 4;
     const INET: u32 = 2;
     cx.enter(if link_type == LinkType::LOOP {
@@ -153,7 +153,7 @@ pub(crate) fn network(
     ether_type: u16,
     data: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     match ether_type {
         IPV4 => {
             ip::v4::announced(cx, data, length, cx.options.link_header)?;
@@ -183,11 +183,7 @@ pub(crate) fn network(
 }
 
 /// Prints an Ethernet frame inside a tunnel.
-pub(crate) fn nested_ethernet(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn nested_ethernet(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     ethernet::print(cx, data, length, &mut 0)
 }
 
@@ -198,21 +194,17 @@ pub(crate) fn link_control(
     length: usize,
     addresses: &[u8; 12],
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     llc::print(cx, data, length, Some(addresses), header)
 }
 
 /// Prints a PPP frame inside a tunnel.
-pub(crate) fn nested_ppp(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn nested_ppp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     ppp::print(cx, data, length, &mut 0)
 }
 
 /// Prints the Q.933 status of a link, inside a frame.
-pub(crate) fn q933(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn q933(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     q933::print(cx, data, length)
 }
 

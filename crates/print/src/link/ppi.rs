@@ -2,7 +2,7 @@
 
 use ringtap_packet::{LinkType, Packet};
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip::nested;
 use crate::line::put;
@@ -14,7 +14,7 @@ pub(super) fn print(
     length: usize,
     interface: Option<&str>,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("ppi");
     let data = packet.data;
     let size = usize::from(data.u16_at(2)?.swap_bytes());

@@ -1,7 +1,7 @@
 //! PPP (RFC 1661), with HDLC framing (RFC 1662) or without.
 
 use super::{chdlc, ppp_authentication};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
 use crate::line::put;
@@ -71,7 +71,7 @@ pub(super) fn print(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("ppp");
     let mut at = match data.array_at(0)? {
         [ADDRESS, CONTROL] => 2,
@@ -110,7 +110,7 @@ pub(super) fn serial(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     const HEADER: usize = 4;
     cx.enter("ppp_hdlc");
     data.part(0, 2)?;
@@ -142,12 +142,7 @@ pub(super) fn serial(
     )
 }
 
-fn payload(
-    cx: &mut Context<'_>,
-    protocol: u16,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn payload(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> Result {
     match protocol {
         IPV4 | UNCOMPRESSED => ip::v4::announced(cx, data, length, cx.options.link_header),
         IPV6 => super::network(cx, super::IPV6, data, length).map(|_| ()),
@@ -174,7 +169,7 @@ fn payload(
 
 /// Prints a frame as it is on an asynchronous line (RFC 1662 section 4): a flag, which was taken
 /// for the first byte of the protocol, then escaped bytes.
-fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result<(), Truncated> {
+fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result {
     const ESCAPE: u8 = 0x7d;
     const CHANGED: u8 = 0x20;
     /// The most bytes of a frame that are read; a longer one counts as cut there.
@@ -218,12 +213,7 @@ fn is_flag(protocol: u16) -> bool {
 }
 
 /// Prints a control protocol's packet (RFC 1661 section 5): code and identifier.
-fn control(
-    cx: &mut Context<'_>,
-    protocol: u16,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn control(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> Result {
     const HEADER: usize = 4;
     const CODES: [&str; 16] = [
         "Vendor-Extension",
@@ -260,7 +250,7 @@ fn control(
 }
 
 /// Prints a fragment of a packet that several links carry (RFC 1990 section 3).
-fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const FLAGS: [(u32, &str); 2] = [(0x8000, "begin"), (0x4000, "end")];
     if !cx.options.link_header {
         cx.line.str("MLPPP, ");

@@ -1,6 +1,6 @@
 //! The authentication protocols of PPP: PAP (RFC 1334 section 2) and CHAP (RFC 1994).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -11,7 +11,7 @@ const ACKNOWLEDGE: u8 = 2;
 const REJECT: u8 = 3;
 
 /// Prints a packet of PAP: the peer and its password.
-pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let code = data.u8_at(0)?;
     let name = match code {
         REQUEST => "Auth-Req",
@@ -45,12 +45,7 @@ pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
 }
 
 /// Prints a text after its length. Returns the bytes after it, or `None` if the length exceeds the packet.
-fn counted(
-    cx: &mut Context<'_>,
-    title: &str,
-    data: &[u8],
-    left: usize,
-) -> Result<Option<usize>, Truncated> {
+fn counted(cx: &mut Context<'_>, title: &str, data: &[u8], left: usize) -> Result<Option<usize>> {
     let Some(left) = left.checked_sub(1) else {
         return Ok(None);
     };
@@ -64,18 +59,13 @@ fn counted(
 }
 
 /// Prints this many bytes as text, or those of them that were captured.
-fn text(cx: &mut Context<'_>, data: &[u8], size: usize) -> Result<(), Truncated> {
+fn text(cx: &mut Context<'_>, data: &[u8], size: usize) -> Result {
     cx.line.escaped(data.up_to(size));
     data.part(0, size).map(|_| ())
 }
 
 /// Prints name, code and identifier; returns the length that the packet states.
-fn header(
-    cx: &mut Context<'_>,
-    protocol: &str,
-    name: &str,
-    data: &[u8],
-) -> Result<usize, Truncated> {
+fn header(cx: &mut Context<'_>, protocol: &str, name: &str, data: &[u8]) -> Result<usize> {
     put!(cx.line, "{protocol}, {name} (0x{:02x})", data.u8_at(0)?);
     put!(cx.line, ", id {}", data.u8_at(1)?);
     Ok(usize::from(data.u16_at(2)?))
@@ -87,7 +77,7 @@ const SUCCESS: u8 = 3;
 const FAILURE: u8 = 4;
 
 /// Prints a packet of CHAP: the challenge or the hash, and the name of its sender.
-pub(super) fn challenge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn challenge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let code = data.u8_at(0)?;
     let name = match code {
         CHALLENGE => "Challenge",
@@ -120,7 +110,7 @@ pub(super) fn challenge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Res
 
 /// Prints the text up to the length that the packet states; if that is too small, all captured
 /// text.
-fn rest(cx: &mut Context<'_>, data: &[u8], at: usize, stated: usize) -> Result<(), Truncated> {
+fn rest(cx: &mut Context<'_>, data: &[u8], at: usize, stated: usize) -> Result {
     match stated.checked_sub(at) {
         Some(size) => text(cx, data.rest(at), size),
         None => {

@@ -2,7 +2,7 @@
 //! discovery.
 
 use super::ppp;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -39,7 +39,7 @@ const TAGS: [(u16, &str); 11] = [
 ];
 
 /// Prints a packet of either stage in `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("pppoe");
     if length < HEADER {
         put!(cx.line, " (length {length} < {HEADER}) (invalid)");
@@ -77,7 +77,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     tags(cx, data, HEADER + rest)
 }
 
-fn tags(cx: &mut Context<'_>, data: &[u8], end: usize) -> Result<(), Truncated> {
+fn tags(cx: &mut Context<'_>, data: &[u8], end: usize) -> Result {
     let mut at = HEADER;
     while at < end && !cx.line.is_full() {
         let (kind, size) = (data.u16_at(at)?, usize::from(data.u16_at(at + 2)?));

@@ -1,6 +1,6 @@
 //! The status of a link's circuits: messages of ITU-T Q.933 annex A, and of ANSI T1.617 annex D.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -44,7 +44,7 @@ fn message_name(kind: u8) -> Option<&'static str> {
 }
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("q.933");
     if !cx.options.link_header {
         cx.line.str("Q.933, ");
@@ -127,12 +127,7 @@ enum End {
 }
 
 /// Prints the elements that describe the link.
-fn elements(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    mut sets: Sets,
-) -> Result<End, Truncated> {
+fn elements(cx: &mut Context<'_>, data: &[u8], length: usize, mut sets: Sets) -> Result<End> {
     let mut at = 0;
     while at < length && !cx.line.is_full() {
         let kind = data.u8_at(at)?;

@@ -1,6 +1,6 @@
 //! BFD (RFC 5880 section 4.1; ports: RFC 5881, RFC 5883, RFC 7130).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -47,12 +47,7 @@ const FLAGS_V0: [(u32, &str); 8] = [
 ];
 
 /// Prints a message of `length` bytes to a port of BFD; returns false for another port.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    port: u16,
-    data: &[u8],
-    length: usize,
-) -> Result<bool, Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, port: u16, data: &[u8], length: usize) -> Result<bool> {
     let name = match port {
         CONTROL_PORT => "Control",
         MULTIHOP_PORT => "Multihop",
@@ -98,7 +93,7 @@ pub(super) fn print(
 }
 
 /// Prints why the session changed last, and its fields. Times are in microseconds.
-fn session(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn session(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let diagnostic = data.u8_at(0)? & 0x1f;
     let name = DIAGNOSTICS.get(usize::from(diagnostic));
     put!(

@@ -1,7 +1,7 @@
 //! CLNP (ISO/IEC 8473-1, RFC 994) and ES-IS (ISO 9542, RFC 995).
 
 use super::{named, osi};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -18,7 +18,7 @@ const TYPES: [(u8, &str); 5] = [
 ];
 
 /// Prints a CLNP packet of `length` bytes: its source and destination.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("clnp");
     data.part(0, FIXED)?;
     osi::begin(cx, "CLNP");
@@ -57,7 +57,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Returns the address after its length at `at`, and where it ends; `None` if the header ends earlier.
-fn counted(data: &[u8], header: usize, at: usize) -> Result<Option<(&[u8], usize)>, Truncated> {
+fn counted(data: &[u8], header: usize, at: usize) -> Result<Option<(&[u8], usize)>> {
     if at >= header {
         return Ok(None);
     }
@@ -69,7 +69,7 @@ fn counted(data: &[u8], header: usize, at: usize) -> Result<Option<(&[u8], usize
     Ok(Some((data.part(at + 1, length)?, end)))
 }
 
-fn too_short(cx: &mut Context<'_>) -> Result<(), Truncated> {
+fn too_short(cx: &mut Context<'_>) -> Result {
     cx.line
         .str("li < size of fixed part of CLNP header and addresses");
     Ok(())
@@ -78,11 +78,7 @@ fn too_short(cx: &mut Context<'_>) -> Result<(), Truncated> {
 const END_SYSTEM_TYPES: [(u8, &str); 3] = [(2, "ESH"), (4, "ISH"), (6, "redirect")];
 
 /// Prints an ES-IS packet of `length` bytes: its type.
-pub(super) fn end_system(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(super) fn end_system(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     /// A header with an empty address.
     const MINIMUM: usize = FIXED + 2;
     cx.enter("esis");

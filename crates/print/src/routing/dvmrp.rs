@@ -1,7 +1,7 @@
 //! DVMRP (RFC 1075; version 3: draft-ietf-idmr-dvmrp-v3), in messages of IGMP.
 
 use super::{duration, named};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -34,7 +34,7 @@ const NEIGHBOR_FLAGS: [(u8, &str); 5] = [
 ];
 
 /// Prints a message of `length` bytes, the header of IGMP included.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str("igmp dvmrp");
     cx.enter("dvmrp");
     if length < HEADER {
@@ -63,7 +63,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-fn source_and_group(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn source_and_group(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let (source, group) = (data.array_at(8)?, data.array_at(12)?);
     cx.line.str(" src ");
     cx.line.ipv4(source);
@@ -81,7 +81,7 @@ fn is_short(cx: &mut Context<'_>, left: usize, need: usize) -> bool {
 }
 
 /// Prints the routers after each interface, without flags.
-fn neighbors_old(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result<(), Truncated> {
+fn neighbors_old(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result {
     const ENTRY: usize = 7;
     let end = HEADER + body;
     let mut at = HEADER;
@@ -112,7 +112,7 @@ fn neighbors_old(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result<(), T
 }
 
 /// Prints the routers after each interface.
-fn neighbors(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result<(), Truncated> {
+fn neighbors(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result {
     const ENTRY: usize = 8;
     let end = HEADER + body;
     let mut at = HEADER;

@@ -1,7 +1,7 @@
 //! EIGRP (RFC 7868 section 6.1): the operation.
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -18,7 +18,7 @@ const OPERATIONS: [(u8, &str); 6] = [
 ];
 
 /// Prints a packet of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("eigrp");
     data.part(0, HEADER)?;
     let (version, operation) = (data.u8_at(0)?, data.u8_at(1)?);

@@ -1,7 +1,7 @@
 //! HSRP, version 0 (RFC 2281 section 5.1).
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -18,7 +18,7 @@ const AUTHENTICATION: usize = 8;
 const ADDRESS: usize = 16;
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("hsrp");
     let version = data.u8_at(0)?;
     put!(cx.line, "HSRPv{version}");

@@ -2,7 +2,7 @@
 //! multicast traceroute (draft-ietf-idmr-traceroute-ipm).
 
 use super::{dvmrp, pim};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::Context;
 use crate::groups::{self, IPV4};
@@ -19,7 +19,7 @@ const TRACE: u8 = 0x1f;
 const REPORT_V3: u8 = 0x22;
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("igmp");
     let kind = data.u8_at(0)?;
     match kind {
@@ -49,7 +49,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str("igmp query");
     if length >= 12 {
         return query_v3(cx, data, length);
@@ -71,7 +71,7 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncat
     Ok(())
 }
 
-fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str(" v3");
     let delay = tenths(data.u8_at(1)?);
     if delay != 100 {
@@ -112,7 +112,7 @@ fn tenths(code: u8) -> u32 {
     }
 }
 
-fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str("igmp v3 report");
     if length < 16 || !length.is_multiple_of(4) {
         put!(cx.line, " [invalid len {length}]");
@@ -122,7 +122,7 @@ fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Tru
 }
 
 /// Prints a trace of the path from a source to a receiver, or the answer.
-fn trace(cx: &mut Context<'_>, name: &str, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn trace(cx: &mut Context<'_>, name: &str, data: &[u8], length: usize) -> Result {
     const HEADER: usize = 24;
     /// The first nibble of multicast addresses.
     const MULTICAST: u8 = 0xe;

@@ -2,7 +2,7 @@
 //! database.
 
 use super::osi;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -36,7 +36,7 @@ enum Form {
 }
 
 /// Prints a packet of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("isis");
     data.part(0, COMMON)?;
     osi::begin(cx, "IS-IS");
@@ -83,7 +83,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Returns whether versions and lengths are supported; otherwise the line names the unsupported one.
-fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool, Truncated> {
+fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool> {
     let (header, system) = (usize::from(data.u8_at(1)?), data.u8_at(3)?);
     if data.u8_at(2)? != VERSION {
         put!(cx.line, "version {} packet not supported", data.u8_at(2)?);

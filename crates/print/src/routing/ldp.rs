@@ -1,6 +1,6 @@
 //! LDP (RFC 5036 section 3.1): the first protocol data unit.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -11,7 +11,7 @@ const VERSION: u16 = 1;
 const IDENTIFIER: u16 = 6;
 
 /// Prints the header of a unit, if `length` bytes have room for one with a message.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     if length <= HEADER + MESSAGE_HEADER {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! LMP (RFC 4204 section 12.1): the type of a message.
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -32,7 +32,7 @@ const TYPES: [(u8, &str); 20] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("lmp");
     data.part(0, HEADER)?;
     let (version, kind) = (data.u8_at(0)? >> 4, data.u8_at(3)?);

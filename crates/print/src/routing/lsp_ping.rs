@@ -1,7 +1,7 @@
 //! Ping of label-switched paths (RFC 8029 section 3): message and sequence number.
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -11,7 +11,7 @@ const VERSION: u16 = 1;
 const TYPES: [(u8, &str); 2] = [(1, "MPLS Echo Request"), (2, "MPLS Echo Reply")];
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("lspping");
     if length < HEADER {
         cx.line.str("\n\t\t packet is too short");

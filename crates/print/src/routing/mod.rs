@@ -22,7 +22,7 @@ mod ripng;
 mod rsvp;
 mod vrrp;
 
-use crate::bytes::Truncated;
+use crate::bytes::Result;
 use crate::context::{Context, Network};
 use crate::ip::{self, IGMP, PIM, VRRP};
 use crate::line::put;
@@ -49,7 +49,7 @@ pub(crate) fn over_ip(
     protocol: u8,
     data: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     match protocol {
         IGMP if cx.options.quiet => cx.line.str("igmp"),
         IGMP => igmp::print(cx, data, length)?,
@@ -69,7 +69,7 @@ pub(crate) fn over_udp(
     (source, destination): (u16, u16),
     data: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     let is = |port| source == port || destination == port;
     if is(RIP) {
         rip::print(cx, data, length)?;
@@ -97,7 +97,7 @@ pub(crate) fn over_tcp(
     (source, destination): (u16, u16),
     data: &[u8],
     length: usize,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     let is = |port| source == port || destination == port;
     if is(BGP) {
         cx.line.str(": BGP");

@@ -2,7 +2,7 @@
 //! addresses.
 
 use super::{clnp, isis};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
 use crate::line::put;
@@ -43,7 +43,7 @@ pub(crate) fn name(identifier: u8) -> Option<&'static str> {
 }
 
 /// Prints a packet of `length` bytes that begins with its identifier.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("isoclns");
     let identifier = data.u8_at(0)?;
     let named = cx.options.link_header;

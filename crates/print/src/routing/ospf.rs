@@ -1,7 +1,7 @@
 //! OSPF, version 2 (RFC 2328 appendix A.3) and version 3 (RFC 5340 appendix A.3): the type of a packet.
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::line::{Address, put};
 
@@ -18,12 +18,7 @@ const TYPES: [(u8, &str); 5] = [
 ];
 
 /// Prints a packet of `length` bytes; the version of IP determines its format.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     let over_ipv4 = matches!(net.source, Address::V4(_));
     cx.enter(if over_ipv4 { "ospf2" } else { "ospf3" });
     data.part(0, if over_ipv4 { HEADER_V2 } else { HEADER_V3 })?;

@@ -1,7 +1,7 @@
 //! PIM, version 2 (RFC 7761 section 4.9), and version 1 in messages of IGMP (draft-ietf-pim-arch).
 
 use super::{duration, named};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -23,7 +23,7 @@ const TYPES: [(u8, &str); 12] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("pim");
     let first = data.u8_at(0)?;
     put!(cx.line, "PIMv{}", first >> 4);
@@ -58,7 +58,7 @@ const MODES: [(u8, &str); 3] = [
 ];
 
 /// Prints a message of version 1, the header of IGMP included.
-pub(super) fn version_one(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(super) fn version_one(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.line.str("igmp pimv1");
     cx.enter("pimv1");
     let kind = data.u8_at(1)?;
@@ -78,7 +78,7 @@ pub(super) fn version_one(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Trunc
     Ok(())
 }
 
-fn query(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn query(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let Some(&mode) = data.get(8) else {
         return Ok(());
     };
@@ -92,7 +92,7 @@ fn query(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-fn between(cx: &mut Context<'_>, data: &[u8], from: usize, to: usize) -> Result<(), Truncated> {
+fn between(cx: &mut Context<'_>, data: &[u8], from: usize, to: usize) -> Result {
     let (from, to) = (data.array_at(from)?, data.array_at(to)?);
     cx.line.str(" for ");
     cx.line.ipv4(from);
@@ -101,7 +101,7 @@ fn between(cx: &mut Context<'_>, data: &[u8], from: usize, to: usize) -> Result<
     Ok(())
 }
 
-fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result {
     /// The bit of a router that forwards on the tree of the rendezvous point.
     const SHARED_TREE: u32 = 0x8000_0000;
     let source = data.array_at(16)?;

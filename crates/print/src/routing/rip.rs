@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -26,7 +26,7 @@ const COMMANDS: [(u8, &str); 6] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("rip");
     data.part(0, HEADER)?;
     let (command, version) = (data.u8_at(0)?, data.u8_at(1)?);
@@ -68,7 +68,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 
 /// Prints a route of version 1. Entries of other families than IPv4, or with bits set where none
 /// are valid, are skipped.
-fn route(cx: &mut Context<'_>, entry: &[u8]) -> Result<(), Truncated> {
+fn route(cx: &mut Context<'_>, entry: &[u8]) -> Result {
     let unused = entry.u16_at(2)? == 0 && entry.array_at(8)? == [0; 8];
     if entry.u16_at(0)? == IPV4 && unused {
         cx.line.str("\n\t  ");
@@ -78,7 +78,7 @@ fn route(cx: &mut Context<'_>, entry: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-fn route_v2(cx: &mut Context<'_>, entry: &[u8]) -> Result<(), Truncated> {
+fn route_v2(cx: &mut Context<'_>, entry: &[u8]) -> Result {
     match entry.u16_at(0)? {
         IPV4 => cx.line.str("\n\t  AFI IPv4, "),
         0 => cx.line.str("\n\t  AFI 0, "),

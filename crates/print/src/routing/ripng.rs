@@ -1,6 +1,6 @@
 //! RIPng (RFC 2080 section 2.1): the routes.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -13,7 +13,7 @@ const RESPONSE: u8 = 2;
 const INFINITY: u8 = 16;
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ripng");
     let (command, version) = (data.u8_at(0)?, data.u8_at(1)?);
     if version != VERSION {
@@ -58,13 +58,13 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-fn is_whole_table(data: &[u8]) -> Result<bool, Truncated> {
+fn is_whole_table(data: &[u8]) -> Result<bool> {
     let entry = data.part(HEADER, ENTRY)?;
     Ok(entry.u8_at(19)? == INFINITY && entry.array_at(0)? == [0; 16])
 }
 
 /// Prints a route: prefix, its length, and in responses the metric.
-fn entry(cx: &mut Context<'_>, data: &[u8], command: u8) -> Result<(), Truncated> {
+fn entry(cx: &mut Context<'_>, data: &[u8], command: u8) -> Result {
     let prefix = data.array_at(0)?;
     let (tag, bits) = (data.u16_at(16)?, data.u8_at(18)?);
     cx.line.ipv6(prefix);

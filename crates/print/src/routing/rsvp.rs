@@ -1,7 +1,7 @@
 //! RSVP (RFC 2205 section 3.1.1; types of RFC 2961 and RFC 3209): the type of a message.
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -24,7 +24,7 @@ const TYPES: [(u8, &str); 12] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("rsvp");
     data.part(0, HEADER)?;
     let (version, kind) = (data.u8_at(0)? >> 4, data.u8_at(1)?);

@@ -1,7 +1,7 @@
 //! VRRP, version 2 (RFC 3768 section 5.1) and version 3 (RFC 5798 section 5.1).
 
 use super::named;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
 use crate::ip::VRRP;
@@ -20,12 +20,7 @@ const PASSWORD: usize = 8;
 const AUTHENTICATIONS: [(u8, &str); 3] = [(0, "none"), (1, "simple"), (2, "ah")];
 
 /// Prints a packet of `length` bytes.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter("vrrp");
     cx.line.str("VRRP");
     let (version, kind) = (data.u8_at(0)? >> 4, data.u8_at(0)? & 15);
@@ -74,12 +69,7 @@ pub(super) fn print(
 
 /// Prints the checksum if it is wrong. That of version 3 covers a pseudo header (RFC 5798 section
 /// 5.2.8).
-fn checked(
-    cx: &mut Context<'_>,
-    net: &Network,
-    version: u8,
-    packet: &[u8],
-) -> Result<(), Truncated> {
+fn checked(cx: &mut Context<'_>, net: &Network, version: u8, packet: &[u8]) -> Result {
     let sum = if version == 3 {
         checksum::with_pseudo_header(net, VRRP, packet)
     } else {
@@ -91,7 +81,7 @@ fn checked(
     Ok(())
 }
 
-fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result<(), Truncated> {
+fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result {
     let count = data.u8_at(3)?;
     cx.line.str(", addrs");
     if count != 1 {
@@ -110,7 +100,7 @@ fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result<(), Tru
 }
 
 /// Prints the password of simple authentication, up to its first byte of 0.
-fn password(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn password(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let at = HEADER + 4 * usize::from(data.u8_at(3)?);
     let field = data.part(at, PASSWORD)?;
     let end = field.iter().position(|&byte| byte == 0);

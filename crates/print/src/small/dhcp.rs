@@ -1,6 +1,6 @@
 //! BOOTP and DHCP (RFC 951, RFC 2131): operation and client.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -11,7 +11,7 @@ const CLIENT_HARDWARE: usize = 28;
 const BROADCAST: u16 = 0x8000;
 
 /// Prints a message of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("bootp");
     let operation = data.u8_at(0)?;
     let (hardware, size) = (data.u8_at(1)?, data.u8_at(2)?);
@@ -32,7 +32,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     Ok(())
 }
 
-fn details(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn details(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let (hops, xid, secs, flags) = (
         data.u8_at(3)?,
         data.u32_at(4)?,

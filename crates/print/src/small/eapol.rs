@@ -1,11 +1,11 @@
 //! EAP over LAN (IEEE 802.1X).
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
 /// Prints a frame.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.enter("eap");
     let (version, kind, length) = (data.u8_at(0)?, data.u8_at(1)?, data.u16_at(2)?);
     cx.line.str(match kind {

@@ -1,13 +1,13 @@
 //! LLDP (IEEE 802.1AB): the system's name.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
 const SYSTEM_NAME: u16 = 5;
 
 /// Prints a frame of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("lldp");
     put!(cx.line, "LLDP, length {length}");
     let mut at = 0;

@@ -1,6 +1,6 @@
 //! The Ethernet configuration test protocol ("Loopback").
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -8,7 +8,7 @@ const REPLY: u16 = 1;
 const FORWARD: u16 = 2;
 
 /// Prints a frame of `length` bytes; its fields are little-endian.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("loopback");
     cx.line.str("Loopback");
     if length < 4 {

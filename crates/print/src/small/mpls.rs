@@ -1,6 +1,6 @@
 //! MPLS label stacks (RFC 3032) and the packet under them: IP or OSI.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
 use crate::line::put;
@@ -21,7 +21,7 @@ const NAMES: [&str; 4] = [
 ];
 
 /// Prints a frame of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("mpls");
     cx.line.str("MPLS");
     let mut at = 0;
@@ -65,12 +65,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Prints the packet under the labels: the lowest label identifies it, otherwise the first byte.
-fn carried(
-    cx: &mut Context<'_>,
-    label: u32,
-    packet: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn carried(cx: &mut Context<'_>, label: u32, packet: &[u8], length: usize) -> Result {
     let first = packet.u8_at(0)?;
     let kind = match (label, first) {
         (IPV4_EXPLICIT_NULL | IMPLICIT_NULL, _) => link::IPV4,

@@ -1,6 +1,6 @@
 //! NTP (RFC 5905): version and mode.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -16,7 +16,7 @@ const MODES: [&str; 8] = [
 ];
 
 /// Prints a message of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ntp");
     let first = data.u8_at(0)?;
     put!(

@@ -1,6 +1,6 @@
 //! Overlay networks: VXLAN (RFC 7348) and Geneve (RFC 8926), with the inner packet.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip::{nested, v4, v6};
 use crate::line::put;
@@ -15,7 +15,7 @@ const CONTROL: u8 = 0x80;
 const CRITICAL: u8 = 0x40;
 
 /// Prints a VXLAN header, and on the next line the inner frame.
-pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("vxlan");
     cx.line.str("VXLAN");
     if length < HEADER {
@@ -33,7 +33,7 @@ pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
 }
 
 /// Prints an OTV header (draft-hasmit-otv-04 section 4.7), and on the next line the inner frame.
-pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("otv");
     cx.line.str("OTV, ");
     if length < HEADER {
@@ -56,7 +56,7 @@ pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<()
 }
 
 /// Prints a Geneve header and its payload. Options are counted, not parsed.
-pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("geneve");
     cx.line.str("Geneve");
     if length < HEADER {

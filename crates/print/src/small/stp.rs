@@ -1,7 +1,7 @@
 //! Spanning trees: IEEE 802.1D, rapid (802.1w), multiple (802.1s), shortest path (802.1aq); and the
 //! sending bridge.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -28,7 +28,7 @@ const MULTIPLE_LENGTH: usize = 102;
 const SHORTEST_LENGTH: usize = 85;
 
 /// Prints a BPDU of `length` bytes.
-pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("stp");
     if length < 4 {
         cx.line.str(" (invalid)");
@@ -84,7 +84,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<
     }
 }
 
-fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let flags = data.u8_at(4)?;
     cx.line.str(", Flags [");
     cx.line.flags(u32::from(flags), &FLAGS);
@@ -97,12 +97,7 @@ fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Trunca
 }
 
 /// Prints IEEE 802.1Q section 14: the common tree, then the others, then the shortest paths.
-fn multiple(
-    cx: &mut Context<'_>,
-    version: u8,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+fn multiple(cx: &mut Context<'_>, version: u8, data: &[u8], length: usize) -> Result {
     if length < MULTIPLE_LENGTH {
         cx.line.str(" (invalid)");
         return Ok(());

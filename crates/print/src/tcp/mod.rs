@@ -4,7 +4,7 @@ mod mptcp;
 mod options;
 pub(crate) mod sequences;
 
-use super::bytes::{Bytes, Truncated};
+use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::line::put;
@@ -31,12 +31,7 @@ const FLAGS: [(u8, u8); 8] = [
 ];
 
 /// Prints a segment of `length` bytes; `data` is its captured part.
-pub(crate) fn print(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    length: usize,
-) -> Result<(), Truncated> {
+pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     cx.enter("tcp");
     if data.len() < 4 {
         if net.endpoints {
@@ -101,12 +96,7 @@ pub(crate) fn print(
 
 /// Returns the numbers to print: relative to the connection's first, unless the segment has no
 /// acknowledgement yet.
-fn numbers(
-    cx: &mut Context<'_>,
-    net: &Network,
-    data: &[u8],
-    flags: u8,
-) -> Result<Shown, Truncated> {
+fn numbers(cx: &mut Context<'_>, net: &Network, data: &[u8], flags: u8) -> Result<Shown> {
     let ports = (data.u16_at(0)?, data.u16_at(2)?);
     let (seq, ack) = (data.u32_at(4)?, data.u32_at(8)?);
     if cx.options.absolute_seq || flags & ACK == 0 {
@@ -176,7 +166,7 @@ fn payload(
     flags: u8,
     data: &[u8],
     length: usize,
-) -> Result<(), Truncated> {
+) -> Result {
     // RFC 9293 section 3.5.3: a reset may carry its reason as text.
     if flags & RST != 0 && cx.verbose() {
         reset_reason(cx, data, length);

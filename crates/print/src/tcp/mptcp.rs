@@ -1,7 +1,7 @@
 //! The options of Multipath TCP (RFC 8684 section 3, RFC 6824).
 
 use super::{ACK, SYN};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -26,7 +26,7 @@ const NAMES: [&str; 8] = [
 ];
 
 /// Prints an option with `body` after its length; returns false if its size is invalid.
-pub(super) fn print(cx: &mut Context<'_>, body: &[u8], flags: u8) -> Result<bool, Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, body: &[u8], flags: u8) -> Result<bool> {
     let Some(&first) = body.first() else {
         return Ok(false);
     };
@@ -70,18 +70,13 @@ pub(super) fn print(cx: &mut Context<'_>, body: &[u8], flags: u8) -> Result<bool
     }
 }
 
-fn u64_at(body: &[u8], at: usize) -> Result<u64, Truncated> {
+fn u64_at(body: &[u8], at: usize) -> Result<u64> {
     body.array_at(at).map(u64::from_be_bytes)
 }
 
 /// Prints section 3.1: the version, the keys of the sender and, in the third segment, of the
 /// receiver.
-fn capable(
-    cx: &mut Context<'_>,
-    version: u8,
-    body: &[u8],
-    synchronizes: bool,
-) -> Result<bool, Truncated> {
+fn capable(cx: &mut Context<'_>, version: u8, body: &[u8], synchronizes: bool) -> Result<bool> {
     const CHECKSUMS: u8 = 0x80;
     let keys = match (body.len(), synchronizes) {
         (2, true) => 0,
@@ -109,7 +104,7 @@ fn capable(
 }
 
 /// Prints section 3.2: the three segments that add a path.
-fn join(cx: &mut Context<'_>, low: u8, body: &[u8], flags: u8) -> Result<bool, Truncated> {
+fn join(cx: &mut Context<'_>, low: u8, body: &[u8], flags: u8) -> Result<bool> {
     let (synchronizes, acknowledges) = (flags & SYN != 0, flags & ACK != 0);
     let lead = |cx: &mut Context<'_>, id: u8| {
         cx.line.str(if low & 1 == 0 { "" } else { " backup" });
@@ -137,7 +132,7 @@ fn join(cx: &mut Context<'_>, low: u8, body: &[u8], flags: u8) -> Result<bool, T
 
 /// Prints section 3.3: an acknowledgement, and the position of the segment's data, each of four or
 /// eight bytes.
-fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     const ACKNOWLEDGES: u8 = 0x01;
     const LONG_ACKNOWLEDGEMENT: u8 = 0x02;
     const MAPS: u8 = 0x04;
@@ -188,7 +183,7 @@ fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
 }
 
 /// Prints section 3.4.1: an address, optionally with a port and a code that proves its origin.
-fn add_address(cx: &mut Context<'_>, low: u8, body: &[u8]) -> Result<bool, Truncated> {
+fn add_address(cx: &mut Context<'_>, low: u8, body: &[u8]) -> Result<bool> {
     const CODE: usize = 8;
     let (size, port, code) = match body.len() - 1 {
         5 => (4, false, false),

@@ -1,7 +1,7 @@
 //! TCP options.
 
 use super::mptcp;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
 
@@ -36,7 +36,7 @@ pub(super) fn print(
     data: &[u8],
     header: usize,
     ack_origin: u32,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     cx.line.str(", options [");
     let mut at = super::HEADER;
     let mut first = true;
@@ -120,7 +120,7 @@ fn option(
     body: &[u8],
     size: usize,
     ack_origin: u32,
-) -> Result<bool, Truncated> {
+) -> Result<bool> {
     match (kind, size) {
         (MSS, 2) => put!(cx.line, " {}", body.u16_at(0)?),
         (WINDOW_SCALE, 1) => put!(cx.line, " {}", body.u8_at(0)?),
@@ -176,7 +176,7 @@ fn user_timeout(cx: &mut Context<'_>, value: u16) {
     put!(cx.line, " 0x{value:x} {}", timeout * unit);
 }
 
-fn sack(cx: &mut Context<'_>, body: &[u8], ack_origin: u32) -> Result<(), Truncated> {
+fn sack(cx: &mut Context<'_>, body: &[u8], ack_origin: u32) -> Result {
     put!(cx.line, " {} ", body.len() / 8);
     for block in body.chunks_exact(8) {
         let left = block.u32_at(0)?.wrapping_sub(ack_origin);
@@ -201,7 +201,7 @@ fn fast_open_cookie(cx: &mut Context<'_>, cookie: &[u8], length: usize) -> bool 
 }
 
 /// Prints an experimental option (RFC 8684): its length and its subtype.
-fn experiment(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+fn experiment(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     let id = body.u16_at(0)?;
     if id == FAST_OPEN_EXPERIMENT {
         cx.line.str("-tfo");

@@ -2,7 +2,7 @@
 
 use super::codes;
 use super::elements::Elements;
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 use crate::link;
@@ -38,7 +38,7 @@ pub(super) fn print(
     length: usize,
     trailer: Trailer,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("802.11");
     let length = match trailer.checksum {
         true => length.checked_sub(CHECKSUM).ok_or(Truncated)?,
@@ -81,7 +81,7 @@ fn header_size(kind: u8, subtype: u8, flags: u8) -> usize {
     }
 }
 
-fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result<(), Truncated> {
+fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result {
     put!(cx.line, "{name}:");
     cx.line.link_address(data.part(at, 6)?);
     cx.line.str(" ");
@@ -89,7 +89,7 @@ fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result<(
 }
 
 /// Prints the vector at the start of an encrypted body.
-fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result<(), Truncated> {
+fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result {
     let vector = body.u32_at(0)?.swap_bytes();
     put!(
         cx.line,
@@ -101,13 +101,7 @@ fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result<(), Truncated> {
     Ok(())
 }
 
-fn management(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    subtype: u8,
-    flags: u8,
-    body: &[u8],
-) -> Result<(), Truncated> {
+fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &[u8]) -> Result {
     if cx.options.link_header {
         address(cx, "BSSID", data, THIRD)?;
         address(cx, "DA", data, FIRST)?;
@@ -157,12 +151,12 @@ const PRIVACY: u16 = 0x0010;
 /// The capability bit for an access point.
 const INFRASTRUCTURE: u16 = 0x0001;
 
-fn little(data: &[u8], at: usize) -> Result<u16, Truncated> {
+fn little(data: &[u8], at: usize) -> Result<u16> {
     data.u16_at(at).map(u16::swap_bytes)
 }
 
 /// Prints a beacon or a probe response: time, interval and capabilities come before the elements.
-fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool, Truncated> {
+fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool> {
     const FIXED: usize = 12;
     data_needed(body, FIXED)?;
     let capabilities = little(body, 10)?;
@@ -180,11 +174,11 @@ fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool, Tr
     Ok(elements.damaged)
 }
 
-fn data_needed(body: &[u8], count: usize) -> Result<(), Truncated> {
+fn data_needed(body: &[u8], count: usize) -> Result {
     body.part(0, count).map(|_| ())
 }
 
-fn association_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+fn association_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     const FIXED: usize = 4;
     data_needed(body, FIXED)?;
     let elements = Elements::of(body.rest(FIXED));
@@ -193,7 +187,7 @@ fn association_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Trunca
     Ok(elements.damaged)
 }
 
-fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     const FIXED: usize = 10;
     data_needed(body, FIXED)?;
     let elements = Elements::of(body.rest(FIXED));
@@ -203,7 +197,7 @@ fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Trun
     Ok(elements.damaged)
 }
 
-fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     const FIXED: usize = 6;
     /// The bits of an identifier; the two highest bits are set in a valid one.
     const IDENTIFIER: u16 = 0x3fff;
@@ -219,7 +213,7 @@ fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Trunc
     Ok(Elements::of(body.rest(FIXED)).damaged)
 }
 
-fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> {
+fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     const FIXED: usize = 6;
     const SHARED_KEY: u16 = 1;
     data_needed(body, FIXED)?;
@@ -247,11 +241,11 @@ fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool, Truncated> 
     Ok(Elements::of(body.rest(FIXED)).damaged)
 }
 
-fn reason(body: &[u8]) -> Result<&'static str, Truncated> {
+fn reason(body: &[u8]) -> Result<&'static str> {
     Ok(codes::reason(little(body, 0)?))
 }
 
-fn action(cx: &mut Context<'_>, data: &[u8], body: &[u8]) -> Result<(), Truncated> {
+fn action(cx: &mut Context<'_>, data: &[u8], body: &[u8]) -> Result {
     let [category, number] = body.array_at(0)?;
     cx.line.str(" (");
     cx.line.link_address(data.part(SECOND, 6)?);
@@ -267,7 +261,7 @@ fn action(cx: &mut Context<'_>, data: &[u8], body: &[u8]) -> Result<(), Truncate
     Ok(())
 }
 
-fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result<(), Truncated> {
+fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result {
     let all = cx.options.link_header;
     let name = codes::CONTROL[usize::from(subtype)];
     if name.is_empty() {
@@ -317,7 +311,7 @@ fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result<(), T
     Ok(())
 }
 
-fn block_request(cx: &mut Context<'_>, data: &[u8]) -> Result<(), Truncated> {
+fn block_request(cx: &mut Context<'_>, data: &[u8]) -> Result {
     address(cx, "RA", data, FIRST)?;
     address(cx, "TA", data, SECOND)?;
     put!(
@@ -336,7 +330,7 @@ fn print_data(
     flags: u8,
     (body, length): (&[u8], usize),
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     /// The subtypes without a body.
     const EMPTY: u8 = 4;
     // The path through the distribution system decides the meaning of the addresses (section

@@ -5,7 +5,7 @@ mod elements;
 mod frame;
 mod radiotap;
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use frame::Trailer;
 pub(crate) use radiotap::print as radiotap;
@@ -16,7 +16,7 @@ pub(crate) fn frame(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     frame::print(cx, data, length, Trailer::default(), header)
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn prism(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     const PRISM: usize = 144;
     const AVS_VERSION: u32 = 0x8021_1000;
     cx.enter("prism");

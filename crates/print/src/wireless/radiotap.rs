@@ -5,7 +5,7 @@
 //! section 19.5.
 
 use super::frame::{self, Trailer};
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -37,7 +37,7 @@ pub(crate) fn print(
     data: &[u8],
     length: usize,
     header: &mut usize,
-) -> Result<(), Truncated> {
+) -> Result {
     cx.enter("802.11_radio");
     data.part(0, MIN_HEADER)?;
     let size = usize::from(data.u16_at(2)?.swap_bytes());
@@ -80,26 +80,26 @@ impl Fields<'_> {
         self.at = self.at.next_multiple_of(alignment);
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.data.array_at(self.at)?;
         self.at += N;
         Ok(bytes)
     }
 
-    fn u8(&mut self) -> Result<u8, Truncated> {
+    fn u8(&mut self) -> Result<u8> {
         self.take().map(u8::from_le_bytes)
     }
 
-    fn i8(&mut self) -> Result<i8, Truncated> {
+    fn i8(&mut self) -> Result<i8> {
         self.take().map(i8::from_le_bytes)
     }
 
-    fn u16(&mut self) -> Result<u16, Truncated> {
+    fn u16(&mut self) -> Result<u16> {
         self.align(2);
         self.take().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, Truncated> {
+    fn u32(&mut self) -> Result<u32> {
         self.align(4);
         self.take().map(u32::from_le_bytes)
     }
@@ -113,7 +113,7 @@ enum Owner {
 }
 
 /// Prints the fields; `words` of presence follow the first.
-fn print_all(cx: &mut Context<'_>, fields: &mut Fields<'_>, words: usize) -> Result<(), Truncated> {
+fn print_all(cx: &mut Context<'_>, fields: &mut Fields<'_>, words: usize) -> Result {
     let (mut owner, mut first_bit) = (Owner::Radiotap, 0);
     for index in 0..=words {
         let present = fields.data.u32_at(4 + 4 * index)?.swap_bytes();
@@ -139,12 +139,7 @@ fn print_all(cx: &mut Context<'_>, fields: &mut Fields<'_>, words: usize) -> Res
 }
 
 /// Prints the field of a bit; returns false for an unknown one, after which no field can be found.
-fn field(
-    cx: &mut Context<'_>,
-    fields: &mut Fields<'_>,
-    bit: u32,
-    present: u32,
-) -> Result<bool, Truncated> {
+fn field(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32, present: u32) -> Result<bool> {
     match bit {
         0 => {
             fields.align(8);
@@ -204,7 +199,7 @@ fn field(
 }
 
 /// Prints the strength or quality of a signal.
-fn level(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32) -> Result<(), Truncated> {
+fn level(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32) -> Result {
     match bit {
         5 => put!(cx.line, "{}dBm signal ", fields.i8()?),
         6 => put!(cx.line, "{}dBm noise ", fields.i8()?),
@@ -350,7 +345,7 @@ fn correction(parity: bool) -> &'static str {
     if parity { "LDPC FEC " } else { "BCC FEC " }
 }
 
-fn very_high_throughput(cx: &mut Context<'_>, fields: &mut Fields<'_>) -> Result<(), Truncated> {
+fn very_high_throughput(cx: &mut Context<'_>, fields: &mut Fields<'_>) -> Result {
     const WIDTHS: [&str; 26] = [
         "20 MHz",
         "40 MHz",

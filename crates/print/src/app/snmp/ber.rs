@@ -1,6 +1,6 @@
 //! The encoding of SNMP (X.690; RFC 2578 section 2, RFC 3416): elements of tag, length, value.
 
-use crate::bytes::{Bytes, Truncated};
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 

@@ -2,7 +2,7 @@
 
 mod ber;
 
-use crate::bytes::Truncated;
+use crate::bytes::{Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 use ber::{Element, Encoded, Halt, PDUS, Value, step};
@@ -61,7 +61,7 @@ const TRAPS: [&str; 7] = [
 const ENTERPRISE_SPECIFIC: i64 = 6;
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<(), Truncated> {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("snmp");
     cx.line.str(" ");
     match message(cx, Encoded { data, length }) {
