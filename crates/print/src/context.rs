@@ -25,6 +25,8 @@ pub(crate) struct Context<'p> {
     pub(crate) interfaces: &'p InterfaceNames,
     /// Whether the line already names the packet's interface.
     pub(crate) is_named: bool,
+    /// The length of the link-layer headers read so far, in bytes; headers in tunnels do not count.
+    pub(crate) header: usize,
     depth: u8,
 }
 
@@ -43,6 +45,7 @@ impl<'p> Context<'p> {
             initiators,
             interfaces,
             is_named: false,
+            header: 0,
             depth: 0,
         }
     }

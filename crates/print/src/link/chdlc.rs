@@ -12,15 +12,10 @@ pub(super) const BROADCAST: u8 = 0x8f;
 const SLARP: u16 = 0x8035;
 
 /// Prints a frame that had `length` bytes on the wire.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("chdlc");
     data.part(0, HEADER)?;
-    *header = HEADER;
+    cx.header += HEADER;
     let kind = data.u16_at(2)?;
     if cx.options.link_header {
         match data.u8_at(0)? {

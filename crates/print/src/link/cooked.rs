@@ -26,14 +26,9 @@ struct Fields<'a> {
 }
 
 /// Prints a packet with a header of version 1.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("sll");
-    *header = HEADER.min(data.len());
+    cx.header += HEADER.min(data.len());
     data.part(0, HEADER)?;
     let fields = Fields {
         direction: data.u16_at(0)?,
@@ -44,14 +39,7 @@ pub(super) fn print(
     if cx.options.link_header {
         link_header(cx, &fields, length);
     }
-    payload(
-        cx,
-        &fields,
-        data.rest(HEADER),
-        length.saturating_sub(HEADER),
-        length,
-        header,
-    )
+    payload(cx, &fields, data.rest(HEADER), HEADER, length)
 }
 
 /// Prints a packet with a header of version 2.
@@ -60,10 +48,9 @@ pub(super) fn print_v2(
     data: &[u8],
     length: usize,
     interface: Option<&str>,
-    header: &mut usize,
 ) -> Result {
     cx.enter("sll2");
-    *header = HEADER_2.min(data.len());
+    cx.header += HEADER_2.min(data.len());
     data.part(0, HEADER_2)?;
     let index = data.u32_at(4)?;
     let fields = Fields {
@@ -86,14 +73,7 @@ pub(super) fn print_v2(
     if cx.options.link_header {
         link_header(cx, &fields, length);
     }
-    payload(
-        cx,
-        &fields,
-        data.rest(HEADER_2),
-        length.saturating_sub(HEADER_2),
-        length,
-        header,
-    )
+    payload(cx, &fields, data.rest(HEADER_2), HEADER_2, length)
 }
 
 /// Prints the interface and direction of a packet whose header has neither.
@@ -167,16 +147,15 @@ fn protocol(cx: &mut Context<'_>, fields: &Fields<'_>) {
 fn payload(
     cx: &mut Context<'_>,
     fields: &Fields<'_>,
-    data: &[u8],
-    length: usize,
+    mut data: &[u8],
+    header: usize,
     whole: usize,
-    header: &mut usize,
 ) -> Result {
+    let mut length = whole.saturating_sub(header);
     if fields.protocol == LLC {
-        return llc::print(cx, data, length, None, header);
+        return llc::print(cx, data, length, None);
     }
     let mut kind = fields.protocol;
-    let (mut data, mut length) = (data, length);
     for _ in 0..8 {
         if kind != super::VLAN && kind != super::QINQ {
             break;
@@ -186,7 +165,7 @@ fn payload(
         kind = data.u16_at(2)?;
         data = data.rest(4);
         length = length.saturating_sub(4);
-        *header += 4;
+        cx.header += 4;
         if cx.options.link_header {
             let dei = if tag & 0x1000 != 0 { ", DEI" } else { "" };
             put!(cx.line, "vlan {}, p {}{dei}, ", tag & 0xfff, tag >> 13);

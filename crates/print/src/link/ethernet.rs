@@ -12,20 +12,15 @@ pub(super) use ringtap_packet::ether_type::MAX_LENGTH;
 const MAX_TAGS: usize = 8;
 
 /// Prints a frame that had `length` bytes on the wire.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ether");
     if data.len() < HEADER {
-        *header = data.len();
+        cx.header += data.len();
         return Err(Truncated);
     }
     let mut kind = data.u16_at(12)?;
     let mut at = HEADER;
-    *header = at;
+    cx.header += HEADER;
     if cx.options.link_header {
         addresses(cx, data)?;
         cx.line.str(", ");
@@ -45,13 +40,13 @@ pub(super) fn print(
         }
         cx.enter("vlan");
         if data.len() < at + TAG {
-            *header = data.len();
+            cx.header += data.len() - at;
             return Err(Truncated);
         }
         let tag = data.u16_at(at)?;
         kind = data.u16_at(at + 2)?;
         at += TAG;
-        *header = at;
+        cx.header += TAG;
         if cx.options.link_header {
             let dei = if tag & 0x1000 != 0 { ", DEI" } else { "" };
             put!(cx.line, "vlan {}, p {}{dei}, ", tag & 0xfff, tag >> 13);
@@ -68,11 +63,11 @@ pub(super) fn print(
         let shorter = stated < length;
         let length = if shorter { stated } else { length };
         let payload = payload.up_to(length);
-        return llc::print(cx, payload, length, Some(data), header);
+        return llc::print(cx, payload, length, Some(data));
     }
     // Jumbo frames are too long for a length field and have this type instead.
     if kind == JUMBO {
-        return llc::print(cx, payload, length, Some(data), header);
+        return llc::print(cx, payload, length, Some(data));
     }
     if !super::network(cx, kind, payload, length)? {
         unknown(cx, data, kind, length + at)?;

@@ -93,28 +93,24 @@ impl Address {
 }
 
 /// Prints a frame that had `length` bytes on the wire.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("fr");
     data.part(0, MAX_ADDRESS)?;
-    frame(cx, data, length, header)
+    frame(cx, data, length)
 }
 
-fn frame(cx: &mut Context<'_>, data: &[u8], length: usize, header: &mut usize) -> Result {
+fn frame(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
+    let start = cx.header;
     let Some(address) = Address::of(data) else {
         cx.line.str("Q.922, invalid address");
         return Ok(());
     };
     let mut at = address.size;
     let control = data.u8_at(at)?;
-    *header = at + 1;
+    cx.header = start + at + 1;
     // Circuit 0 carries the messages of Q.933.
     if control != UNNUMBERED_INFORMATION && address.circuit != 0 {
-        if cisco(cx, &address, data, length, header)? {
+        if cisco(cx, &address, data, length)? {
             return Ok(());
         }
         put!(cx.line, "UI {control:02x}! ");
@@ -131,27 +127,21 @@ fn frame(cx: &mut Context<'_>, data: &[u8], length: usize, header: &mut usize) -
         cx.line.str("No pad! ");
     }
     let identifier = data.u8_at(at)?;
-    *header = at + 1;
+    cx.header = start + at + 1;
     if cx.options.link_header {
         address.print(cx, identifier.into(), length);
     }
-    carried(cx, &address, (data, at), length, header)
+    carried(cx, &address, (data, at), length)
 }
 
 /// Prints the payload of an Ethernet type in place of the control field, as Cisco's routers send
 /// it; returns false if the type is unknown here.
-fn cisco(
-    cx: &mut Context<'_>,
-    address: &Address,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result<bool> {
+fn cisco(cx: &mut Context<'_>, address: &Address, data: &[u8], length: usize) -> Result<bool> {
     let at = address.size + 2;
     let Ok(kind) = data.u16_at(address.size) else {
         return Ok(false);
     };
-    *header = at;
+    cx.header += 1;
     if cx.options.link_header {
         address.print(cx, kind, length);
     }
@@ -164,7 +154,6 @@ fn carried(
     address: &Address,
     (data, at): (&[u8], usize),
     length: usize,
-    header: &mut usize,
 ) -> Result {
     let identifier = data.u8_at(at)?;
     let (inner, rest) = (data.rest(at + 1), length.saturating_sub(at + 1));
@@ -172,8 +161,8 @@ fn carried(
         osi::IPV4 => ip::v4::announced(cx, inner, rest, cx.options.link_header),
         osi::IPV6 => super::network(cx, super::IPV6, inner, rest).map(|_| ()),
         osi::CLNP | osi::ES_IS | osi::IS_IS => osi::print(cx, data.rest(at), rest + 1),
-        SNAP => snap(cx, data, at, rest, header),
-        Q933 => super::q933(cx, inner, rest),
+        SNAP => snap(cx, data, at, rest),
+        Q933 => super::q933::print(cx, inner, rest),
         FRAGMENT => fragment(cx, inner, rest),
         osi::PPP => super::nested_ppp(cx, inner, rest),
         _ => {
@@ -189,18 +178,18 @@ fn carried(
 }
 
 /// Prints the payload of the SNAP header after the identifier, in `length` bytes.
-fn snap(cx: &mut Context<'_>, data: &[u8], at: usize, length: usize, header: &mut usize) -> Result {
+fn snap(cx: &mut Context<'_>, data: &[u8], at: usize, length: usize) -> Result {
     const HEADER: usize = 5;
     /// RFC 2427 section 4.3: an Ethernet frame with its checksum, or without.
     const BRIDGED: [[u8; HEADER]; 2] = [[0, 0x80, 0xc2, 0, 1], [0, 0x80, 0xc2, 0, 7]];
     let frame = data.rest(at + 1);
     if !cx.options.link_header && frame.first_chunk().is_some_and(|id| BRIDGED.contains(id)) {
-        *header += HEADER;
+        cx.header += HEADER;
         let (frame, length) = (frame.rest(HEADER), length.saturating_sub(HEADER));
         return ip::nested(cx, |cx| super::nested_ethernet(cx, frame, length));
     }
     // The header begins three bytes into the data that the LLC reader expects.
-    llc::snap(cx, data.rest(at - 2), length + 3, None, header)
+    llc::snap(cx, data.rest(at - 2), length + 3, None)
 }
 
 const BEGIN: u32 = 0x80;
@@ -252,12 +241,7 @@ const BUNDLE_MESSAGES: [&str; 7] = [
 
 /// Prints a frame of a bundle of links that had `length` bytes on the wire: the fragment of a
 /// frame, or a control message of a link's ends.
-pub(super) fn bundle(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn bundle(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const HEADER: usize = 4;
     const CONTROL_FRAME: u32 = 0xe0;
     const FRAGMENT_HEADER: usize = 2;
@@ -281,20 +265,12 @@ pub(super) fn bundle(
         return Ok(());
     }
     fragment_header(cx, "FRF.16 Frag, seq ", data, false)?;
-    *header = FRAGMENT_HEADER;
+    cx.header += FRAGMENT_HEADER;
     if first & (BEGIN | CONTROL) != BEGIN {
         return Ok(());
     }
     // The first fragment has the header of the frame.
     cx.line.str(", ");
-    let mut inner = 0;
     cx.enter("fr");
-    let result = frame(
-        cx,
-        data.rest(FRAGMENT_HEADER),
-        length - FRAGMENT_HEADER,
-        &mut inner,
-    );
-    *header += inner;
-    result
+    frame(cx, data.rest(FRAGMENT_HEADER), length - FRAGMENT_HEADER)
 }

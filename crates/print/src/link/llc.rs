@@ -48,13 +48,12 @@ fn sap_name(sap: u8) -> &'static str {
     }
 }
 
-/// Prints a frame of `length` bytes; `frame` is the whole Ethernet frame for its addresses.
-pub(super) fn print(
+/// Prints a frame of `length` bytes; `frame` begins with the addresses of an Ethernet frame.
+pub(crate) fn print(
     cx: &mut Context<'_>,
     data: &[u8],
     length: usize,
     frame: Option<&[u8]>,
-    header: &mut usize,
 ) -> Result {
     cx.enter("llc");
     let Some(field) = Control::of(data) else {
@@ -62,14 +61,14 @@ pub(super) fn print(
         return Ok(());
     };
     let size = if field.unnumbered { 3 } else { 4 };
-    *header += size;
+    cx.header += size;
     if cx.options.link_header {
         field.print(cx);
     }
     let (payload, rest) = (data.rest(size), length.saturating_sub(size));
     if field.unnumbered && field.control == u16::from(UNNUMBERED_INFORMATION) {
         match (field.dsap & 0xfe, field.ssap & 0xfe) {
-            (SNAP, SNAP) => return snap(cx, data, length, frame, header),
+            (SNAP, SNAP) => return snap(cx, data, length, frame),
             (SPANNING_TREE, SPANNING_TREE) => return stp::print(cx, payload, rest),
             (OSI, OSI) => return osi::print(cx, payload, rest),
             (IP, IP) => return super::network(cx, super::IPV4, payload, rest).map(|_| ()),
@@ -279,11 +278,10 @@ pub(super) fn snap(
     data: &[u8],
     length: usize,
     frame: Option<&[u8]>,
-    header: &mut usize,
 ) -> Result {
     cx.enter("snap");
     let (oui, protocol) = (data.u24_at(3)?, data.u16_at(6)?);
-    *header += 5;
+    cx.header += 5;
     let (payload, rest) = (data.rest(8), length.saturating_sub(8));
     let name = match oui {
         OUI_ETHERNET | OUI_CISCO_BRIDGE | OUI_APPLETALK => ether_type_known(protocol),

@@ -4,12 +4,12 @@ mod chdlc;
 pub(crate) mod cooked;
 mod ethernet;
 mod frame_relay;
-mod llc;
+pub(crate) mod llc;
 mod ppi;
 mod ppp;
 mod ppp_authentication;
 mod pppoe;
-mod q933;
+pub(crate) mod q933;
 
 use ringtap_packet::{LinkType, Packet, ether_type};
 
@@ -45,14 +45,13 @@ pub(crate) fn print(
     link_type: LinkType,
     interface: Option<&str>,
 ) -> usize {
-    let mut header = 0;
-    let result = dispatch(cx, packet, link_type, interface, &mut header);
+    let result = dispatch(cx, packet, link_type, interface);
     if result.is_err() {
         let protocol = cx.line.protocol;
         cx.line.str(" ");
         cx.line.truncated(protocol);
     }
-    header
+    cx.header
 }
 
 fn dispatch(
@@ -60,7 +59,6 @@ fn dispatch(
     packet: &Packet<'_>,
     link_type: LinkType,
     interface: Option<&str>,
-    header: &mut usize,
 ) -> Result {
     let data = packet.data;
     // Damaged files may state less than was captured.
@@ -68,27 +66,26 @@ fn dispatch(
         .unwrap_or(usize::MAX)
         .max(data.len());
     match link_type.canonical() {
-        LinkType::ETHERNET => ethernet::print(cx, data, length, header),
-        LinkType::LINUX_SLL => cooked::print(cx, data, length, header),
-        LinkType::LINUX_SLL2 => cooked::print_v2(cx, data, length, interface, header),
+        LinkType::ETHERNET => ethernet::print(cx, data, length),
+        LinkType::LINUX_SLL => cooked::print(cx, data, length),
+        LinkType::LINUX_SLL2 => cooked::print_v2(cx, data, length, interface),
         LinkType::RAW | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             if cx.options.link_header {
                 cx.line.str("ip: ");
             }
             ip::any(cx, data, length)
         }
-        LinkType::NULL | LinkType::LOOP => null(cx, data, length, link_type, header),
-        LinkType::PPP | LinkType::PPP_PPPD => ppp::print(cx, data, length, header),
-        LinkType::PPP_HDLC => ppp::serial(cx, data, length, header),
-        LinkType::C_HDLC => chdlc::print(cx, data, length, header),
-        LinkType::FRELAY => frame_relay::print(cx, data, length, header),
-        BUNDLE => frame_relay::bundle(cx, data, length, header),
+        LinkType::NULL | LinkType::LOOP => null(cx, data, length, link_type),
+        LinkType::PPP | LinkType::PPP_PPPD => ppp::print(cx, data, length),
+        LinkType::PPP_HDLC => ppp::serial(cx, data, length),
+        LinkType::C_HDLC => chdlc::print(cx, data, length),
+        LinkType::FRELAY => frame_relay::print(cx, data, length),
+        BUNDLE => frame_relay::bundle(cx, data, length),
         LinkType::PPP_ETHER => pppoe::print(cx, data, length),
-        LinkType::PPI => ppi::print(cx, packet, length, interface, header),
-        LinkType::IEEE802_11 => wireless::frame(cx, data, length, header),
-        LinkType::IEEE802_11_PRISM => wireless::prism(cx, data, length, header),
-        LinkType::IEEE802_11_AVS => wireless::prism(cx, data, length, header),
-        LinkType::IEEE802_11_RADIOTAP => wireless::radiotap(cx, data, length, header),
+        LinkType::PPI => ppi::print(cx, packet, length, interface),
+        LinkType::IEEE802_11 => wireless::frame(cx, data, length),
+        LinkType::IEEE802_11_PRISM | LinkType::IEEE802_11_AVS => wireless::prism(cx, data, length),
+        LinkType::IEEE802_11_RADIOTAP => wireless::radiotap(cx, data, length),
         _ => {
             cx.enter("link");
             put!(cx.line, "link type {}, length {length}", link_type.0);
@@ -99,13 +96,7 @@ fn dispatch(
 
 /// Prints BSD loopback: a protocol family of the capturing host, in its byte order (network order
 /// for LOOP). The numbers for IPv6 differ between systems.
-fn null(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    link_type: LinkType,
-    header: &mut usize,
-) -> Result {
+fn null(cx: &mut Context<'_>, data: &[u8], length: usize, link_type: LinkType) -> Result {
     const HEADER: usize = 4;
     const INET: u32 = 2;
     cx.enter(if link_type == LinkType::LOOP {
@@ -114,7 +105,7 @@ fn null(
         "null"
     });
     let family = data.u32_at(0)?;
-    *header = HEADER;
+    cx.header += HEADER;
     let family = if link_type != LinkType::LOOP && family > 0xffff {
         family.swap_bytes()
     } else {
@@ -184,28 +175,20 @@ pub(crate) fn network(
 
 /// Prints an Ethernet frame inside a tunnel.
 pub(crate) fn nested_ethernet(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
-    ethernet::print(cx, data, length, &mut 0)
-}
-
-/// Prints logical link control between two addresses, the destination before the source.
-pub(crate) fn link_control(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    addresses: &[u8; 12],
-    header: &mut usize,
-) -> Result {
-    llc::print(cx, data, length, Some(addresses), header)
+    tunnelled(cx, |cx| ethernet::print(cx, data, length))
 }
 
 /// Prints a PPP frame inside a tunnel.
 pub(crate) fn nested_ppp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
-    ppp::print(cx, data, length, &mut 0)
+    tunnelled(cx, |cx| ppp::print(cx, data, length))
 }
 
-/// Prints the Q.933 status of a link, inside a frame.
-pub(crate) fn q933(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
-    q933::print(cx, data, length)
+/// Prints a frame whose header is none of the packet's own link layer.
+fn tunnelled(cx: &mut Context<'_>, print: impl FnOnce(&mut Context<'_>) -> Result) -> Result {
+    let header = cx.header;
+    let result = print(cx);
+    cx.header = header;
+    result
 }
 
 /// Returns the name of an EtherType, `Unknown` if there is none.

@@ -13,7 +13,6 @@ pub(super) fn print(
     packet: &Packet<'_>,
     length: usize,
     interface: Option<&str>,
-    header: &mut usize,
 ) -> Result {
     cx.enter("ppi");
     let data = packet.data;
@@ -24,7 +23,7 @@ pub(super) fn print(
         let name = LinkType(u16::try_from(link_type).unwrap_or(u16::MAX));
         put!(cx.line, "DLT {name} ({link_type}) len {length}: ");
     }
-    *header = size;
+    cx.header += size;
     let inner = Packet {
         data: data.rest(size),
         len: u32::try_from(length - size).unwrap_or(u32::MAX),
@@ -33,16 +32,12 @@ pub(super) fn print(
     let Ok(link_type) = u16::try_from(link_type) else {
         return Ok(());
     };
-    let mut inner_header = 0;
-    nested(cx, |cx| {
-        super::dispatch(
-            cx,
-            &inner,
-            LinkType(link_type),
-            interface,
-            &mut inner_header,
-        )
-    })?;
-    *header += inner_header;
-    Ok(())
+    let header = cx.header;
+    let result = nested(cx, |cx| {
+        super::dispatch(cx, &inner, LinkType(link_type), interface)
+    });
+    if result.is_err() {
+        cx.header = header;
+    }
+    result
 }

@@ -66,12 +66,7 @@ fn protocol_name(protocol: u16) -> Option<&'static str> {
 }
 
 /// Prints a frame of `length` bytes, address and control field compressed or not.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ppp");
     let mut at = match data.array_at(0)? {
         [ADDRESS, CONTROL] => 2,
@@ -93,7 +88,7 @@ pub(super) fn print(
         at += 2;
         data.u16_at(at - 2)?
     };
-    *header = at;
+    cx.header += at;
     if cx.options.link_header {
         let Some(name) = protocol_name(protocol) else {
             put!(cx.line, "unknown (0x{protocol:04x}), length {length}");
@@ -105,18 +100,13 @@ pub(super) fn print(
 }
 
 /// Prints a frame of a serial line that had `length` bytes on the wire: PPP, or Cisco's HDLC.
-pub(super) fn serial(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(super) fn serial(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const HEADER: usize = 4;
     cx.enter("ppp_hdlc");
     data.part(0, 2)?;
     let (address, control) = (data.u8_at(0)?, data.u8_at(1)?);
     if matches!(address, chdlc::UNICAST | chdlc::BROADCAST) {
-        return chdlc::print(cx, data, length, header);
+        return chdlc::print(cx, data, length);
     }
     data.part(0, HEADER)?;
     if cx.options.link_header {
@@ -129,7 +119,7 @@ pub(super) fn serial(
         put!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
         return Ok(());
     }
-    *header = HEADER;
+    cx.header += HEADER;
     match protocol_name(protocol) {
         Some(name) => put!(cx.line, "{name}: "),
         None => put!(cx.line, "unknown PPP protocol (0x{protocol:04x}): "),

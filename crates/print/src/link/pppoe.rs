@@ -1,7 +1,6 @@
 //! PPP over Ethernet (RFC 2516; a tag of RFC 4638): the session's frames, and the tags of
 //! discovery.
 
-use super::ppp;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::line::put;
@@ -72,7 +71,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let rest = stated.min(room);
     if code == SESSION {
         cx.line.str(" ");
-        return ppp::print(cx, data.rest(HEADER).up_to(rest), rest, &mut 0);
+        return super::nested_ppp(cx, data.rest(HEADER).up_to(rest), rest);
     }
     tags(cx, data, HEADER + rest)
 }

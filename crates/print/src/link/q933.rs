@@ -44,7 +44,7 @@ fn message_name(kind: u8) -> Option<&'static str> {
 }
 
 /// Prints a message of `length` bytes.
-pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("q.933");
     if !cx.options.link_header {
         cx.line.str("Q.933, ");

@@ -56,7 +56,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         CLNP => clnp::print(cx, data, length),
         ES_IS => clnp::end_system(cx, data, length),
         IS_IS => isis::print(cx, data, length),
-        Q933 => link::q933(cx, inner, rest),
+        Q933 => link::q933::print(cx, inner, rest),
         IPV4 => ip::nested(cx, |cx| ip::v4::announced(cx, inner, rest, named)),
         IPV6 => link::network(cx, link::IPV6, inner, rest).map(|_| ()),
         PPP => ip::nested(cx, |cx| link::nested_ppp(cx, inner, rest)),

@@ -32,13 +32,7 @@ const THIRD: usize = 16;
 const FOURTH: usize = 24;
 
 /// Prints a frame of `length` bytes.
-pub(super) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    trailer: Trailer,
-    header: &mut usize,
-) -> Result {
+pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize, trailer: Trailer) -> Result {
     cx.enter("802.11");
     let length = match trailer.checksum {
         true => length.checked_sub(CHECKSUM).ok_or(Truncated)?,
@@ -53,12 +47,12 @@ pub(super) fn print(
         false => size,
     };
     data.part(0, size)?;
-    *header = size;
+    cx.header += size;
     let body = data.rest(size);
     match kind {
         MANAGEMENT => management(cx, data, subtype, flags, body),
         CONTROL => print_control(cx, data, subtype),
-        DATA => print_data(cx, data, subtype, flags, (body, length - size), header),
+        DATA => print_data(cx, data, subtype, flags, (body, length - size)),
         _ => {
             put!(cx.line, "unknown 802.11 frame type ({kind})");
             Ok(())
@@ -329,7 +323,6 @@ fn print_data(
     subtype: u8,
     flags: u8,
     (body, length): (&[u8], usize),
-    header: &mut usize,
 ) -> Result {
     /// The subtypes without a body.
     const EMPTY: u8 = 4;
@@ -376,5 +369,5 @@ fn print_data(
     let mut addresses = [0; 12];
     addresses[..6].copy_from_slice(data.part(target, 6)?);
     addresses[6..].copy_from_slice(data.part(source, 6)?);
-    link::link_control(cx, body, length, &addresses, header)
+    link::llc::print(cx, body, length, Some(&addresses))
 }

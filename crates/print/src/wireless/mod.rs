@@ -11,23 +11,13 @@ use frame::Trailer;
 pub(crate) use radiotap::print as radiotap;
 
 /// Prints a frame without a radio header.
-pub(crate) fn frame(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
-    frame::print(cx, data, length, Trailer::default(), header)
+pub(crate) fn frame(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
+    frame::print(cx, data, length, Trailer::default())
 }
 
 /// Prints a frame after a header of Prism or AVS, which is skipped. Its first word identifies it; the second
 /// word of an AVS header is its length.
-pub(crate) fn prism(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(crate) fn prism(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const PRISM: usize = 144;
     const AVS_VERSION: u32 = 0x8021_1000;
     cx.enter("prism");
@@ -39,8 +29,6 @@ pub(crate) fn prism(
         PRISM
     };
     data.part(0, size)?;
-    let mut inner = 0;
-    let result = frame(cx, data.rest(size), length.saturating_sub(size), &mut inner);
-    *header = size.saturating_add(inner);
-    result
+    cx.header += size;
+    frame(cx, data.rest(size), length.saturating_sub(size))
 }

@@ -32,12 +32,7 @@ const CHECKSUM_INCLUDED: u8 = 0x10;
 const HEADER_PADDED: u8 = 0x20;
 
 /// Prints header and frame.
-pub(crate) fn print(
-    cx: &mut Context<'_>,
-    data: &[u8],
-    length: usize,
-    header: &mut usize,
-) -> Result {
+pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("802.11_radio");
     data.part(0, MIN_HEADER)?;
     let size = usize::from(data.u16_at(2)?.swap_bytes());
@@ -61,11 +56,8 @@ pub(crate) fn print(
         checksum: fields.flags & CHECKSUM_INCLUDED != 0,
         padded: fields.flags & HEADER_PADDED != 0,
     };
-    let mut inner = 0;
-    let (rest, length) = (data.rest(size), length.saturating_sub(size));
-    let result = frame::print(cx, rest, length, trailer, &mut inner);
-    *header = size + inner;
-    result
+    cx.header += size;
+    frame::print(cx, data.rest(size), length.saturating_sub(size), trailer)
 }
 
 /// The header's bytes, the offset of the next field, and the flags that were read.
