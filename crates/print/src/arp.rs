@@ -2,7 +2,7 @@
 
 use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
-use super::line::put;
+use super::line::{end, put};
 use super::link;
 
 const ETHERNET: u16 = 1;
@@ -44,8 +44,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.str(if readable { ", " } else { "" });
     }
     if !readable {
-        put!(cx.line, ", length {length}");
-        return Ok(());
+        return end!(cx.line, ", length {length}");
     }
     let mut at = FIXED;
     let mut next = |size| {
@@ -63,8 +62,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     if !message(cx, operation, &parties)? {
         return Ok(());
     }
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }
 
 fn types(cx: &mut Context<'_>, hardware: u16, network: u16, link_length: u8, net_length: u8) {

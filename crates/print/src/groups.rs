@@ -3,7 +3,7 @@
 
 use super::bytes::{Bytes, Result};
 use super::context::Context;
-use super::line::put;
+use super::line::{end, put};
 
 /// The parts that depend on the address family.
 pub(super) struct Family {
@@ -86,6 +86,5 @@ pub(super) fn addresses(
         cx.line.str(" ");
         (family.print)(cx, data, at + index * family.size)?;
     }
-    cx.line.str(" }");
-    Ok(())
+    end!(cx.line, " }}")
 }

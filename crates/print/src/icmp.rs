@@ -4,7 +4,7 @@ use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::ip;
-use super::line::put;
+use super::line::{end, put};
 
 const HEADER: usize = 8;
 const NAME: &str = "icmp";
@@ -112,8 +112,7 @@ fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
         2 => {
             let protocol = data.u8_at(HEADER + 9)?;
             cx.line.ipv4(target);
-            put!(cx.line, " protocol {protocol} unreachable");
-            return Ok(());
+            return end!(cx.line, " protocol {protocol} unreachable");
         }
         3 => return port_unreachable(cx, target, data),
         4 => {
@@ -138,8 +137,7 @@ fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
         15 => ("host ", " unreachable - precedence cutoff"),
         _ => {
             cx.line.ipv4(target);
-            put!(cx.line, " unreachable - #{code}");
-            return Ok(());
+            return end!(cx.line, " unreachable - #{code}");
         }
     };
     cx.line.str(before);
@@ -158,8 +156,7 @@ fn port_unreachable(cx: &mut Context<'_>, target: [u8; 4], data: &[u8]) -> Resul
         ip::UDP => cx.line.str(" udp"),
         _ => put!(cx.line, " protocol {protocol}"),
     }
-    put!(cx.line, " port {port} unreachable");
-    Ok(())
+    end!(cx.line, " port {port} unreachable")
 }
 
 fn redirect(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
@@ -196,8 +193,7 @@ fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {
     }
     put!(cx.line, " {count}:");
     if size != 2 {
-        put!(cx.line, " [size {size}]");
-        return Ok(());
+        return end!(cx.line, " [size {size}]");
     }
     for index in 0..usize::from(count) {
         cx.line.str(" {");

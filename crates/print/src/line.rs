@@ -16,6 +16,15 @@ macro_rules! put {
 }
 pub(crate) use put;
 
+/// Writes formatted text to a [`Line`] as the last of a decoder: its value is `Ok(())`.
+macro_rules! end {
+    ($line:expr, $($arg:tt)*) => {{
+        $crate::line::put!($line, $($arg)*);
+        Ok(())
+    }};
+}
+pub(crate) use end;
+
 /// A network address from a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Address {

@@ -5,7 +5,7 @@ use ringtap_packet::protocol;
 use super::bytes::{Bytes, Result, Truncated};
 use super::checksum;
 use super::context::{Context, Network};
-use super::line::{Address, put};
+use super::line::{Address, end, put};
 use super::{app, dns, routing, small};
 
 const HEADER: usize = 8;
@@ -32,8 +32,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     };
     net.ports(cx.line, source, destination);
     if length < HEADER {
-        put!(cx.line, "truncated-udp {length}");
-        return Ok(());
+        return end!(cx.line, "truncated-udp {length}");
     }
     let mut stated = usize::from(stated);
     if stated == 0 && length > usize::from(u16::MAX) {
@@ -41,8 +40,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         stated = length;
     }
     if stated < HEADER {
-        put!(cx.line, "truncated-udplength {stated}");
-        return Ok(());
+        return end!(cx.line, "truncated-udplength {stated}");
     }
     let missing = stated > length;
     let payload_length = stated.min(length) - HEADER;
@@ -60,13 +58,12 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         return Ok(());
     }
     if missing && !net.fragmented {
-        put!(
+        return end!(
             cx.line,
             "UDP, bad length {} > {}",
             stated - HEADER,
             length - HEADER
         );
-        return Ok(());
     }
     cx.line.str("UDP, length ");
     cx.line.size(stated - HEADER);
@@ -79,8 +76,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
 fn print_checksum(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
     let field = data.u16_at(6)?;
     if field == 0 && matches!(net.source, Address::V4(_)) {
-        cx.line.str("[no cksum] ");
-        return Ok(());
+        return end!(cx.line, "[no cksum] ");
     }
     if data.len() < length {
         return Ok(());

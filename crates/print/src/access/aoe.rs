@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const VERSION: u8 = 1;
 /// The size of the header before command and tag, in bytes.
@@ -15,8 +15,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.enter("aoe");
     put!(cx.line, "AoE length {length}");
     if length == 0 {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let first = data.u8_at(0)?;
     put!(cx.line, ", Ver {}", first >> 4);
@@ -24,11 +23,9 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return Ok(());
     }
     if length < HEADER {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     cx.line.str(", Flags: [");
     cx.line.flags(u32::from(first & 0x0f), &FLAGS);
-    cx.line.str("]");
-    Ok(())
+    end!(cx.line, "]")
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 4;
 const DEVICE: u16 = 1;
@@ -28,8 +28,7 @@ fn valid(kind: u16, length: usize) -> bool {
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("cdp");
     if length < HEADER {
-        put!(cx.line, " (packet length {length} < {HEADER}) (invalid)");
-        return Ok(());
+        return end!(cx.line, " (packet length {length} < {HEADER}) (invalid)");
     }
     put!(cx.line, "CDPv{}", data.u8_at(0)?);
     put!(cx.line, ", ttl: {}s", data.u8_at(1)?);
@@ -38,11 +37,10 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     while at < length {
         let left = length - at;
         if left < HEADER {
-            put!(
+            return end!(
                 cx.line,
                 " (remaining packet length {left} < {HEADER}) (invalid)"
             );
-            return Ok(());
         }
         let (kind, stated) = (data.u16_at(at)?, usize::from(data.u16_at(at + 2)?));
         let name = name(kind);
@@ -51,12 +49,10 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
                 Some(name) => put!(cx.line, ", {name}"),
                 None => cx.line.str(", unknown field type"),
             }
-            put!(cx.line, " TLV length {stated} too short (invalid)");
-            return Ok(());
+            return end!(cx.line, " TLV length {stated} too short (invalid)");
         }
         if stated > left {
-            put!(cx.line, " (TLV length {stated} > {left}) (invalid)");
-            return Ok(());
+            return end!(cx.line, " (TLV length {stated} > {left}) (invalid)");
         }
         let (first, size) = (at + HEADER, stated - HEADER);
         if kind == DEVICE {
@@ -75,8 +71,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         }
         at += stated;
     }
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }
 
 fn name(kind: u16) -> Option<&'static str> {

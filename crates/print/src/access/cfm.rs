@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 4;
 
@@ -10,15 +10,13 @@ const HEADER: usize = 4;
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("cfm");
     if length < HEADER {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let [first, kind, ..] = data.array_at::<HEADER>(0)?;
     let (level, version) = (first >> 5, first & 0x1f);
     put!(cx.line, "CFMv{version}");
     if version != 0 {
-        put!(cx.line, " not supported, length {length}");
-        return Ok(());
+        return end!(cx.line, " not supported, length {length}");
     }
     match kind {
         1 => cx.line.str(" Continuity Check Message"),
@@ -28,6 +26,5 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         5 => cx.line.str(" Linktrace Message"),
         _ => put!(cx.line, " unknown ({kind})"),
     }
-    put!(cx.line, ", MD Level {level}, length {length}");
-    Ok(())
+    end!(cx.line, ", MD Level {level}, length {length}")
 }

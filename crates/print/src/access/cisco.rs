@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const DETECTION_FLAGS: [(u32, &str); 8] = [
     (0x01, "RT"),
@@ -19,8 +19,7 @@ const DETECTION_FLAGS: [(u32, &str); 8] = [
 pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("udld");
     if length < 4 {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let (first, flags) = (data.u8_at(0)?, data.u8_at(1)?);
     let operation = match first & 0x1f {
@@ -46,8 +45,7 @@ pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const HEADER: usize = 36;
     cx.enter("vtp");
     if length < HEADER {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     data.part(0, HEADER)?;
     let (version, code) = (data.u8_at(0)?, data.u8_at(1)?);
@@ -69,9 +67,7 @@ pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
 pub(crate) fn dtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("dtp");
     if length == 0 {
-        cx.line.str("[zero packet length] (invalid)");
-        return Ok(());
+        return end!(cx.line, "[zero packet length] (invalid)");
     }
-    put!(cx.line, "DTPv{}, length {length}", data.u8_at(0)?);
-    Ok(())
+    end!(cx.line, "DTPv{}, length {length}", data.u8_at(0)?)
 }

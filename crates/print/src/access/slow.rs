@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const AGGREGATION: u8 = 1;
 const MARKER: u8 = 2;
@@ -27,12 +27,10 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         AGGREGATION => "LACP",
         MARKER => "MARKER",
         OAM => {
-            put!(cx.line, "OAM, length {length}");
-            return Ok(());
+            return end!(cx.line, "OAM, length {length}");
         }
         _ => {
-            put!(cx.line, "unknown ({protocol}), length {length}");
-            return Ok(());
+            return end!(cx.line, "unknown ({protocol}), length {length}");
         }
     };
     let version = data.u8_at(1)?;

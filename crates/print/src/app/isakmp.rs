@@ -6,7 +6,7 @@
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::ip::security;
-use crate::line::{Address, put};
+use crate::line::{Address, end, put};
 
 const HEADER: usize = 28;
 /// RFC 3948 section 2.2: no ESP follows.
@@ -84,8 +84,7 @@ pub(super) fn encapsulated(
 ) -> Result {
     cx.enter("isakmp_rfc3948");
     if length == 1 && data.u8_at(0)? == KEEP_ALIVE {
-        cx.line.str("isakmp-nat-keep-alive");
-        return Ok(());
+        return end!(cx.line, "isakmp-nat-keep-alive");
     }
     if data.array_at::<4>(0)? == NO_ESP {
         cx.line.str("NONESP-encap: ");

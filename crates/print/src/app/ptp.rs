@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 34;
 
@@ -62,8 +62,7 @@ const CONTROLS: [&str; 6] = [
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ptp");
     if length < HEADER {
-        put!(cx.line, " [length {length} < {HEADER}] (invalid)");
-        return Ok(());
+        return end!(cx.line, " [length {length} < {HEADER}] (invalid)");
     }
     let (first, version) = (data.u8_at(0)?, data.u8_at(1)?);
     put!(cx.line, "PTPv{version}");
@@ -132,14 +131,12 @@ fn u64_at(data: &[u8], at: usize) -> Result<u64> {
 fn time(cx: &mut Context<'_>, body: &[u8], name: &str, comma: &str) -> Result {
     put!(cx.line, ", {name} :");
     put!(cx.line, " {} seconds{comma}", u48_at(body, 0)?);
-    put!(cx.line, " {} nanoseconds", body.u32_at(6)?);
-    Ok(())
+    end!(cx.line, " {} nanoseconds", body.u32_at(6)?)
 }
 
 fn port(cx: &mut Context<'_>, body: &[u8], at: usize) -> Result {
     put!(cx.line, ", port identity : 0x{:x}", u64_at(body, at)?);
-    put!(cx.line, ", port id : {}", body.u16_at(at + 8)?);
-    Ok(())
+    end!(cx.line, ", port id : {}", body.u16_at(at + 8)?)
 }
 
 /// Prints the clock at the root of the tree.
@@ -154,6 +151,5 @@ fn announce(cx: &mut Context<'_>, body: &[u8]) -> Result {
     put!(cx.line, ", gm priority_2 : {}", body.u8_at(18)?);
     put!(cx.line, ", gm clock id : 0x{:x}", u64_at(body, 19)?);
     put!(cx.line, ", steps removed : {}", body.u16_at(27)?);
-    put!(cx.line, ", time source : 0x{:02x}", body.u8_at(29)?);
-    Ok(())
+    end!(cx.line, ", time source : 0x{:02x}", body.u8_at(29)?)
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::end;
 
 /// The size of the header with its authenticator, in bytes.
 const HEADER: usize = 20;
@@ -37,12 +37,11 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return Err(Truncated);
     }
     let code = data.u8_at(0)?;
-    put!(
+    end!(
         cx.line,
         "RADIUS, {} ({code}), id: 0x{:02x} length: {}",
         name(code),
         data.u8_at(1)?,
         stated.min(length)
-    );
-    Ok(())
+    )
 }

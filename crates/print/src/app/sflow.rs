@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const VERSION: u32 = 5;
 const IPV4: u32 = 1;
@@ -21,15 +21,13 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         _ => 0,
     };
     if length < needed {
-        put!(
+        return end!(
             cx.line,
             "sFlowv{version} [length {length} < {HEADER_4}] (invalid)"
         );
-        return Ok(());
     }
     if version != VERSION {
-        put!(cx.line, "sFlow version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, "sFlow version {version} packet not supported");
     }
     data.part(0, HEADER_4)?;
     let agent = if family == IPV4 {
@@ -41,6 +39,5 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.ipv6(data.array_at(8)?);
         data.u32_at(24)?
     };
-    put!(cx.line, ", agent-id {agent}, length {length}");
-    Ok(())
+    end!(cx.line, ", agent-id {agent}, length {length}")
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 16;
 /// The bit of a method number that marks an event.
@@ -48,8 +48,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.enter("someip");
     cx.line.str("SOMEIP");
     if length < HEADER {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let (service, method) = (data.u16_at(0)?, data.u16_at(2)?);
     let role = if method & EVENT == 0 {
@@ -70,11 +69,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         data.u16_at(8)?,
         data.u16_at(10)?
     );
-    put!(
+    end!(
         cx.line,
         ", msgtype {}, retcode {}",
         kind_name(kind),
         RESULTS.get(usize::from(result)).unwrap_or(&"Unknown")
-    );
-    Ok(())
+    )
 }

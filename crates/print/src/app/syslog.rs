@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const FACILITIES: [&str; 24] = [
     "kernel", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
@@ -26,8 +26,7 @@ const MAX_DIGITS: usize = 3;
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("syslog");
     let Some((priority, at)) = priority(data)? else {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     };
     let (facility, severity) = (priority >> 3, priority & 7);
     let known = FACILITIES.get(usize::from(facility));
@@ -45,8 +44,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         Some(name) => put!(cx.line, "SYSLOG {name}"),
         None => put!(cx.line, "SYSLOG unknown ({facility})"),
     }
-    put!(cx.line, ".{severity_name}, length: {length}");
-    Ok(())
+    end!(cx.line, ".{severity_name}, length: {length}")
 }
 
 /// Returns the number in angle brackets, and the offset of the message after it.

@@ -9,7 +9,7 @@ mod types;
 
 use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
-use super::line::put;
+use super::line::{end, put};
 use records::{Next, Section};
 pub(crate) use types::type_name;
 
@@ -68,16 +68,14 @@ pub(crate) fn print_stream(cx: &mut Context<'_>, data: &[u8], length: usize) -> 
     cx.enter("domain");
     cx.line.str(" ");
     if length < 2 {
-        put!(cx.line, "[DNS over TCP: length {length} < 2] (invalid)");
-        return Ok(());
+        return end!(cx.line, "[DNS over TCP: length {length} < 2] (invalid)");
     }
     let (stated, size) = (usize::from(data.u16_at(0)?), length - 2);
     if stated != size {
-        put!(
+        return end!(
             cx.line,
             "[prefix length({stated}) != length({size})] (invalid)"
         );
-        return Ok(());
     }
     print(cx, data.rest(2).up_to(size), size, false)
 }
@@ -86,8 +84,7 @@ pub(crate) fn print_stream(cx: &mut Context<'_>, data: &[u8], length: usize) -> 
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize, multicast: bool) -> Result {
     cx.enter("domain");
     if length < HEADER {
-        put!(cx.line, "domain [length {length} < {HEADER}] (invalid)");
-        return Ok(());
+        return end!(cx.line, "domain [length {length} < {HEADER}] (invalid)");
     }
     data.part(0, HEADER)?;
     let flags = data.u16_at(2)?;
@@ -113,8 +110,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize, multicast:
     } else {
         query(cx, &message, flags)?;
     }
-    put!(cx.line, " ({length})");
-    Ok(())
+    end!(cx.line, " ({length})")
 }
 
 /// The message being printed.

@@ -3,7 +3,7 @@
 use super::{Message, names, type_name};
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 /// How a list continues after an entry.
 #[derive(Clone, Copy)]
@@ -234,8 +234,7 @@ fn client_subnet(cx: &mut Context<'_>, value: &[u8]) -> Result {
         2 => cx.line.ipv6(address),
         _ => cx.line.hex(prefix),
     }
-    put!(cx.line, "/{source}/{scope}");
-    Ok(())
+    end!(cx.line, "/{source}/{scope}")
 }
 
 /// Returns the upper eight bits of the response code, from the first OPT record that can be

@@ -7,7 +7,7 @@ use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::ip;
-use super::line::put;
+use super::line::{end, put};
 
 const HEADER: usize = 8;
 
@@ -67,8 +67,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     }
     cx.line.str("ICMP6, ");
     if length == 0 {
-        cx.line.str("length 0 (invalid)");
-        return Ok(());
+        return end!(cx.line, "length 0 (invalid)");
     }
     let kind = kind?;
     let code = data.u8_at(1)?;
@@ -146,8 +145,7 @@ fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
     };
     cx.line.str(", ");
     if reason.is_empty() {
-        put!(cx.line, "unknown unreach code ({code})");
-        return Ok(());
+        return end!(cx.line, "unknown unreach code ({code})");
     }
     cx.line.str(reason);
     cx.line.ipv6(data.array_at(HEADER + 24)?);
@@ -166,8 +164,7 @@ fn unreachable_port(cx: &mut Context<'_>, data: &[u8]) -> Result {
         ip::UDP => cx.line.str(" udp"),
         _ => put!(cx.line, " protocol {protocol}"),
     }
-    put!(cx.line, " port {}", packet.u16_at(at + 2)?);
-    Ok(())
+    end!(cx.line, " port {}", packet.u16_at(at + 2)?)
 }
 
 /// Returns the transport protocol of a quoted packet, and the offset of its header.

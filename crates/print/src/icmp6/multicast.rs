@@ -3,7 +3,7 @@
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::groups::{self, IPV6};
-use crate::line::put;
+use crate::line::{end, put};
 
 /// Prints a query of version 2.
 pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
@@ -45,8 +45,7 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
             put!(cx.line, ", {sources} source(s)");
         }
     }
-    cx.line.str("]");
-    Ok(())
+    end!(cx.line, "]")
 }
 
 /// Prints a report of version 2.

@@ -3,7 +3,7 @@
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::dns;
-use crate::line::put;
+use crate::line::{end, put};
 
 const NEIGHBOUR_FLAGS: [(u32, &str); 3] = [
     (0x8000_0000, "router"),
@@ -70,15 +70,14 @@ fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let flags = data.u8_at(5)?;
     put!(cx.line, "\n\thop limit {}, Flags [", data.u8_at(4)?);
     cx.line.flags(u32::from(flags), &ROUTER_FLAGS);
-    put!(
+    end!(
         cx.line,
         "], pref {}, router lifetime {}s, reachable time {}ms, retrans timer {}ms",
         preference(flags),
         data.u16_at(6)?,
         data.u32_at(8)?,
         data.u32_at(12)?
-    );
-    Ok(())
+    )
 }
 
 const SOURCE_LINK: u8 = 1;
@@ -122,8 +121,7 @@ fn options(cx: &mut Context<'_>, data: &[u8], mut at: usize, length: usize) -> R
         }
         let option = data.part(at, size)?;
         if at + size > length {
-            cx.line.str(" (invalid)");
-            return Ok(());
+            return end!(cx.line, " (invalid)");
         }
         body(cx, kind, option)?;
         at += size;

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
-use crate::line::put;
+use crate::line::{end, put};
 
 /// The size of the generic header with sequence numbers of 24 and of 48 bits.
 const SHORT: usize = 12;
@@ -50,12 +50,11 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     let long = control & 1 != 0;
     let fixed = if long { LONG } else { SHORT };
     if length < fixed {
-        put!(
+        return end!(
             cx.line,
             "truncated-dccp - {} bytes missing!",
             fixed - length
         );
-        return Ok(());
     }
     data.part(0, fixed)?;
     net.ports(cx.line, data.u16_at(0)?, data.u16_at(2)?);
@@ -73,8 +72,7 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     match known {
         Some((name, more)) if length < fixed + more => {
             let missing = fixed + more - length;
-            put!(cx.line, "truncated-{name} - {missing} bytes missing!");
-            return Ok(());
+            return end!(cx.line, "truncated-{name} - {missing} bytes missing!");
         }
         Some((name, _)) => put!(cx.line, "{name} "),
         None => put!(cx.line, "unknown-type-{kind} "),

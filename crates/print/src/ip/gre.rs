@@ -3,7 +3,7 @@
 use super::{nested, v4, v6};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 use crate::link;
 use crate::routing::osi;
 
@@ -32,8 +32,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     match version {
         0 | 1 => {}
         _ => {
-            cx.line.str(" ERROR: unknown-version");
-            return Ok(());
+            return end!(cx.line, " ERROR: unknown-version");
         }
     }
     let flags = data.u16_at(0)?;
@@ -125,9 +124,6 @@ fn carried(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> R
             link::network(cx, protocol, data, length).map(|_| ())
         }),
         link::PPP => nested(cx, |cx| link::nested_ppp(cx, data, length)),
-        _ => {
-            put!(cx.line, "gre-proto-0x{protocol:x}");
-            Ok(())
-        }
+        _ => end!(cx.line, "gre-proto-0x{protocol:x}"),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 /// The number that drafts used before 135 was assigned.
 pub(super) const OLD: u8 = 62;
@@ -76,6 +76,5 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
 
 /// Prints a lifetime in units of four seconds.
 fn lifetime(cx: &mut Context<'_>, data: &[u8]) -> Result {
-    put!(cx.line, " lifetime={}", u32::from(data.u16_at(10)?) * 4);
-    Ok(())
+    end!(cx.line, " lifetime={}", u32::from(data.u16_at(10)?) * 4)
 }

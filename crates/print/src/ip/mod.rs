@@ -11,7 +11,7 @@ pub(crate) mod v6;
 
 use super::bytes::{Bytes, Result};
 use super::context::{Context, Network};
-use super::line::{Address, put};
+use super::line::{Address, end, put};
 use super::{icmp, icmp6, routing, tcp, udp};
 
 pub(crate) use ringtap_packet::protocol::{
@@ -69,10 +69,7 @@ pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
             }
             v6::print(cx, data, length)
         }
-        version => {
-            put!(cx.line, "unknown ip {version}");
-            Ok(())
-        }
+        version => end!(cx.line, "unknown ip {version}"),
     }
 }
 
@@ -107,8 +104,7 @@ pub(crate) fn payload(
         protocol = step.next;
         net.endpoints = false;
     }
-    cx.line.str(" [too many headers]");
-    Ok(())
+    end!(cx.line, " [too many headers]")
 }
 
 /// An extension header that was printed: the next protocol, and the header's length in bytes.
@@ -128,13 +124,9 @@ fn transport(
     match protocol {
         ICMP | IGMP if !over_ipv4 => {
             let name = name(protocol);
-            put!(cx.line, "[{name} requires IPv4] (invalid)");
-            Ok(())
+            end!(cx.line, "[{name} requires IPv4] (invalid)")
         }
-        ICMPV6 if over_ipv4 => {
-            cx.line.str("[ICMPv6 requires IPv6] (invalid)");
-            Ok(())
-        }
+        ICMPV6 if over_ipv4 => end!(cx.line, "[ICMPv6 requires IPv6] (invalid)"),
         TCP => tcp::print(cx, net, data, length),
         UDP => udp::print(cx, net, data, length),
         ICMP => icmp::print(cx, net, data, length),
@@ -149,10 +141,7 @@ fn transport(
         }),
         DCCP => dccp::print(cx, net, data, length),
         MOBILITY | mobility::OLD => mobility::print(cx, data),
-        NO_NEXT_HEADER => {
-            cx.line.str("no next header");
-            Ok(())
-        }
+        NO_NEXT_HEADER => end!(cx.line, "no next header"),
         _ => {
             if !routing::over_ip(cx, net, protocol, data, length)? {
                 put!(cx.line, " ip-proto-{protocol} {length}");

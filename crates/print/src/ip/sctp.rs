@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::{Context, Network};
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 12;
 const CHUNK_HEADER: usize = 4;
@@ -54,8 +54,7 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         }
         name(cx, kind);
         if stated < CHUNK_HEADER {
-            put!(cx.line, " [chunk length {stated} < 4] (invalid)");
-            return Ok(());
+            return end!(cx.line, " [chunk length {stated} < 4] (invalid)");
         }
         chunk(cx, kind, flags, data.rest(at), stated)?;
         if kind == DATA && forces.iter().flatten().next().is_some() {
@@ -109,8 +108,7 @@ fn forces_message(cx: &mut Context<'_>, data: &[u8]) -> Result {
         0x14 => "Query Response",
         _ => return Ok(()),
     };
-    put!(cx.line, "\n\tForCES {name} ");
-    Ok(())
+    end!(cx.line, "\n\tForCES {name} ")
 }
 
 fn chunk(cx: &mut Context<'_>, kind: u8, flags: u8, data: &[u8], stated: usize) -> Result {

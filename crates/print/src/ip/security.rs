@@ -3,7 +3,7 @@
 use super::Step;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 /// Prints the authentication header.
 pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option<Step>> {
@@ -41,9 +41,8 @@ pub(crate) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resul
     // A packet that ends with its header is empty.
     data.part(0, 9)?;
     let (spi, sequence) = (data.u32_at(0)?, data.u32_at(4)?);
-    put!(
+    end!(
         cx.line,
         "ESP(spi=0x{spi:08x},seq=0x{sequence:x}), length {length}"
-    );
-    Ok(())
+    )
 }

@@ -5,7 +5,7 @@ use ringtap_packet::headers::route::{self, Stop};
 use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
-use crate::line::{Address, put};
+use crate::line::{Address, end, put};
 
 const HEADER: usize = 20;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -36,8 +36,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let first = data.u8_at(0)?;
     let header = usize::from(first & 15) * 4;
     if header < HEADER {
-        put!(cx.line, "bad-hlen {header}");
-        return Ok(());
+        return end!(cx.line, "bad-hlen {header}");
     }
     let stated = usize::from(data.u16_at(2)?);
     if length < stated {
@@ -51,8 +50,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     // bytes (BIG TCP).
     let total = if stated == 0 { length } else { stated };
     if total < header {
-        put!(cx.line, "bad-len {stated}");
-        return Ok(());
+        return end!(cx.line, "bad-len {stated}");
     }
     let data = data.up_to(total);
     let payload_length = total - header;
@@ -73,8 +71,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     };
     if offset != 0 {
         net.addresses(cx.line);
-        put!(cx.line, "ip-proto-{protocol}");
-        return Ok(());
+        return end!(cx.line, "ip-proto-{protocol}");
     }
     if !matches!(
         protocol,
@@ -124,8 +121,7 @@ fn header_line(cx: &mut Context<'_>, data: &[u8], header: usize, total: usize) -
             );
         }
     }
-    cx.line.str(")\n    ");
-    Ok(())
+    end!(cx.line, ")\n    ")
 }
 
 const RECORD_ROUTE: u8 = 7;
@@ -190,8 +186,7 @@ fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result {
 /// Prints the addresses; those before the pointer, which were visited, are followed by a comma.
 fn route(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if option.len() < 3 {
-        put!(cx.line, " [bad length {}]", option.len());
-        return Ok(());
+        return end!(cx.line, " [bad length {}]", option.len());
     }
     if (option.len() + 1) & 3 != 0 {
         put!(cx.line, " [bad length {}]", option.len());
@@ -213,8 +208,7 @@ fn route(cx: &mut Context<'_>, option: &[u8]) -> Result {
 
 fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if option.len() < 4 {
-        put!(cx.line, "[bad length {}]", option.len());
-        return Ok(());
+        return end!(cx.line, "[bad length {}]", option.len());
     }
     cx.line.str(" TS{");
     let (pointer, flags) = (usize::from(option.u8_at(2)?), option.u8_at(3)?);
@@ -253,14 +247,12 @@ fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if flags >> 4 != 0 {
         put!(cx.line, " [{} hops not recorded]}} ", flags >> 4);
     }
-    cx.line.str("}");
-    Ok(())
+    end!(cx.line, "}}")
 }
 
 fn router_alert(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if option.len() != 4 {
-        put!(cx.line, " [bad length {}]", option.len());
-        return Ok(());
+        return end!(cx.line, " [bad length {}]", option.len());
     }
     let value = option.u16_at(2)?;
     if value != 0 {

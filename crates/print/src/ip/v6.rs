@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
-use crate::line::{Address, put};
+use crate::line::{Address, end, put};
 
 pub(crate) const HEADER: usize = 40;
 
@@ -10,13 +10,11 @@ pub(crate) const HEADER: usize = 40;
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ip6");
     if length < HEADER {
-        put!(cx.line, "truncated-ip6 {length}");
-        return Ok(());
+        return end!(cx.line, "truncated-ip6 {length}");
     }
     let first = data.u32_at(0)?;
     if first >> 28 != 6 {
-        put!(cx.line, "version error: {} != 6", first >> 28);
-        return Ok(());
+        return end!(cx.line, "version error: {} != 6", first >> 28);
     }
     let stated = usize::from(data.u16_at(4)?);
     let (next, hop_limit) = (data.u8_at(6)?, data.u8_at(7)?);

@@ -5,7 +5,7 @@ use super::llc;
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::ip;
-use crate::line::put;
+use crate::line::{end, put};
 use crate::routing::osi;
 
 const UNNUMBERED_INFORMATION: u8 = 0x03;
@@ -102,8 +102,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 fn frame(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let start = cx.header;
     let Some(address) = Address::of(data) else {
-        cx.line.str("Q.922, invalid address");
-        return Ok(());
+        return end!(cx.line, "Q.922, invalid address");
     };
     let mut at = address.size;
     let control = data.u8_at(at)?;
@@ -202,7 +201,7 @@ const INTERFACE: u8 = 0x01;
 fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let first = data.u8_at(0)?;
     fragment_header(cx, "FRF.15, seq 0x", data, true)?;
-    put!(
+    end!(
         cx.line,
         ",{} Fragmentation, length {length}",
         if first & INTERFACE != 0 {
@@ -210,8 +209,7 @@ fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
         } else {
             "End-to-End"
         }
-    );
-    Ok(())
+    )
 }
 
 fn fragment_header(cx: &mut Context<'_>, begin: &str, data: &[u8], hexadecimal: bool) -> Result {
@@ -225,8 +223,7 @@ fn fragment_header(cx: &mut Context<'_>, begin: &str, data: &[u8], hexadecimal: 
     }
     cx.line.str(", Flags [");
     cx.line.flags(u32::from(field >> 8), &FRAGMENT_FLAGS);
-    cx.line.str("]");
-    Ok(())
+    end!(cx.line, "]")
 }
 
 const BUNDLE_MESSAGES: [&str; 7] = [
@@ -247,8 +244,7 @@ pub(super) fn bundle(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     const FRAGMENT_HEADER: usize = 2;
     cx.enter("mfr");
     if length < HEADER {
-        put!(cx.line, "[length {length} < {HEADER}] (invalid)");
-        return Ok(());
+        return end!(cx.line, "[length {length} < {HEADER}] (invalid)");
     }
     data.part(0, HEADER)?;
     let first = u32::from(data.u8_at(0)?);
@@ -261,8 +257,7 @@ pub(super) fn bundle(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
             Some(name) => cx.line.str(name),
             None => put!(cx.line, "Unknown Message (0x{message:02x})"),
         }
-        put!(cx.line, ", length {length}");
-        return Ok(());
+        return end!(cx.line, ", length {length}");
     }
     fragment_header(cx, "FRF.16 Frag, seq ", data, false)?;
     cx.header += FRAGMENT_HEADER;

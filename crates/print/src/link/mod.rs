@@ -15,7 +15,7 @@ use ringtap_packet::{LinkType, Packet, ether_type};
 
 use super::bytes::{Bytes, Result};
 use super::context::Context;
-use super::line::put;
+use super::line::{end, put};
 use super::routing::osi;
 use super::small;
 use super::{access, app, arp, ip, wireless};
@@ -88,8 +88,7 @@ fn dispatch(
         LinkType::IEEE802_11_RADIOTAP => wireless::radiotap(cx, data, length),
         _ => {
             cx.enter("link");
-            put!(cx.line, "link type {}, length {length}", link_type.0);
-            Ok(())
+            end!(cx.line, "link type {}, length {length}", link_type.0)
         }
     }
 }

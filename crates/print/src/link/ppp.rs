@@ -4,7 +4,7 @@ use super::{chdlc, ppp_authentication};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
-use crate::line::put;
+use crate::line::{end, put};
 use crate::routing::osi;
 use crate::small;
 
@@ -91,8 +91,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.header += at;
     if cx.options.link_header {
         let Some(name) = protocol_name(protocol) else {
-            put!(cx.line, "unknown (0x{protocol:04x}), length {length}");
-            return Ok(());
+            return end!(cx.line, "unknown (0x{protocol:04x}), length {length}");
         };
         put!(cx.line, "{name} (0x{protocol:04x}), length {length}: ");
     }
@@ -116,8 +115,7 @@ pub(super) fn serial(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     if address != ADDRESS {
         // As in tcpdump: these are the two bytes after the address and the control field.
         let [address, control] = protocol.to_be_bytes();
-        put!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
-        return Ok(());
+        return end!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
     }
     cx.header += HEADER;
     match protocol_name(protocol) {
@@ -142,10 +140,7 @@ fn payload(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> R
         LCP | IPCP | OSICP | IPV6CP | CCP | MPLSCP => control(cx, protocol, data, length),
         PAP => ppp_authentication::password(cx, data, length),
         CHAP => ppp_authentication::challenge(cx, data, length),
-        COMPRESSED => {
-            cx.line.str("compressed PPP data");
-            Ok(())
-        }
+        COMPRESSED => end!(cx.line, "compressed PPP data"),
         _ if is_flag(protocol) => escaped(cx, protocol, data),
         _ => {
             match protocol_name(protocol) {
@@ -191,8 +186,7 @@ fn escaped(cx: &mut Context<'_>, protocol: u16, data: &[u8]) -> Result {
         _ => (frame.u16_at(begin)?, begin + 2),
     };
     if is_flag(protocol) {
-        put!(cx.line, "(protocol 0x{protocol:04x} invalid)");
-        return Ok(());
+        return end!(cx.line, "(protocol 0x{protocol:04x} invalid)");
     }
     payload(cx, protocol, frame.rest(at), length - at)
 }
@@ -230,13 +224,12 @@ fn control(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> R
         return Ok(());
     };
     let code_name = CODES.get(usize::from(code));
-    put!(
+    end!(
         cx.line,
         "{} (0x{code:02x}), id {id}, length {}",
         code_name.unwrap_or(&"Unknown Opcode"),
         length + 2
-    );
-    Ok(())
+    )
 }
 
 /// Prints a fragment of a packet that several links carry (RFC 1990 section 3).
@@ -252,6 +245,5 @@ fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let field = data.u16_at(0)?;
     put!(cx.line, "seq 0x{:03x}, Flags [", field & 0xfff);
     cx.line.flags(u32::from(field), &FLAGS);
-    put!(cx.line, "], length {length}");
-    Ok(())
+    end!(cx.line, "], length {length}")
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 4;
 
@@ -21,12 +21,10 @@ pub(super) fn password(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
     };
     let stated = header(cx, "PAP", name, data)?;
     if stated > length {
-        put!(cx.line, ", length {stated} > packet size");
-        return Ok(());
+        return end!(cx.line, ", length {stated} > packet size");
     }
     let Some(left) = stated.checked_sub(HEADER) else {
-        put!(cx.line, ", length {stated} < PAP header length");
-        return Ok(());
+        return end!(cx.line, ", length {stated} < PAP header length");
     };
     match code {
         REQUEST if left < 2 => cx.line.truncated("pap"),

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 6;
 const TAG_HEADER: usize = 4;
@@ -41,8 +41,7 @@ const TAGS: [(u16, &str); 11] = [
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("pppoe");
     if length < HEADER {
-        put!(cx.line, " (length {length} < {HEADER}) (invalid)");
-        return Ok(());
+        return end!(cx.line, " (length {length} < {HEADER}) (invalid)");
     }
     data.part(0, HEADER)?;
     let (version, code) = (data.u8_at(0)?, data.u8_at(1)?);

@@ -3,7 +3,7 @@
 use super::{named, osi};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const VERSION: u8 = 1;
 /// The size of the header before the addresses, which is the same for both protocols.
@@ -25,19 +25,17 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let (indicator, version) = (data.u8_at(1)?, data.u8_at(2)?);
     let header = usize::from(indicator);
     if version != VERSION {
-        put!(cx.line, "version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, "version {version} packet not supported");
     }
     if header < FIXED {
         osi::below_minimum(cx, indicator, data);
         return Ok(());
     }
     if header > length {
-        put!(
+        return end!(
             cx.line,
             " length indicator({indicator}) > PDU size ({length})!"
         );
-        return Ok(());
     }
     let Some((destination, at)) = counted(data, header, FIXED)? else {
         return too_short(cx);
@@ -52,8 +50,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.line.str(", ");
     let kind = data.u8_at(4)? & 0x1f;
     named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }
 
 /// Returns the address after its length at `at`, and where it ends; `None` if the header ends earlier.
@@ -84,21 +81,18 @@ pub(super) fn end_system(cx: &mut Context<'_>, data: &[u8], length: usize) -> Re
     cx.enter("esis");
     osi::begin(cx, "ES-IS");
     if length <= 2 {
-        cx.line.str("no header at all!");
-        return Ok(());
+        return end!(cx.line, "no header at all!");
     }
     data.part(0, FIXED)?;
     let (indicator, version) = (data.u8_at(1)?, data.u8_at(2)?);
     if version != VERSION {
-        put!(cx.line, " version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, " version {version} packet not supported");
     }
     if usize::from(indicator) > length {
-        put!(
+        return end!(
             cx.line,
             " length indicator({indicator}) > PDU size ({length})!"
         );
-        return Ok(());
     }
     if usize::from(indicator) < MINIMUM {
         osi::below_minimum(cx, indicator, data);
@@ -109,6 +103,5 @@ pub(super) fn end_system(cx: &mut Context<'_>, data: &[u8], length: usize) -> Re
     named(cx, &END_SYSTEM_TYPES, kind, |cx| {
         put!(cx.line, "unknown type ({kind})");
     });
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }

@@ -3,7 +3,7 @@
 use super::{duration, named};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 8;
 const PROBE: u8 = 1;
@@ -38,8 +38,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.line.str("igmp dvmrp");
     cx.enter("dvmrp");
     if length < HEADER {
-        put!(cx.line, " [len {length}]");
-        return Ok(());
+        return end!(cx.line, " [len {length}]");
     }
     let kind = data.u8_at(1)?;
     named(cx, &NAMES, kind, |cx| put!(cx.line, " [type {kind}]"));
@@ -127,8 +126,7 @@ fn neighbors(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result {
         at += ENTRY;
         for _ in 0..count {
             if at >= end {
-                cx.line.str(" [invalid ncount] (invalid)");
-                return Ok(());
+                return end!(cx.line, " [invalid ncount] (invalid)");
             }
             if is_short(cx, end - at, 4) {
                 return Ok(());

@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 20;
 const VERSION: u8 = 2;
@@ -24,12 +24,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let (version, operation) = (data.u8_at(0)?, data.u8_at(1)?);
     cx.line.str("EIGRP ");
     if version != VERSION {
-        put!(cx.line, "version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, "version {version} packet not supported");
     }
     named(cx, &OPERATIONS, operation, |cx| {
         put!(cx.line, "unknown ({operation})");
     });
-    put!(cx.line, ", length: {length}");
-    Ok(())
+    end!(cx.line, ", length: {length}")
 }

@@ -6,7 +6,7 @@ use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::Context;
 use crate::groups::{self, IPV4};
-use crate::line::put;
+use crate::line::{end, put};
 
 const QUERY: u8 = 0x11;
 const REPORT_V1: u8 = 0x12;
@@ -97,8 +97,7 @@ fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     } else if sources > 0 {
         put!(cx.line, ", {sources} source(s)");
     }
-    cx.line.str("]");
-    Ok(())
+    end!(cx.line, "]")
 }
 
 /// Returns the tenths of a second of a code (RFC 3376 section 4.1.1): from 128 on it is a floating-point
@@ -115,8 +114,7 @@ fn tenths(code: u8) -> u32 {
 fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str("igmp v3 report");
     if length < 16 || !length.is_multiple_of(4) {
-        put!(cx.line, " [invalid len {length}]");
-        return Ok(());
+        return end!(cx.line, " [invalid len {length}]");
     }
     groups::records(cx, data, length, &IPV4)
 }
@@ -127,8 +125,7 @@ fn trace(cx: &mut Context<'_>, name: &str, data: &[u8], length: usize) -> Result
     /// The first nibble of multicast addresses.
     const MULTICAST: u8 = 0xe;
     if length < HEADER {
-        put!(cx.line, " [invalid len {length}]");
-        return Ok(());
+        return end!(cx.line, " [invalid len {length}]");
     }
     data.part(0, HEADER)?;
     put!(cx.line, "{name} {}: ", data.u24_at(21)?);

@@ -4,7 +4,7 @@
 use super::osi;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const VERSION: u8 = 1;
 /// The size of the header that all types share.
@@ -47,17 +47,15 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let kind = data.u8_at(4)?;
     let known = TYPES.iter().find(|(number, ..)| *number == kind);
     let Some(&(_, name, header, form)) = known else {
-        put!(cx.line, "unknown PDU-Type {kind}, length {length}");
-        return Ok(());
+        return end!(cx.line, "unknown PDU-Type {kind}, length {length}");
     };
     cx.line.str(name);
     let stated = usize::from(data.u8_at(1)?);
     if stated != header {
-        put!(
+        return end!(
             cx.line,
             ", bogus fixed header length {stated} should be {header}"
         );
-        return Ok(());
     }
     data.part(0, header)?;
     match form {
@@ -78,8 +76,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         }
         Form::SequenceNumbers => identifier(cx, ", src-id ", data.part(COMMON + 2, SYSTEM + 1)?),
     }
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }
 
 /// Returns whether versions and lengths are supported; otherwise the line names the unsupported one.

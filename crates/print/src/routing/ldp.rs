@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::end;
 
 const HEADER: usize = 10;
 const MESSAGE_HEADER: usize = 8;
@@ -20,15 +20,12 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let (version, unit) = (data.u16_at(0)?, data.u16_at(2)?);
     cx.line.str("LDP");
     if version != VERSION {
-        put!(cx.line, " version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, " version {version} packet not supported");
     }
     if unit < IDENTIFIER {
-        put!(cx.line, ", pdu-length: {unit} (too short, < {IDENTIFIER})");
-        return Ok(());
+        return end!(cx.line, ", pdu-length: {unit} (too short, < {IDENTIFIER})");
     }
     cx.line.str(", Label-Space-ID: ");
     cx.line.ipv4(data.array_at(4)?);
-    put!(cx.line, ":{}, pdu-length: {unit}", data.u16_at(8)?);
-    Ok(())
+    end!(cx.line, ":{}, pdu-length: {unit}", data.u16_at(8)?)
 }

@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 8;
 const VERSION: u8 = 1;
@@ -37,11 +37,9 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     data.part(0, HEADER)?;
     let (version, kind) = (data.u8_at(0)? >> 4, data.u8_at(3)?);
     if version != VERSION {
-        put!(cx.line, "LMP version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, "LMP version {version} packet not supported");
     }
     put!(cx.line, "LMPv{version} ");
     named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
-    put!(cx.line, " Message, length: {length}");
-    Ok(())
+    end!(cx.line, " Message, length: {length}")
 }

@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 32;
 const VERSION: u16 = 1;
@@ -14,18 +14,15 @@ const TYPES: [(u8, &str); 2] = [(1, "MPLS Echo Request"), (2, "MPLS Echo Reply")
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("lspping");
     if length < HEADER {
-        cx.line.str("\n\t\t packet is too short");
-        return Ok(());
+        return end!(cx.line, "\n\t\t packet is too short");
     }
     data.part(0, HEADER)?;
     let (version, kind) = (data.u16_at(0)?, data.u8_at(4)?);
     cx.line.str("LSP-PING");
     if version != VERSION {
-        put!(cx.line, " version {version} packet not supported");
-        return Ok(());
+        return end!(cx.line, " version {version} packet not supported");
     }
     put!(cx.line, "v{version}, ");
     named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
-    put!(cx.line, ", seq {}, length: {length}", data.u32_at(12)?);
-    Ok(())
+    end!(cx.line, ", seq {}, length: {length}", data.u32_at(12)?)
 }

@@ -5,7 +5,7 @@ use super::{clnp, isis};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
-use crate::line::put;
+use crate::line::{end, put};
 use crate::link;
 
 const NULL: u8 = 0x00;
@@ -65,8 +65,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
                 put!(cx.line, "OSI NLPID 0x{identifier:02x} unknown");
             }
             separate(cx);
-            put!(cx.line, "length: {length}");
-            Ok(())
+            end!(cx.line, "length: {length}")
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
-use crate::line::{Address, put};
+use crate::line::{Address, end, put};
 
 /// The bytes that must have been captured; for version 2, all up to the type of authentication.
 const HEADER_V2: usize = 16;
@@ -31,6 +31,5 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
             put!(cx.line, "unknown packet type ({kind})");
         }
     });
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }

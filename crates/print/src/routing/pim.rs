@@ -3,7 +3,7 @@
 use super::{duration, named};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const VERSION: u8 = 2;
 
@@ -31,8 +31,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.str(", ");
         named(cx, &TYPES, first & 15, |cx| cx.line.str("Unknown Type"));
     }
-    put!(cx.line, ", length {length}");
-    Ok(())
+    end!(cx.line, ", length {length}")
 }
 
 const QUERY: u8 = 0;
@@ -117,10 +116,9 @@ fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result {
     } else {
         " RP"
     });
-    put!(
+    end!(
         cx.line,
         " pref {} metric {metric}",
         preference & !SHARED_TREE
-    );
-    Ok(())
+    )
 }

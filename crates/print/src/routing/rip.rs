@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 4;
 const ENTRY: usize = 20;
@@ -92,8 +92,7 @@ fn route_v2(cx: &mut Context<'_>, entry: &[u8]) -> Result {
         }
         AUTHENTICATION => return Ok(()),
         other => {
-            put!(cx.line, "\n\t  AFI Unknown ({other})");
-            return Ok(());
+            return end!(cx.line, "\n\t  AFI Unknown ({other})");
         }
     }
     let prefix = Ipv4Addr::from(entry.array_at::<4>(4)?);

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 4;
 const ENTRY: usize = 20;
@@ -17,26 +17,22 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.enter("ripng");
     let (command, version) = (data.u8_at(0)?, data.u8_at(1)?);
     if version != VERSION {
-        put!(cx.line, " [vers {version}] (invalid)");
-        return Ok(());
+        return end!(cx.line, " [vers {version}] (invalid)");
     }
     let name = match command {
         REQUEST => " ripng-req",
         RESPONSE => " ripng-resp",
         _ => {
-            put!(cx.line, " ripng-{command} ?? {length} (invalid)");
-            return Ok(());
+            return end!(cx.line, " ripng-{command} ?? {length} (invalid)");
         }
     };
     let Some(body) = length.checked_sub(HEADER) else {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     };
     let whole_table = command == REQUEST && body == ENTRY && is_whole_table(data)?;
     cx.line.str(name);
     if whole_table {
-        cx.line.str(" dump");
-        return Ok(());
+        return end!(cx.line, " dump");
     }
     let entries = body / ENTRY;
     put!(cx.line, " {entries}");

@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const HEADER: usize = 8;
 const VERSION: u8 = 1;
@@ -29,14 +29,12 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     data.part(0, HEADER)?;
     let (version, kind) = (data.u8_at(0)? >> 4, data.u8_at(1)?);
     if version != VERSION {
-        put!(
+        return end!(
             cx.line,
             "ERROR: RSVP version {version} packet not supported"
         );
-        return Ok(());
     }
     put!(cx.line, "RSVPv{version} ");
     named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
-    put!(cx.line, " Message, length: {length}");
-    Ok(())
+    end!(cx.line, " Message, length: {length}")
 }

@@ -5,7 +5,7 @@ use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
 use crate::ip::VRRP;
-use crate::line::{Address, put};
+use crate::line::{Address, end, put};
 
 /// The hop limit of every valid packet.
 const HOP_LIMIT: u8 = 255;
@@ -106,6 +106,5 @@ fn password(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let end = field.iter().position(|&byte| byte == 0);
     cx.line.str(" auth \"");
     cx.line.escaped(field.up_to(end.unwrap_or(PASSWORD)));
-    cx.line.str("\"");
-    Ok(())
+    end!(cx.line, "\"")
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::end;
 
 /// Prints a frame.
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
@@ -16,6 +16,5 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
         4 => "Encap ASF alert",
         _ => "unknown",
     });
-    put!(cx.line, " ({kind}) v{version}, len {length}");
-    Ok(())
+    end!(cx.line, " ({kind}) v{version}, len {length}")
 }

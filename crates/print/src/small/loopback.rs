@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const REPLY: u16 = 1;
 const FORWARD: u16 = 2;
@@ -12,8 +12,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.enter("loopback");
     cx.line.str("Loopback");
     if length < 4 {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let skip = data.u16_at(0)?.swap_bytes();
     put!(cx.line, ", skipCount {skip}");
@@ -21,8 +20,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.str(" (bogus)");
     }
     if usize::from(skip) > length - 4 {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let at = 2 + usize::from(skip);
     let function = data.u16_at(at)?.swap_bytes();

@@ -3,7 +3,7 @@
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
-use crate::line::put;
+use crate::line::{end, put};
 use crate::link;
 use crate::routing::osi;
 
@@ -27,8 +27,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let mut at = 0;
     let label = loop {
         if at + ENTRY > length || cx.line.is_full() {
-            cx.line.str(" (invalid)");
-            return Ok(());
+            return end!(cx.line, " (invalid)");
         }
         let entry = data.u32_at(at)?;
         at += ENTRY;

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::end;
 
 const MODES: [&str; 8] = [
     "unspecified",
@@ -19,11 +19,10 @@ const MODES: [&str; 8] = [
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ntp");
     let first = data.u8_at(0)?;
-    put!(
+    end!(
         cx.line,
         "NTPv{}, {}, length {length}",
         first >> 3 & 7,
         MODES[usize::from(first & 7)]
-    );
-    Ok(())
+    )
 }

@@ -3,7 +3,7 @@
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip::{nested, v4, v6};
-use crate::line::put;
+use crate::line::{end, put};
 use crate::link;
 
 /// The size of either header without options, in bytes.
@@ -19,8 +19,7 @@ pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.enter("vxlan");
     cx.line.str("VXLAN");
     if length < HEADER {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let flags = data.u8_at(0)?;
     let name = if flags & VALID == 0 { "invalid" } else { "I" };
@@ -37,8 +36,7 @@ pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("otv");
     cx.line.str("OTV, ");
     if length < HEADER {
-        put!(cx.line, "[length {length} < {HEADER}] (invalid)");
-        return Ok(());
+        return end!(cx.line, "[length {length} < {HEADER}] (invalid)");
     }
     let flags = data.u8_at(0)?;
     let name = if flags & VALID == 0 { "." } else { "I" };
@@ -60,13 +58,11 @@ pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     cx.enter("geneve");
     cx.line.str("Geneve");
     if length < HEADER {
-        put!(cx.line, " [length {length} < {HEADER}] (invalid)");
-        return Ok(());
+        return end!(cx.line, " [length {length} < {HEADER}] (invalid)");
     }
     let first = data.u8_at(0)?;
     if first >> 6 != 0 {
-        put!(cx.line, " ERROR: unknown-version {}", first >> 6);
-        return Ok(());
+        return end!(cx.line, " ERROR: unknown-version {}", first >> 6);
     }
     let (flags, protocol) = (data.u8_at(1)?, data.u16_at(2)?);
     let control = if flags & CONTROL == 0 { "" } else { "O" };
@@ -88,8 +84,7 @@ pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     let options = usize::from(first & 0x3f) * 4;
     let at = HEADER + options;
     if length < at {
-        put!(cx.line, " [length {length} < {at}] (invalid)");
-        return Ok(());
+        return end!(cx.line, " [length {length} < {at}] (invalid)");
     }
     if options > 0 {
         put!(cx.line, ", options [{options} bytes]");
@@ -106,9 +101,6 @@ pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
             v6::print(cx, inner, length)
         }),
         link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, inner, length)),
-        _ => {
-            put!(cx.line, "geneve-proto-0x{protocol:x}");
-            Ok(())
-        }
+        _ => end!(cx.line, "geneve-proto-0x{protocol:x}"),
     }
 }

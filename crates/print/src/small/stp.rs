@@ -3,7 +3,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 
 const CONFIGURATION: u8 = 0x00;
 const RAPID: u8 = 0x02;
@@ -31,13 +31,11 @@ const SHORTEST_LENGTH: usize = 85;
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("stp");
     if length < 4 {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     data.part(0, 3)?;
     if data.u16_at(0)? != 0 {
-        put!(cx.line, "unknown STP version, length {length}");
-        return Ok(());
+        return end!(cx.line, "unknown STP version, length {length}");
     }
     let version = data.u8_at(2)?;
     cx.line.str("STP ");
@@ -47,8 +45,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         3 => cx.line.str("802.1s"),
         4 => cx.line.str("802.1aq"),
         _ => {
-            put!(cx.line, "Unknown STP protocol (0x{version:02x})");
-            return Ok(());
+            return end!(cx.line, "Unknown STP protocol (0x{version:02x})");
         }
     }
     let kind = data.u8_at(3)?;
@@ -56,8 +53,7 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         CONFIGURATION => {
             cx.line.str(", Config");
             if length < CONFIGURATION_LENGTH {
-                cx.line.str(" (invalid)");
-                return Ok(());
+                return end!(cx.line, " (invalid)");
             }
             bridge(cx, data, length)
         }
@@ -65,22 +61,13 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
             cx.line.str(", Rapid STP");
             match version {
                 0 => Ok(()),
-                2 if length < RAPID_LENGTH => {
-                    cx.line.str(" (invalid)");
-                    Ok(())
-                }
+                2 if length < RAPID_LENGTH => end!(cx.line, " (invalid)"),
                 2 => bridge(cx, data, length),
                 _ => multiple(cx, version, data, length),
             }
         }
-        TOPOLOGY_CHANGE => {
-            cx.line.str(", Topology Change");
-            Ok(())
-        }
-        _ => {
-            put!(cx.line, ", Unknown BPDU Type (0x{kind:02x})");
-            Ok(())
-        }
+        TOPOLOGY_CHANGE => end!(cx.line, ", Topology Change"),
+        _ => end!(cx.line, ", Unknown BPDU Type (0x{kind:02x})"),
     }
 }
 
@@ -92,21 +79,18 @@ fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let port = data.u16_at(25)?;
     put!(cx.line, ", bridge-id {:04x}.", data.u16_at(17)?);
     cx.line.link_address(data.part(19, 6)?);
-    put!(cx.line, ".{port:04x}, length {length}");
-    Ok(())
+    end!(cx.line, ".{port:04x}, length {length}")
 }
 
 /// Prints IEEE 802.1Q section 14: the common tree, then the others, then the shortest paths.
 fn multiple(cx: &mut Context<'_>, version: u8, data: &[u8], length: usize) -> Result {
     if length < MULTIPLE_LENGTH {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     let trees = usize::from(data.u16_at(LENGTH_3)?);
     // Nothing follows the fields of version 1.
     if data.u8_at(35)? != 0 || MULTIPLE + trees > length {
-        cx.line.str(" (invalid)");
-        return Ok(());
+        return end!(cx.line, " (invalid)");
     }
     cx.line.str(", CIST Flags [");
     cx.line.flags(u32::from(data.u8_at(4)?), &FLAGS);

@@ -7,7 +7,7 @@ pub(crate) mod sequences;
 use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
-use super::line::put;
+use super::line::{end, put};
 use super::{app, dns, routing};
 use sequences::Shown;
 
@@ -45,12 +45,11 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     data.part(0, HEADER)?;
     let header = usize::from(data.u8_at(12)? >> 4) * 4;
     if header < HEADER {
-        put!(
+        return end!(
             cx.line,
             " tcp {} [bad hdr length {header} - too short, < {HEADER}]",
             wrapping_difference(length, header)
         );
-        return Ok(());
     }
     if cx.options.quiet {
         put!(cx.line, "tcp {}", wrapping_difference(length, header));

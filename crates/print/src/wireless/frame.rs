@@ -4,7 +4,7 @@ use super::codes;
 use super::elements::Elements;
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 use crate::link;
 
 /// Additions to a frame beside its own fields, according to the radio header.
@@ -53,10 +53,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize, trailer: T
         MANAGEMENT => management(cx, data, subtype, flags, body),
         CONTROL => print_control(cx, data, subtype),
         DATA => print_data(cx, data, subtype, flags, (body, length - size)),
-        _ => {
-            put!(cx.line, "unknown 802.11 frame type ({kind})");
-            Ok(())
-        }
+        _ => end!(cx.line, "unknown 802.11 frame type ({kind})"),
     }
 }
 
@@ -78,21 +75,19 @@ fn header_size(kind: u8, subtype: u8, flags: u8) -> usize {
 fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result {
     put!(cx.line, "{name}:");
     cx.line.link_address(data.part(at, 6)?);
-    cx.line.str(" ");
-    Ok(())
+    end!(cx.line, " ")
 }
 
 /// Prints the vector at the start of an encrypted body.
 fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result {
     let vector = body.u32_at(0)?.swap_bytes();
-    put!(
+    end!(
         cx.line,
         " IV:{:3x} Pad {:x} KeyID {:x}",
         vector & 0xff_ffff,
         vector >> 24 & 0x3f,
         vector >> 30
-    );
-    Ok(())
+    )
 }
 
 fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &[u8]) -> Result {
@@ -259,8 +254,7 @@ fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result {
     let all = cx.options.link_header;
     let name = codes::CONTROL[usize::from(subtype)];
     if name.is_empty() {
-        put!(cx.line, "unknown 802.11 ctrl frame subtype ({subtype})");
-        return Ok(());
+        return end!(cx.line, "unknown 802.11 ctrl frame subtype ({subtype})");
     }
     if all {
         match subtype {
@@ -308,13 +302,12 @@ fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result {
 fn block_request(cx: &mut Context<'_>, data: &[u8]) -> Result {
     address(cx, "RA", data, FIRST)?;
     address(cx, "TA", data, SECOND)?;
-    put!(
+    end!(
         cx.line,
         "CTL({:x}) SEQ({}) ",
         little(data, 16)?,
         little(data, 18)?
-    );
-    Ok(())
+    )
 }
 
 fn print_data(

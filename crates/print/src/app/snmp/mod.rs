@@ -4,7 +4,7 @@ mod ber;
 
 use crate::bytes::{Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{end, put};
 use ber::{Element, Encoded, Halt, PDUS, Value, step};
 
 const VERSION_1: i64 = 0;
@@ -117,10 +117,7 @@ fn message(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     match integer(cx, &mut inner, "version!=INT")? {
         version @ (VERSION_1 | VERSION_2) => community(cx, inner, version),
         VERSION_3 => version_3(cx, inner),
-        version => {
-            put!(cx.line, "SNMP [version = {version}]");
-            Ok(())
-        }
+        version => end!(cx.line, "SNMP [version = {version}]"),
     }
 }
 
@@ -140,13 +137,11 @@ fn version_3(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     integer(cx, &mut header, "msgMaxSize!=INT")?;
     let (flags, _) = octets(cx, &mut header, "msgFlags!=STR")?;
     let &[flags] = flags else {
-        put!(cx.line, "[msgFlags size {}]", flags.len());
-        return Ok(());
+        return end!(cx.line, "[msgFlags size {}]", flags.len());
     };
     // Encryption requires authentication.
     if flags > 7 || flags & (AUTHENTICATED | ENCRYPTED) == ENCRYPTED {
-        put!(cx.line, "[msgFlags=0x{flags:02X}]");
-        return Ok(());
+        return end!(cx.line, "[msgFlags=0x{flags:02X}]");
     }
     cx.line.str("F=");
     for (bit, letter) in FLAGS {
@@ -160,8 +155,7 @@ fn version_3(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
         put!(cx.line, "[{} extra after message SEQ]", header.length);
     }
     if model != USER_BASED {
-        put!(cx.line, "[security model {model}]");
-        return Ok(());
+        return end!(cx.line, "[security model {model}]");
     }
     let (parameters, _) = octets(cx, &mut from, "msgSecurityParameters!=STR")?;
     let parameters = Encoded {
@@ -209,8 +203,7 @@ fn scoped(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
 fn pdu(cx: &mut Context<'_>, mut from: Encoded<'_>, version: i64) -> Result<(), Halt> {
     let element = step(cx, &mut from)?;
     let Value::Pdu(kind, inner) = element.value else {
-        cx.line.str("[no PDU]");
-        return Ok(());
+        return end!(cx.line, "[no PDU]");
     };
     if from.length > 0 {
         put!(cx.line, "[{} extra after PDU]", from.length);
@@ -218,14 +211,8 @@ fn pdu(cx: &mut Context<'_>, mut from: Encoded<'_>, version: i64) -> Result<(), 
     put!(cx.line, "{}({}) ", PDUS[usize::from(kind)], element.length);
     let first_version = kind <= TRAP;
     match version {
-        VERSION_1 if !first_version => {
-            cx.line.str("[v2 PDU in v1 message]");
-            Ok(())
-        }
-        VERSION_2 if kind == TRAP => {
-            cx.line.str("[v1 PDU in v2 message]");
-            Ok(())
-        }
+        VERSION_1 if !first_version => end!(cx.line, "[v2 PDU in v1 message]"),
+        VERSION_2 if kind == TRAP => end!(cx.line, "[v1 PDU in v2 message]"),
         _ if kind == TRAP => trap(cx, inner),
         _ => request(cx, kind, inner),
     }
