@@ -1,8 +1,10 @@
 //! ARP and its relatives (RFC 826, RFC 903, RFC 2390).
 
+use std::fmt;
+
 use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
-use super::line::{end, put};
+use super::line::{Address, Mac, Named, end, name_in, put};
 use super::link;
 
 const ETHERNET: u16 = 1;
@@ -59,107 +61,94 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         target: next(net_size)?,
         network,
     };
-    if !message(cx, operation, &parties)? {
-        return Ok(());
-    }
-    end!(cx.line, ", length {length}")
-}
-
-fn types(cx: &mut Context<'_>, hardware: u16, network: u16, link_length: u8, net_length: u8) {
-    match hardware_name(hardware) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "Unknown Hardware ({hardware})"),
-    }
-    put!(cx.line, " (len {link_length}), ");
-    match link::ether_type_known(network) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "Unknown Protocol (0x{network:04x})"),
-    }
-    put!(cx.line, " (len {net_length})");
-}
-
-fn hardware_name(hardware: u16) -> Option<&'static str> {
-    Some(match hardware {
-        ETHERNET => "Ethernet",
-        6 => "TokenRing",
-        7 => "ArcNet",
-        15 => "FrameRelay",
-        17 => "Strip",
-        24 => "IEEE 1394",
-        32 => "InfiniBand",
-        _ => return None,
-    })
-}
-
-/// Prints a request or reply; returns false for an unknown operation.
-fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> Result<bool> {
-    match operation {
-        REQUEST => {
-            cx.line.str("Request who-has ");
-            network_address(cx, who, who.target)?;
-            if who.target_link.iter().any(|&octet| octet != 0) {
-                cx.line.str(" (");
-                link_address(cx, who.target_link);
-                cx.line.str(")");
-            }
-            cx.line.str(" tell ");
-            network_address(cx, who, who.source)?;
-        }
-        REPLY => {
-            cx.line.str("Reply ");
-            network_address(cx, who, who.source)?;
-            cx.line.str(" is-at ");
-            link_address(cx, who.source_link);
-        }
-        REVERSE_REQUEST => {
-            cx.line.str("Reverse Request who-is ");
-            link_address(cx, who.target_link);
-            cx.line.str(" tell ");
-            link_address(cx, who.source_link);
-        }
-        REVERSE_REPLY => {
-            cx.line.str("Reverse Reply ");
-            link_address(cx, who.target_link);
-            cx.line.str(" at ");
-            network_address(cx, who, who.target)?;
-        }
-        INVERSE_REQUEST => {
-            cx.line.str("Inverse Request who-is ");
-            link_address(cx, who.target_link);
-            cx.line.str(" tell ");
-            link_address(cx, who.source_link);
-        }
-        INVERSE_REPLY => {
-            cx.line.str("Inverse Reply ");
-            link_address(cx, who.source_link);
-            cx.line.str(" at ");
-            network_address(cx, who, who.source)?;
-        }
-        other => {
-            put!(cx.line, "Unknown ({other}) ");
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn network_address(cx: &mut Context<'_>, who: &Parties<'_>, address: &[u8]) -> Result {
-    if address.is_empty() {
-        cx.line.str("<No address>");
-    } else if who.network == link::IPV4 && address.len() == 4 {
-        cx.line.ipv4(address.array_at(0)?);
-    } else if who.network == link::IPV4 {
-        cx.line.str("<wrong proto type>");
-    } else {
-        cx.line.hex(address);
+    if message(cx, operation, &parties) {
+        put!(cx.line, ", length {length}");
     }
     Ok(())
 }
 
-fn link_address(cx: &mut Context<'_>, address: &[u8]) {
-    if address.is_empty() {
-        cx.line.str("<No address>");
-    } else {
-        cx.line.link_address(address);
+fn types(cx: &mut Context<'_>, hardware: u16, network: u16, link_length: u8, net_length: u8) {
+    put!(
+        cx.line,
+        "{} (len {link_length}), {} (len {net_length})",
+        Named(
+            name_in(&HARDWARE, hardware),
+            format_args!("Unknown Hardware ({hardware})")
+        ),
+        Named(
+            link::ether_type_known(network),
+            format_args!("Unknown Protocol (0x{network:04x})")
+        )
+    );
+}
+
+const HARDWARE: [(u16, &str); 7] = [
+    (ETHERNET, "Ethernet"),
+    (6, "TokenRing"),
+    (7, "ArcNet"),
+    (15, "FrameRelay"),
+    (17, "Strip"),
+    (24, "IEEE 1394"),
+    (32, "InfiniBand"),
+];
+
+/// Prints a request or reply; returns false for an unknown operation.
+fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> bool {
+    let [source, target] =
+        [who.source, who.target].map(|address| NetworkAddress(who.network, address));
+    let [source_link, target_link] = [who.source_link, who.target_link].map(LinkAddress);
+    match operation {
+        REQUEST => {
+            put!(cx.line, "Request who-has {target}");
+            if who.target_link.iter().any(|&octet| octet != 0) {
+                put!(cx.line, " ({target_link})");
+            }
+            put!(cx.line, " tell {source}");
+        }
+        REPLY => put!(cx.line, "Reply {source} is-at {source_link}"),
+        REVERSE_REQUEST => {
+            put!(
+                cx.line,
+                "Reverse Request who-is {target_link} tell {source_link}"
+            );
+        }
+        REVERSE_REPLY => put!(cx.line, "Reverse Reply {target_link} at {target}"),
+        INVERSE_REQUEST => {
+            put!(
+                cx.line,
+                "Inverse Request who-is {target_link} tell {source_link}"
+            );
+        }
+        INVERSE_REPLY => put!(cx.line, "Inverse Reply {source_link} at {source}"),
+        other => put!(cx.line, "Unknown ({other}) "),
+    }
+    matches!(
+        operation,
+        REQUEST..=REVERSE_REPLY | INVERSE_REQUEST | INVERSE_REPLY
+    )
+}
+
+/// An address of the protocol with this EtherType.
+struct NetworkAddress<'a>(u16, &'a [u8]);
+
+impl fmt::Display for NetworkAddress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0, self.1) {
+            (_, []) => f.write_str("<No address>"),
+            (link::IPV4, &[a, b, c, d]) => Address::V4([a, b, c, d]).fmt(f),
+            (link::IPV4, _) => f.write_str("<wrong proto type>"),
+            (_, octets) => octets.iter().try_for_each(|octet| write!(f, "{octet:02x}")),
+        }
+    }
+}
+
+struct LinkAddress<'a>(&'a [u8]);
+
+impl fmt::Display for LinkAddress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [] => f.write_str("<No address>"),
+            octets => Mac(octets).fmt(f),
+        }
     }
 }

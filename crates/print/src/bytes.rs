@@ -38,6 +38,17 @@ pub(crate) trait Bytes {
     fn u32_at(&self, at: usize) -> Result<u32> {
         self.array_at(at).map(u32::from_be_bytes)
     }
+
+    /// Returns a 48-bit number.
+    fn u48_at(&self, at: usize) -> Result<u64> {
+        let [a, b, c, d, e, f] = self.array_at(at)?;
+        Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// Returns a 64-bit number.
+    fn u64_at(&self, at: usize) -> Result<u64> {
+        self.array_at(at).map(u64::from_be_bytes)
+    }
 }
 
 impl Bytes for [u8] {

@@ -2,9 +2,11 @@
 //! protocol (addresses, ports, escaped text, flag lists).
 
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ringtap_packet::DropNote;
+
+use super::bytes::{Bytes, Result, Truncated};
 
 /// The longest line in bytes. A hostile packet can name more data than it holds, which must not
 /// flood the output.
@@ -32,6 +34,67 @@ pub(crate) enum Address {
     V4([u8; 4]),
     /// An IPv6 address.
     V6([u8; 16]),
+}
+
+impl fmt::Display for Address {
+    /// Writes RFC 5952 text, with a dotted tail only where the C library's `inet_ntop` has one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::V4(octets) => Ipv4Addr::from(octets).fmt(f),
+            Self::V6([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, a, b, c, d]) if [a, b] != [0, 0] => {
+                write!(f, "::{}", Ipv4Addr::new(a, b, c, d))
+            }
+            Self::V6(octets) => Ipv6Addr::from(octets).fmt(f),
+        }
+    }
+}
+
+/// A link-layer address of any length: `00:11:22:33:44:55`.
+pub(crate) struct Mac<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Mac<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, octet) in self.0.iter().enumerate() {
+            let colon = if index == 0 { "" } else { ":" };
+            write!(f, "{colon}{octet:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A name, or other text where there is none.
+pub(crate) struct Named<'a>(pub(crate) Option<&'a str>, pub(crate) fmt::Arguments<'a>);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(name) => f.write_str(name),
+            None => f.write_fmt(self.1),
+        }
+    }
+}
+
+/// Returns the name of a value in a table.
+pub(crate) fn name_in<K: PartialEq + Copy>(
+    names: &[(K, &'static str)],
+    value: K,
+) -> Option<&'static str> {
+    let found = names.iter().find(|(number, _)| *number == value);
+    found.map(|(_, name)| *name)
+}
+
+/// The names of the set bits, joined by `, `; `none` for no bit.
+pub(crate) struct Flags<'a>(pub(crate) u32, pub(crate) &'a [(u32, &'a str)]);
+
+impl fmt::Display for Flags<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (_, name) in self.1.iter().filter(|(bit, _)| self.0 & bit != 0) {
+            write!(f, "{separator}{name}")?;
+            separator = ", ";
+        }
+        f.write_str(if separator.is_empty() { "none" } else { "" })
+    }
 }
 
 /// The text of one packet. The buffer is reused for every packet.
@@ -110,16 +173,8 @@ impl Line {
         }
     }
 
-    /// Writes RFC 5952 text, with a dotted tail only where the C library's `inet_ntop` has one.
     pub(crate) fn ipv6(&mut self, octets: [u8; 16]) {
-        let words: [u16; 8] =
-            std::array::from_fn(|i| u16::from_be_bytes([octets[2 * i], octets[2 * i + 1]]));
-        let low = u32::from(words[6]) << 16 | u32::from(words[7]);
-        if words[..6] == [0; 6] && words[6] != 0 {
-            self.str("::");
-            return self.ipv4(low.to_be_bytes());
-        }
-        put!(self, "{}", Ipv6Addr::from(octets));
+        put!(self, "{}", Address::V6(octets));
     }
 
     pub(crate) fn address(&mut self, address: Address) {
@@ -214,21 +269,28 @@ impl Line {
         self.str(": ");
     }
 
-    /// Writes the names of the set bits, joined by `, `; `none` for no bit.
-    pub(crate) fn flags(&mut self, value: u32, names: &[(u32, &str)]) {
-        let mut any = false;
-        for &(bit, name) in names {
-            if value & bit != 0 {
-                if any {
-                    self.str(", ");
-                }
-                any = true;
-                self.str(name);
+    /// Writes the letters of the set bits, one after another.
+    pub(crate) fn marks<B: Into<u32> + Copy>(&mut self, value: B, marks: &[(B, &str)]) {
+        for &(bit, mark) in marks {
+            if value.into() & bit.into() != 0 {
+                self.str(mark);
             }
         }
-        if !any {
-            self.str("none");
-        }
+    }
+
+    /// Writes bytes of a packet as visible text, up to the first byte of 0.
+    pub(crate) fn escaped_string(&mut self, bytes: &[u8]) {
+        let end = bytes.iter().position(|&byte| byte == 0);
+        self.escaped(&bytes[..end.unwrap_or(bytes.len())]);
+    }
+
+    /// Writes the string of `data` that begins at `at` and ends with a byte of 0. Returns the offset after it,
+    /// or an error if its end was not captured.
+    pub(crate) fn terminated(&mut self, data: &[u8], at: usize) -> Result<usize> {
+        let rest = data.rest(at);
+        self.escaped_string(rest);
+        let end = rest.iter().position(|&byte| byte == 0);
+        end.map(|end| at + end + 1).ok_or(Truncated)
     }
 
     /// Writes the note that the captured bytes end inside the layer `name`.

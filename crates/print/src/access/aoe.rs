@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Flags, end, put};
 
 const VERSION: u8 = 1;
 /// The size of the header before command and tag, in bytes.
@@ -25,7 +25,9 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     if length < HEADER {
         return end!(cx.line, " (invalid)");
     }
-    cx.line.str(", Flags: [");
-    cx.line.flags(u32::from(first & 0x0f), &FLAGS);
-    end!(cx.line, "]")
+    end!(
+        cx.line,
+        ", Flags: [{}]",
+        Flags(u32::from(first & 0x0f), &FLAGS)
+    )
 }

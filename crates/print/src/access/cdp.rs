@@ -43,13 +43,9 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
             );
         }
         let (kind, stated) = (data.u16_at(at)?, usize::from(data.u16_at(at + 2)?));
-        let name = name(kind);
         if stated < HEADER {
-            match name {
-                Some(name) => put!(cx.line, ", {name}"),
-                None => cx.line.str(", unknown field type"),
-            }
-            return end!(cx.line, " TLV length {stated} too short (invalid)");
+            let name = name(kind).unwrap_or("unknown field type");
+            return end!(cx.line, ", {name} TLV length {stated} too short (invalid)");
         }
         if stated > left {
             return end!(cx.line, " (TLV length {stated} > {left}) (invalid)");

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Flags, end, put};
 
 const DETECTION_FLAGS: [(u32, &str); 8] = [
     (0x01, "RT"),
@@ -30,12 +30,11 @@ pub(crate) fn udld(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     };
     put!(
         cx.line,
-        "UDLDv{}, Code {operation} ({}), Flags [",
+        "UDLDv{}, Code {operation} ({}), Flags [{}] (0x{flags:02x}), length {length}",
         first >> 5,
-        first & 0x1f
+        first & 0x1f,
+        Flags(u32::from(flags), &DETECTION_FLAGS)
     );
-    cx.line.flags(u32::from(flags), &DETECTION_FLAGS);
-    put!(cx.line, "] (0x{flags:02x}), length {length}");
     data.part(0, length).map(|_| ())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, end};
 
 /// The types from 1 on; 14 and 15 are those of RFC 5007.
 const TYPES: [&str; 15] = [
@@ -28,12 +28,6 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.enter("dhcp6");
     cx.line.str("dhcp6");
     let [kind, ..] = data.array_at::<4>(0)?;
-    match usize::from(kind)
-        .checked_sub(1)
-        .and_then(|index| TYPES.get(index))
-    {
-        Some(name) => put!(cx.line, " {name}"),
-        None => put!(cx.line, " msgtype-{kind}"),
-    }
-    Ok(())
+    let name = TYPES.get(usize::from(kind).wrapping_sub(1)).copied();
+    end!(cx.line, " {}", Named(name, format_args!("msgtype-{kind}")))
 }

@@ -6,7 +6,7 @@
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::ip::security;
-use crate::line::{Address, end, put};
+use crate::line::{Address, Named, end, name_in, put};
 
 const HEADER: usize = 28;
 /// RFC 3948 section 2.2: no ESP follows.
@@ -15,23 +15,20 @@ const KEEP_ALIVE: u8 = 0xff;
 /// The most initiators that are remembered; the oldest is forgotten first.
 const REMEMBERED: usize = 20;
 
-fn exchange_name(exchange: u8) -> Option<&'static str> {
-    Some(match exchange {
-        0 => "none",
-        1 => "base",
-        2 => "ident",
-        3 => "auth",
-        4 => "agg",
-        5 => "inf",
-        32 => "oakley-quick",
-        33 => "oakley-newgroup",
-        34 => "ikev2_init",
-        35 => "ikev2_auth",
-        36 => "child_sa",
-        37 => "inf2",
-        _ => return None,
-    })
-}
+const EXCHANGES: [(u8, &str); 12] = [
+    (0, "none"),
+    (1, "base"),
+    (2, "ident"),
+    (3, "auth"),
+    (4, "agg"),
+    (5, "inf"),
+    (32, "oakley-quick"),
+    (33, "oakley-newgroup"),
+    (34, "ikev2_init"),
+    (35, "ikev2_auth"),
+    (36, "child_sa"),
+    (37, "inf2"),
+];
 
 /// Bits of the header's flags with their letters.
 const FLAGS_V1: [(u8, &str); 2] = [(0x01, "E"), (0x02, "C")];
@@ -118,8 +115,7 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result 
             }
             cx.line.str(cx.initiators.side(initiator, net.source));
             cx.line.str(" ");
-            print_exchange(cx, exchange);
-            print_flags(cx, flags, &FLAGS_V1);
+            exchange_and_flags(cx, exchange, flags, &FLAGS_V1);
         }
         2 => {
             cx.line.str(if first_phase {
@@ -127,31 +123,20 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result 
             } else {
                 " child_sa  "
             });
-            print_exchange(cx, exchange);
-            print_flags(cx, flags, &FLAGS_V2);
+            exchange_and_flags(cx, exchange, flags, &FLAGS_V2);
         }
         _ => {}
     }
     Ok(())
 }
 
-fn print_exchange(cx: &mut Context<'_>, exchange: u8) {
-    match exchange_name(exchange) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "#{exchange}"),
+/// Prints the name of an exchange, and letters in brackets if a bit is set.
+fn exchange_and_flags(cx: &mut Context<'_>, exchange: u8, flags: u8, letters: &[(u8, &str)]) {
+    let name = name_in(&EXCHANGES, exchange);
+    put!(cx.line, "{}", Named(name, format_args!("#{exchange}")));
+    if flags != 0 {
+        cx.line.str("[");
+        cx.line.marks(flags, letters);
+        cx.line.str("]");
     }
-}
-
-/// Prints letters in brackets, or nothing if no bit is set.
-fn print_flags(cx: &mut Context<'_>, flags: u8, letters: &[(u8, &str)]) {
-    if flags == 0 {
-        return;
-    }
-    cx.line.str("[");
-    for &(bit, letter) in letters {
-        if flags & bit != 0 {
-            cx.line.str(letter);
-        }
-    }
-    cx.line.str("]");
 }

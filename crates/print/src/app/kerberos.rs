@@ -1,8 +1,8 @@
 //! Kerberos 4 over UDP: kind of message, names. Version 5 is encoded by ASN.1 and has no line.
 
-use crate::bytes::{Bytes, Result, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, name_in, put};
 
 const REQUEST: u8 = 1 << 1;
 const REPLY: u8 = 2 << 1;
@@ -23,20 +23,17 @@ const ERRORS: [&str; 11] = [
     "NULL_KEY",
 ];
 
-fn kind_name(kind: u8) -> Option<&'static str> {
-    Some(match kind {
-        REQUEST => "KDC_REQUEST",
-        REPLY => "KDC_REPLY",
-        APPLICATION_REQUEST => "APPL_REQUEST",
-        8 => "APPL_REQUEST_MUTUAL",
-        ERROR_REPLY => "ERR_REPLY",
-        12 => "PRIVATE",
-        14 => "SAFE",
-        16 => "APPL_ERR",
-        126 => "DIE",
-        _ => return None,
-    })
-}
+const KINDS: [(u8, &str); 9] = [
+    (REQUEST, "KDC_REQUEST"),
+    (REPLY, "KDC_REPLY"),
+    (APPLICATION_REQUEST, "APPL_REQUEST"),
+    (8, "APPL_REQUEST_MUTUAL"),
+    (ERROR_REPLY, "ERR_REPLY"),
+    (12, "PRIVATE"),
+    (14, "SAFE"),
+    (16, "APPL_ERR"),
+    (126, "DIE"),
+];
 
 /// Prints a message.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
@@ -59,10 +56,8 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let first = data.u8_at(1)?;
     let (kind, little) = (first & !1, first & 1 != 0);
     cx.line.str(if little { " le" } else { " be" });
-    match kind_name(kind) {
-        Some(name) => put!(cx.line, " {name}: "),
-        None => put!(cx.line, " #{kind}: "),
-    }
+    let name = name_in(&KINDS, kind);
+    put!(cx.line, " {}: ", Named(name, format_args!("#{kind}")));
     let number = |at| {
         data.u16_at(at)
             .map(|n| if little { n.swap_bytes() } else { n })
@@ -73,9 +68,9 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result {
             // The time comes before the lifetime, which is in units of five minutes.
             let lifetime = data.u8_at(at + 4)?;
             put!(cx.line, " {}min ", u32::from(lifetime) * 5);
-            let at = text(cx, data, at + 5)?;
+            let at = cx.line.terminated(data, at + 5)?;
             cx.line.str(".");
-            text(cx, data, at)?;
+            cx.line.terminated(data, at)?;
         }
         REPLY => {
             // Time, number of tickets, expiry and version of the key come before the length.
@@ -84,18 +79,16 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result {
         }
         APPLICATION_REQUEST => {
             put!(cx.line, "v{} ", data.u8_at(2)?);
-            let at = text(cx, data, 3)?;
+            let at = cx.line.terminated(data, 3)?;
             put!(cx.line, " ({})", data.u8_at(at)?);
             put!(cx.line, " ({})", data.u8_at(at + 1)?);
         }
         ERROR_REPLY => {
             let at = principal(cx, data, 2)?;
             let code = number(at + 4)?;
-            match ERRORS.get(usize::from(code)) {
-                Some(name) => put!(cx.line, " {name} "),
-                None => put!(cx.line, " #{code} "),
-            }
-            text(cx, data, at + 8)?;
+            let name = ERRORS.get(usize::from(code)).copied();
+            put!(cx.line, " {} ", Named(name, format_args!("#{code}")));
+            cx.line.terminated(data, at + 8)?;
         }
         _ => cx.line.str("(unknown)"),
     }
@@ -104,17 +97,9 @@ fn version_4(cx: &mut Context<'_>, data: &[u8]) -> Result {
 
 /// Prints `name.instance@realm`; the instance may be empty.
 fn principal(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
-    let mut at = text(cx, data, at)?;
+    let at = cx.line.terminated(data, at)?;
     cx.line.str(".");
-    at = text(cx, data, at)?;
+    let at = cx.line.terminated(data, at)?;
     cx.line.str("@");
-    text(cx, data, at)
-}
-
-/// Prints a string and returns the offset after it.
-fn text(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
-    let rest = data.rest(at);
-    let end = rest.iter().position(|&byte| byte == 0);
-    cx.line.escaped(rest.up_to(end.unwrap_or(rest.len())));
-    end.map(|end| at + end + 1).ok_or(Truncated)
+    cx.line.terminated(data, at)
 }

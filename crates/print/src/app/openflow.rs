@@ -2,36 +2,13 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, put};
 
 const HEADER: usize = 8;
 
 const VERSIONS: [&str; 6] = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"];
-const TYPES_1_0: [&str; 22] = [
-    "HELLO",
-    "ERROR",
-    "ECHO_REQUEST",
-    "ECHO_REPLY",
-    "VENDOR",
-    "FEATURES_REQUEST",
-    "FEATURES_REPLY",
-    "GET_CONFIG_REQUEST",
-    "GET_CONFIG_REPLY",
-    "SET_CONFIG",
-    "PACKET_IN",
-    "FLOW_REMOVED",
-    "PORT_STATUS",
-    "PACKET_OUT",
-    "FLOW_MOD",
-    "PORT_MOD",
-    "STATS_REQUEST",
-    "STATS_REPLY",
-    "BARRIER_REQUEST",
-    "BARRIER_REPLY",
-    "QUEUE_GET_CONFIG_REQUEST",
-    "QUEUE_GET_CONFIG_REPLY",
-];
-const TYPES_1_3: [&str; 30] = [
+/// The types of version 1.3.
+const TYPES: [&str; 30] = [
     "HELLO",
     "ERROR",
     "ECHO_REQUEST",
@@ -80,19 +57,23 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 
 /// Prints a message; returns its size if another one can follow.
 fn message(cx: &mut Context<'_>, data: &[u8], left: usize) -> Result<Option<usize>> {
-    let (version, kinds) = version(data.u8_at(0)?);
-    match version {
-        Some(name) => put!(cx.line, "\n\tversion {name}"),
-        None => put!(cx.line, "\n\tversion unknown (0x{:02x})", data.u8_at(0)?),
-    }
+    let version = data.u8_at(0)?;
+    let name = VERSIONS.get(usize::from(version).wrapping_sub(1)).copied();
+    put!(
+        cx.line,
+        "\n\tversion {}",
+        Named(name, format_args!("unknown (0x{version:02x})"))
+    );
     if left < 2 {
         return Ok(ended(cx));
     }
     let kind = data.u8_at(1)?;
-    match kinds.get(usize::from(kind)) {
-        Some(name) => put!(cx.line, ", type {name}"),
-        None => put!(cx.line, ", type unknown (0x{kind:02x})"),
-    }
+    let name = type_name(version, kind);
+    put!(
+        cx.line,
+        ", type {}",
+        Named(name, format_args!("unknown (0x{kind:02x})"))
+    );
     if left < 4 {
         return Ok(ended(cx));
     }
@@ -119,14 +100,16 @@ fn ended(cx: &mut Context<'_>) -> Option<usize> {
     None
 }
 
-fn version(version: u8) -> (Option<&'static str>, &'static [&'static str]) {
-    let name = usize::from(version)
-        .checked_sub(1)
-        .and_then(|index| VERSIONS.get(index));
-    let kinds: &[&str] = match version {
-        1 => &TYPES_1_0,
-        4 => &TYPES_1_3,
-        _ => &[],
+/// Returns the name of a type. Version 1.0 has other names for a few, and other numbers from 15 on.
+fn type_name(version: u8, kind: u8) -> Option<&'static str> {
+    let place = match (version, kind) {
+        (1, 4) => return Some("VENDOR"),
+        (1, 16) => return Some("STATS_REQUEST"),
+        (1, 17) => return Some("STATS_REPLY"),
+        (1, 15) => 16,
+        (1, 18..=21) => kind + 2,
+        (1, 0..=14) | (4, _) => kind,
+        _ => return None,
     };
-    (name.copied(), kinds)
+    TYPES.get(usize::from(place)).copied()
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Flags, end, put};
 
 const HEADER: usize = 34;
 
@@ -86,14 +86,12 @@ fn version_2(cx: &mut Context<'_>, data: &[u8], first: u8) -> Result {
     put!(cx.line, ", domain : {}", data.u8_at(4)?);
     put!(cx.line, ", reserved1 : {}", data.u8_at(5)?);
     let flags = data.u16_at(6)?;
-    cx.line.str(", Flags [");
-    cx.line.flags(u32::from(flags), &FLAGS);
-    cx.line.str("]");
+    put!(cx.line, ", Flags [{}]", Flags(u32::from(flags), &FLAGS));
     // Nanoseconds, and 65536ths of them.
-    put!(cx.line, ", NS correction : {}", u48_at(data, 8)?);
+    put!(cx.line, ", NS correction : {}", data.u48_at(8)?);
     put!(cx.line, ", sub NS correction : {}", data.u16_at(14)?);
     put!(cx.line, ", reserved2 : {}", data.u32_at(16)?);
-    put!(cx.line, ", clock identity : 0x{:x}", u64_at(data, 20)?);
+    put!(cx.line, ", clock identity : 0x{:x}", data.u64_at(20)?);
     put!(cx.line, ", port id : {}", data.u16_at(28)?);
     put!(cx.line, ", seq id : {}", data.u16_at(30)?);
     let control = data.u8_at(32)?;
@@ -119,23 +117,14 @@ fn version_2(cx: &mut Context<'_>, data: &[u8], first: u8) -> Result {
     Ok(())
 }
 
-fn u48_at(data: &[u8], at: usize) -> Result<u64> {
-    let [a, b, c, d, e, f] = data.array_at(at)?;
-    Ok(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
-}
-
-fn u64_at(data: &[u8], at: usize) -> Result<u64> {
-    data.array_at(at).map(u64::from_be_bytes)
-}
-
 fn time(cx: &mut Context<'_>, body: &[u8], name: &str, comma: &str) -> Result {
     put!(cx.line, ", {name} :");
-    put!(cx.line, " {} seconds{comma}", u48_at(body, 0)?);
+    put!(cx.line, " {} seconds{comma}", body.u48_at(0)?);
     end!(cx.line, " {} nanoseconds", body.u32_at(6)?)
 }
 
 fn port(cx: &mut Context<'_>, body: &[u8], at: usize) -> Result {
-    put!(cx.line, ", port identity : 0x{:x}", u64_at(body, at)?);
+    put!(cx.line, ", port identity : 0x{:x}", body.u64_at(at)?);
     end!(cx.line, ", port id : {}", body.u16_at(at + 8)?)
 }
 
@@ -149,7 +138,7 @@ fn announce(cx: &mut Context<'_>, body: &[u8]) -> Result {
     put!(cx.line, ", gm clock accuracy : {}", body.u8_at(15)?);
     put!(cx.line, ", gm clock variance : {}", body.u16_at(16)?);
     put!(cx.line, ", gm priority_2 : {}", body.u8_at(18)?);
-    put!(cx.line, ", gm clock id : 0x{:x}", u64_at(body, 19)?);
+    put!(cx.line, ", gm clock id : 0x{:x}", body.u64_at(19)?);
     put!(cx.line, ", steps removed : {}", body.u16_at(27)?);
     end!(cx.line, ", time source : 0x{:02x}", body.u8_at(29)?)
 }

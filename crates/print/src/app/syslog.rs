@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Named, end, put};
 
 const FACILITIES: [&str; 24] = [
     "kernel", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
@@ -29,10 +29,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return end!(cx.line, " (invalid)");
     };
     let (facility, severity) = (priority >> 3, priority & 7);
-    let known = FACILITIES.get(usize::from(facility));
+    let known = FACILITIES.get(usize::from(facility)).copied();
     let severity_name = SEVERITIES[usize::from(severity)];
     if cx.verbose() {
-        let name = known.unwrap_or(&"unknown");
+        let name = known.unwrap_or("unknown");
         put!(
             cx.line,
             "SYSLOG, length: {length}\n\tFacility {name} ({facility}), Severity {severity_name} ({severity})\n\tMsg: "
@@ -40,11 +40,11 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.escaped(data.rest(at));
         return Ok(());
     }
-    match known {
-        Some(name) => put!(cx.line, "SYSLOG {name}"),
-        None => put!(cx.line, "SYSLOG unknown ({facility})"),
-    }
-    end!(cx.line, ".{severity_name}, length: {length}")
+    end!(
+        cx.line,
+        "SYSLOG {}.{severity_name}, length: {length}",
+        Named(known, format_args!("unknown ({facility})"))
+    )
 }
 
 /// Returns the number in angle brackets, and the offset of the message after it.

@@ -1,8 +1,8 @@
 //! TFTP (RFC 1350) with options (RFC 2347): operation, file, block.
 
-use crate::bytes::{Bytes, Result, Truncated};
+use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, put};
 
 const READ: u16 = 1;
 const WRITE: u16 = 2;
@@ -31,12 +31,10 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         READ | WRITE => {
             cx.line
                 .str(if operation == READ { ", RRQ" } else { ", WRQ" });
-            data.u8_at(2)?;
-            cx.line.str(" \"");
-            let at = string(cx, data, 2, "\"")?;
+            let at = quoted(cx, data, 2)?;
             data.u8_at(at)?;
             cx.line.str(" ");
-            let at = string(cx, data, at, "")?;
+            let at = cx.line.terminated(data, at)?;
             strings(cx, data, at, length)?;
         }
         OPTIONS => {
@@ -51,26 +49,26 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         ERROR => {
             cx.line.str(", ERROR");
             let code = data.u16_at(2)?;
-            match ERRORS.get(usize::from(code)) {
-                Some(name) => put!(cx.line, " {name}"),
-                None => put!(cx.line, " tftp-err-#{code} \""),
-            }
-            data.u8_at(4)?;
-            cx.line.str(" \"");
-            string(cx, data, 4, "\"")?;
+            let name = ERRORS.get(usize::from(code)).copied();
+            put!(
+                cx.line,
+                " {}",
+                Named(name, format_args!("tftp-err-#{code} \""))
+            );
+            quoted(cx, data, 4)?;
         }
         _ => put!(cx.line, ", tftp-#{operation}"),
     }
     Ok(())
 }
 
-/// Prints the string at `at` and `close`, and returns the offset after it.
-fn string(cx: &mut Context<'_>, data: &[u8], at: usize, close: &str) -> Result<usize> {
-    let rest = data.rest(at);
-    let end = rest.iter().position(|&byte| byte == 0);
-    cx.line.escaped(rest.up_to(end.unwrap_or(rest.len())));
-    cx.line.str(close);
-    end.map(|end| at + end + 1).ok_or(Truncated)
+/// Prints the string at `at` in quotes, and returns the offset after it.
+fn quoted(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
+    data.u8_at(at)?;
+    cx.line.str(" \"");
+    let after = cx.line.terminated(data, at);
+    cx.line.str("\"");
+    after
 }
 
 /// Prints names of options and their values.
@@ -79,7 +77,7 @@ fn strings(cx: &mut Context<'_>, data: &[u8], mut at: usize, length: usize) -> R
         if data.u8_at(at)? != 0 {
             cx.line.str(" ");
         }
-        at = string(cx, data, at, "")?;
+        at = cx.line.terminated(data, at)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{Message, names, type_name};
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Named, end, name_in, put};
 
 /// How a list continues after an entry.
 #[derive(Clone, Copy)]
@@ -41,10 +41,11 @@ const TOP_BIT: u16 = 0x8000;
 const DNSSEC_OK: u16 = 0x8000;
 
 fn put_type(cx: &mut Context<'_>, kind: u16) {
-    match type_name(kind) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "Type{kind}"),
-    }
+    put!(
+        cx.line,
+        "{}",
+        Named(type_name(kind), format_args!("Type{kind}"))
+    );
 }
 
 fn put_class(cx: &mut Context<'_>, class: u16) {
@@ -169,10 +170,11 @@ fn edns_options(cx: &mut Context<'_>, options: &[u8]) -> Result {
     while at < options.len() && !cx.line.is_full() {
         cx.line.str(if at == 0 { " [" } else { "," });
         let (code, size) = (options.u16_at(at)?, usize::from(options.u16_at(at + 2)?));
-        match option_name(code) {
-            Some(name) => cx.line.str(name),
-            None => put!(cx.line, "Opt{code}"),
-        }
+        put!(
+            cx.line,
+            "{}",
+            Named(name_in(&OPTIONS, code), format_args!("Opt{code}"))
+        );
         let value = options.part(at + 4, size)?;
         match code {
             _ if value.is_empty() => {}
@@ -200,26 +202,23 @@ fn edns_options(cx: &mut Context<'_>, options: &[u8]) -> Result {
     Ok(())
 }
 
-fn option_name(code: u16) -> Option<&'static str> {
-    Some(match code {
-        1 => "LLQ",
-        2 => "UL",
-        3 => "NSID",
-        5 => "DAU",
-        6 => "DHU",
-        7 => "N3U",
-        8 => "ECS",
-        9 => "EXPIRE",
-        10 => "COOKIE",
-        11 => "KEEPALIVE",
-        12 => "PADDING",
-        13 => "CHAIN",
-        14 => "KEY-TAG",
-        16 => "CLIENT-TAG",
-        17 => "SERVER-TAG",
-        _ => return None,
-    })
-}
+const OPTIONS: [(u16, &str); 15] = [
+    (1, "LLQ"),
+    (2, "UL"),
+    (3, "NSID"),
+    (5, "DAU"),
+    (6, "DHU"),
+    (7, "N3U"),
+    (8, "ECS"),
+    (9, "EXPIRE"),
+    (10, "COOKIE"),
+    (11, "KEEPALIVE"),
+    (12, "PADDING"),
+    (13, "CHAIN"),
+    (14, "KEY-TAG"),
+    (16, "CLIENT-TAG"),
+    (17, "SERVER-TAG"),
+];
 
 /// Prints a client subnet (RFC 7871 section 6): a prefix, without the bytes that are zero.
 fn client_subnet(cx: &mut Context<'_>, value: &[u8]) -> Result {

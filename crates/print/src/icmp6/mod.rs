@@ -7,7 +7,7 @@ use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::ip;
-use super::line::{end, put};
+use super::line::{Named, end, name_in, put};
 
 const HEADER: usize = 8;
 
@@ -27,36 +27,33 @@ const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 const REDIRECT: u8 = 137;
 const LISTENER_REPORT_V2: u8 = 143;
 
-fn name(kind: u8) -> Option<&'static str> {
-    Some(match kind {
-        UNREACHABLE => "destination unreachable",
-        TOO_BIG => "packet too big",
-        TIME_EXCEEDED => "time exceeded in-transit",
-        PARAMETER_PROBLEM => "parameter problem",
-        ECHO => "echo request",
-        ECHO_REPLY => "echo reply",
-        LISTENER_QUERY => "multicast listener query",
-        LISTENER_REPORT => "multicast listener report",
-        LISTENER_DONE => "multicast listener done",
-        ROUTER_SOLICITATION => "router solicitation",
-        ROUTER_ADVERTISEMENT => "router advertisement",
-        NEIGHBOUR_SOLICITATION => "neighbor solicitation",
-        NEIGHBOUR_ADVERTISEMENT => "neighbor advertisement",
-        REDIRECT => "redirect",
-        138 => "router renumbering",
-        139 => "who-are-you request",
-        140 => "who-are-you reply",
-        141 => "inverse neighbor solicitation",
-        142 => "inverse neighbor advertisement",
-        LISTENER_REPORT_V2 => "multicast listener report v2",
-        144 => "dhaad request",
-        145 => "dhaad reply",
-        146 => "mobile router solicitation",
-        147 => "mobile router advertisement",
-        155 => "RPL",
-        _ => return None,
-    })
-}
+const NAMES: [(u8, &str); 25] = [
+    (UNREACHABLE, "destination unreachable"),
+    (TOO_BIG, "packet too big"),
+    (TIME_EXCEEDED, "time exceeded in-transit"),
+    (PARAMETER_PROBLEM, "parameter problem"),
+    (ECHO, "echo request"),
+    (ECHO_REPLY, "echo reply"),
+    (LISTENER_QUERY, "multicast listener query"),
+    (LISTENER_REPORT, "multicast listener report"),
+    (LISTENER_DONE, "multicast listener done"),
+    (ROUTER_SOLICITATION, "router solicitation"),
+    (ROUTER_ADVERTISEMENT, "router advertisement"),
+    (NEIGHBOUR_SOLICITATION, "neighbor solicitation"),
+    (NEIGHBOUR_ADVERTISEMENT, "neighbor advertisement"),
+    (REDIRECT, "redirect"),
+    (138, "router renumbering"),
+    (139, "who-are-you request"),
+    (140, "who-are-you reply"),
+    (141, "inverse neighbor solicitation"),
+    (142, "inverse neighbor advertisement"),
+    (LISTENER_REPORT_V2, "multicast listener report v2"),
+    (144, "dhaad request"),
+    (145, "dhaad reply"),
+    (146, "mobile router solicitation"),
+    (147, "mobile router advertisement"),
+    (155, "RPL"),
+];
 
 /// Prints a message of `length` bytes.
 pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usize) -> Result {
@@ -71,10 +68,12 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     }
     let kind = kind?;
     let code = data.u8_at(1)?;
-    match name(kind) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "unknown icmp6 type ({kind})"),
-    }
+    let name = name_in(&NAMES, kind);
+    put!(
+        cx.line,
+        "{}",
+        Named(name, format_args!("unknown icmp6 type ({kind})"))
+    );
     let discovery = matches!(
         kind,
         ROUTER_SOLICITATION
@@ -105,7 +104,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         _ if discovery => neighbour::print(cx, kind, data, length)?,
         _ => {}
     }
-    if !cx.verbose() || (name(kind).is_none()) {
+    if !cx.verbose() || name.is_none() {
         put!(cx.line, ", length {length}");
     }
     Ok(())

@@ -1,9 +1,11 @@
 //! Neighbour discovery (RFC 4861) and its options (RFC 8106 for DNS).
 
+use std::fmt;
+
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::dns;
-use crate::line::{end, put};
+use crate::line::{Address, Flags, end, put};
 
 const NEIGHBOUR_FLAGS: [(u32, &str); 3] = [
     (0x8000_0000, "router"),
@@ -37,9 +39,11 @@ pub(super) fn print(cx: &mut Context<'_>, kind: u8, data: &[u8], length: usize) 
             cx.line.str(", tgt is ");
             cx.line.ipv6(data.array_at(8)?);
             if cx.verbose() {
-                cx.line.str(", Flags [");
-                cx.line.flags(data.u32_at(4)?, &NEIGHBOUR_FLAGS);
-                cx.line.str("]");
+                put!(
+                    cx.line,
+                    ", Flags [{}]",
+                    Flags(data.u32_at(4)?, &NEIGHBOUR_FLAGS)
+                );
             }
             24
         }
@@ -68,8 +72,8 @@ fn preference(flags: u8) -> &'static str {
 
 fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let flags = data.u8_at(5)?;
-    put!(cx.line, "\n\thop limit {}, Flags [", data.u8_at(4)?);
-    cx.line.flags(u32::from(flags), &ROUTER_FLAGS);
+    let names = Flags(u32::from(flags), &ROUTER_FLAGS);
+    put!(cx.line, "\n\thop limit {}, Flags [{names}", data.u8_at(4)?);
     end!(
         cx.line,
         "], pref {}, router lifetime {}s, reachable time {}ms, retrans timer {}ms",
@@ -129,11 +133,15 @@ fn options(cx: &mut Context<'_>, data: &[u8], mut at: usize, length: usize) -> R
     Ok(())
 }
 
-fn seconds(cx: &mut Context<'_>, value: u32) {
-    if value == INFINITY {
-        cx.line.str("infinity");
-    } else {
-        put!(cx.line, "{value}s");
+/// A number of seconds.
+struct Lifetime(u32);
+
+impl fmt::Display for Lifetime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            INFINITY => f.write_str("infinity"),
+            seconds => write!(f, "{seconds}s"),
+        }
     }
 }
 
@@ -142,12 +150,14 @@ fn body(cx: &mut Context<'_>, kind: u8, option: &[u8]) -> Result {
         SOURCE_LINK | TARGET_LINK => cx.line.link_address(option.rest(2)),
         PREFIX => {
             cx.line.ipv6(option.array_at(16)?);
-            put!(cx.line, "/{}, Flags [", option.u8_at(2)?);
-            cx.line.flags(u32::from(option.u8_at(3)?), &PREFIX_FLAGS);
-            cx.line.str("], valid time ");
-            seconds(cx, option.u32_at(4)?);
-            cx.line.str(", pref. time ");
-            seconds(cx, option.u32_at(8)?);
+            put!(
+                cx.line,
+                "/{}, Flags [{}], valid time {}, pref. time {}",
+                option.u8_at(2)?,
+                Flags(u32::from(option.u8_at(3)?), &PREFIX_FLAGS),
+                Lifetime(option.u32_at(4)?),
+                Lifetime(option.u32_at(8)?)
+            );
         }
         MTU => put!(cx.line, " {}", option.u32_at(4)?),
         ADVERTISEMENT_INTERVAL => put!(cx.line, " {}ms", option.u32_at(4)?),
@@ -160,11 +170,9 @@ fn body(cx: &mut Context<'_>, kind: u8, option: &[u8]) -> Result {
             );
         }
         RDNSS => {
-            cx.line.str(" lifetime ");
-            put!(cx.line, "{}s,", option.u32_at(4)?);
-            for address in option.rest(8).chunks_exact(16) {
-                cx.line.str(" addr: ");
-                cx.line.ipv6(address.array_at(0)?);
+            put!(cx.line, " lifetime {}s,", option.u32_at(4)?);
+            for address in option.rest(8).as_chunks().0 {
+                put!(cx.line, " addr: {}", Address::V6(*address));
             }
         }
         DNSSL => {
@@ -183,15 +191,14 @@ fn body(cx: &mut Context<'_>, kind: u8, option: &[u8]) -> Result {
             let mut prefix = [0; 16];
             let given = option.rest(8).up_to(16);
             prefix[..given.len()].copy_from_slice(given);
-            cx.line.str(" ");
-            cx.line.ipv6(prefix);
             put!(
                 cx.line,
-                "/{}, pref={}, lifetime=",
+                " {}/{}, pref={}, lifetime={}",
+                Address::V6(prefix),
                 option.u8_at(2)?,
-                preference(option.u8_at(3)?)
+                preference(option.u8_at(3)?),
+                Lifetime(option.u32_at(4)?)
             );
-            seconds(cx, option.u32_at(4)?);
         }
         _ => {}
     }

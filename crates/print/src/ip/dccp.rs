@@ -89,8 +89,7 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     }
     if kind != REQUEST && kind != DATA {
         let acknowledged = if long {
-            let [a, b, c, d, e, f] = data.array_at(fixed + 2)?;
-            u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+            data.u48_at(fixed + 2)?
         } else {
             u64::from(data.u24_at(fixed + 1)?)
         };

@@ -3,7 +3,7 @@
 use super::{nested, v4, v6};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Flags, end, put};
 use crate::link;
 use crate::routing::osi;
 
@@ -14,14 +14,14 @@ const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
 const ACKNOWLEDGEMENT: u16 = 0x0080;
-const FLAGS: [(u16, &str); 7] = [
-    (CHECKSUM, "checksum present"),
-    (ROUTING, "routing present"),
-    (KEY, "key present"),
-    (SEQUENCE, "sequence# present"),
+const FLAGS: [(u32, &str); 7] = [
+    (CHECKSUM as u32, "checksum present"),
+    (ROUTING as u32, "routing present"),
+    (KEY as u32, "key present"),
+    (SEQUENCE as u32, "sequence# present"),
     (0x0800, "source routing present"),
     (0x0700, "recursion control"),
-    (ACKNOWLEDGEMENT, "ack present"),
+    (ACKNOWLEDGEMENT as u32, "ack present"),
 ];
 
 /// Prints a GRE header and its payload.
@@ -37,7 +37,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     }
     let flags = data.u16_at(0)?;
     if cx.verbose() {
-        print_flags(cx, flags);
+        put!(cx.line, ", Flags [{}]", Flags(u32::from(flags), &FLAGS));
     }
     let protocol = data.u16_at(2)?;
     let mut at = 4;
@@ -68,24 +68,6 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     put!(cx.line, ", length {length}");
     cx.line.str(if cx.verbose() { "\n\t" } else { ": " });
     carried(cx, protocol, data.rest(at), length.saturating_sub(at))
-}
-
-fn print_flags(cx: &mut Context<'_>, flags: u16) {
-    cx.line.str(", Flags [");
-    let mut any = false;
-    for (bit, name) in FLAGS {
-        if flags & bit != 0 {
-            if any {
-                cx.line.str(", ");
-            }
-            any = true;
-            cx.line.str(name);
-        }
-    }
-    if !any {
-        cx.line.str("none");
-    }
-    cx.line.str("]");
 }
 
 fn version_one(cx: &mut Context<'_>, data: &[u8], flags: u16) -> Result<usize> {

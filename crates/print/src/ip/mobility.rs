@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Address, Named, end, put};
 
 /// The number that drafts used before 135 was assigned.
 pub(super) const OLD: u8 = 62;
@@ -34,10 +34,13 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
         );
         return Err(Truncated);
     }
-    match NAMES.get(usize::from(kind)) {
-        Some(name) => put!(cx.line, "mobility: {name}"),
-        None => put!(cx.line, "mobility: type-#{kind} len={}", data.u8_at(1)?),
-    }
+    let name = NAMES.get(usize::from(kind)).copied();
+    let units = data.u8_at(1)?;
+    put!(
+        cx.line,
+        "mobility: {}",
+        Named(name, format_args!("type-#{kind} len={units}"))
+    );
     match kind {
         HOME_TEST | CARE_OF_TEST => {
             put!(cx.line, " nonce id=0x{:x}", data.u16_at(6)?);
@@ -48,11 +51,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
             if FLAGS.iter().any(|(bit, _)| flags & bit != 0) {
                 cx.line.str(" ");
             }
-            for (bit, letter) in FLAGS {
-                if flags & bit != 0 {
-                    cx.line.str(letter);
-                }
-            }
+            cx.line.marks(flags, &FLAGS);
             lifetime(cx, data)?;
         }
         ACKNOWLEDGEMENT => {
@@ -65,9 +64,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
         }
         ERROR => {
             put!(cx.line, " status={}", data.u8_at(6)?);
-            let home = data.array_at(8)?;
-            cx.line.str(" homeaddr ");
-            cx.line.ipv6(home);
+            put!(cx.line, " homeaddr {}", Address::V6(data.array_at(8)?));
         }
         _ => {}
     }

@@ -5,7 +5,7 @@ use ringtap_packet::headers::route::{self, Stop};
 use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
-use crate::line::{Address, end, put};
+use crate::line::{Address, Flags, end, put};
 
 const HEADER: usize = 20;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -92,14 +92,10 @@ fn header_line(cx: &mut Context<'_>, data: &[u8], header: usize, total: usize) -
     let fragment = data.u16_at(6)?;
     put!(
         cx.line,
-        ", id {}, offset {}, flags [",
+        ", id {}, offset {}, flags [{}], proto {} ({protocol}), length {total}",
         data.u16_at(4)?,
-        u32::from(fragment & 0x1fff) * 8
-    );
-    cx.line.flags(u32::from(fragment & 0xe000), &FLAGS);
-    put!(
-        cx.line,
-        "], proto {} ({protocol}), length {total}",
+        u32::from(fragment & 0x1fff) * 8,
+        Flags(u32::from(fragment & 0xe000), &FLAGS),
         super::name(protocol)
     );
     if data.u16_at(2)? == 0 {

@@ -19,6 +19,7 @@ use ringtap_packet::{DropNote, LinkType, Packet, PacketFlags, ShownReason, Times
 use serde::{Serialize, Serializer};
 
 use super::bytes::Bytes;
+use super::line::Mac;
 use super::timestamp::Rfc3339;
 
 /// Appends the object of one packet.
@@ -275,22 +276,9 @@ impl<T: fmt::Display> Serialize for Shown<T> {
     }
 }
 
-/// A link-layer address.
-struct Mac<'a>(&'a [u8]);
-
 impl Serialize for Mac<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for Mac<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, octet) in self.0.iter().enumerate() {
-            let colon = if index == 0 { "" } else { ":" };
-            write!(f, "{colon}{octet:02x}")?;
-        }
-        Ok(())
     }
 }
 

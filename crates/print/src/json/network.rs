@@ -6,8 +6,9 @@ use ringtap_packet::headers::Headers;
 use ringtap_packet::headers::ip::Part;
 use serde::Serialize;
 
-use super::{Mac, Shown};
+use super::Shown;
 use crate::bytes::{Bytes, Result};
+use crate::line::Mac;
 
 #[derive(Serialize)]
 pub(super) struct Arp<'a> {

@@ -63,10 +63,10 @@ pub(super) fn print_v2(
         match interface {
             // "any" is the name of the capture, not of the packet's interface.
             Some(name) if name != "any" => interface_name(cx, name),
-            _ => match cx.interfaces.get(&index) {
-                Some(name) => interface_name(cx, name),
-                None => interface_name(cx, "?"),
-            },
+            _ => {
+                let known = cx.interfaces.get(&index);
+                interface_name(cx, known.map_or("?", String::as_str));
+            }
         }
         put!(cx.line, "{:<3} ", direction(fields.direction));
     }

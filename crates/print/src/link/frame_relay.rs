@@ -5,7 +5,7 @@ use super::llc;
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::ip;
-use crate::line::{end, put};
+use crate::line::{Flags, Named, end, put};
 use crate::routing::osi;
 
 const UNNUMBERED_INFORMATION: u8 = 0x03;
@@ -72,20 +72,20 @@ impl Address {
         }
         put!(
             cx.line,
-            "Q.922, hdr-len {}, DLCI {}, Flags [",
+            "Q.922, hdr-len {}, DLCI {}, Flags [{}]",
             self.size,
-            self.circuit
+            self.circuit,
+            Flags(self.flags, &FLAGS)
         );
-        cx.line.flags(self.flags, &FLAGS);
         match u8::try_from(identifier) {
             Ok(identifier) => put!(
                 cx.line,
-                "], NLPID {} (0x{identifier:02x}), length {length}: ",
+                ", NLPID {} (0x{identifier:02x}), length {length}: ",
                 osi::name(identifier).unwrap_or("unknown")
             ),
             Err(_) => put!(
                 cx.line,
-                "], cisco-ethertype {} (0x{identifier:04x}), length {length}: ",
+                ", cisco-ethertype {} (0x{identifier:04x}), length {length}: ",
                 super::ether_type_known(identifier).unwrap_or("unknown")
             ),
         }
@@ -221,9 +221,11 @@ fn fragment_header(cx: &mut Context<'_>, begin: &str, data: &[u8], hexadecimal: 
     } else {
         put!(cx.line, "{sequence}");
     }
-    cx.line.str(", Flags [");
-    cx.line.flags(u32::from(field >> 8), &FRAGMENT_FLAGS);
-    end!(cx.line, "]")
+    end!(
+        cx.line,
+        ", Flags [{}]",
+        Flags(u32::from(field >> 8), &FRAGMENT_FLAGS)
+    )
 }
 
 const BUNDLE_MESSAGES: [&str; 7] = [
@@ -250,14 +252,16 @@ pub(super) fn bundle(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     let first = u32::from(data.u8_at(0)?);
     if first & CONTROL_FRAME == CONTROL_FRAME && data.u8_at(1)? == 0 {
         let message = data.u8_at(2)?;
-        cx.line.str("FRF.16 Control, Flags [");
-        cx.line.flags(first, &FRAGMENT_FLAGS);
-        cx.line.str("], ");
-        match BUNDLE_MESSAGES.get(usize::from(message).wrapping_sub(1)) {
-            Some(name) => cx.line.str(name),
-            None => put!(cx.line, "Unknown Message (0x{message:02x})"),
-        }
-        return end!(cx.line, ", length {length}");
+        let name = BUNDLE_MESSAGES.get(usize::from(message).wrapping_sub(1));
+        return end!(
+            cx.line,
+            "FRF.16 Control, Flags [{}], {}, length {length}",
+            Flags(first, &FRAGMENT_FLAGS),
+            Named(
+                name.copied(),
+                format_args!("Unknown Message (0x{message:02x})")
+            )
+        );
     }
     fragment_header(cx, "FRF.16 Frag, seq ", data, false)?;
     cx.header += FRAGMENT_HEADER;

@@ -4,7 +4,7 @@ use super::{ether_type_known, ethernet};
 use crate::access::{cdp, cisco};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, name_in, put};
 use crate::routing::osi;
 use crate::small::stp;
 
@@ -179,10 +179,12 @@ fn generic(
     let response = ssap & 1 == 1;
     let poll = if unnumbered {
         cx.line.str("Unnumbered, ");
-        match unnumbered_name(control & !POLL) {
-            Some(name) => cx.line.str(name),
-            None => put!(cx.line, "{:02x}", control & !POLL),
-        }
+        let kind = control & !POLL;
+        put!(
+            cx.line,
+            "{}",
+            Named(name_in(&UNNUMBERED, kind), format_args!("{kind:02x}"))
+        );
         control & POLL != 0
     } else {
         let (sent, received) = (control >> 1 & 0x7f, control >> 9);
@@ -210,19 +212,16 @@ fn generic(
     Ok(())
 }
 
-fn unnumbered_name(control: u16) -> Option<&'static str> {
-    Some(match control {
-        0x03 => "ui",
-        0x0f => "dm",
-        0x43 => "disc",
-        0x63 => "ua",
-        0x6f => "sabme",
-        0x87 => "frmr",
-        XID => "xid",
-        0xe3 => "test",
-        _ => return None,
-    })
-}
+const UNNUMBERED: [(u16, &str); 8] = [
+    (0x03, "ui"),
+    (0x0f, "dm"),
+    (0x43, "disc"),
+    (0x63, "ua"),
+    (0x6f, "sabme"),
+    (0x87, "frmr"),
+    (XID, "xid"),
+    (0xe3, "test"),
+];
 
 /// Prints an exchange of identifications: the classes and the window of IEEE 802.2, or nothing.
 fn identification(cx: &mut Context<'_>, data: &[u8], length: usize) {

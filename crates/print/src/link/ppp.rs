@@ -4,7 +4,7 @@ use super::{chdlc, ppp_authentication};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
-use crate::line::{end, put};
+use crate::line::{Flags, Named, end, put};
 use crate::routing::osi;
 use crate::small;
 
@@ -98,6 +98,16 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     payload(cx, protocol, data.rest(at), length.saturating_sub(at))
 }
 
+fn put_protocol(cx: &mut Context<'_>, protocol: u16) {
+    let unknown = "unknown PPP protocol";
+    let name = protocol_name(protocol);
+    put!(
+        cx.line,
+        "{}",
+        Named(name, format_args!("{unknown} (0x{protocol:04x})"))
+    );
+}
+
 /// Prints a frame of a serial line that had `length` bytes on the wire: PPP, or Cisco's HDLC.
 pub(super) fn serial(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     const HEADER: usize = 4;
@@ -118,10 +128,8 @@ pub(super) fn serial(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
         return end!(cx.line, "unknown addr {address:02x}; ctrl {control:02x}");
     }
     cx.header += HEADER;
-    match protocol_name(protocol) {
-        Some(name) => put!(cx.line, "{name}: "),
-        None => put!(cx.line, "unknown PPP protocol (0x{protocol:04x}): "),
-    }
+    put_protocol(cx, protocol);
+    cx.line.str(": ");
     payload(
         cx,
         protocol,
@@ -143,11 +151,8 @@ fn payload(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> R
         COMPRESSED => end!(cx.line, "compressed PPP data"),
         _ if is_flag(protocol) => escaped(cx, protocol, data),
         _ => {
-            match protocol_name(protocol) {
-                Some(name) => put!(cx.line, "{name} "),
-                None => put!(cx.line, "unknown PPP protocol (0x{protocol:04x}) "),
-            }
-            Ok(())
+            put_protocol(cx, protocol);
+            end!(cx.line, " ")
         }
     }
 }
@@ -243,7 +248,10 @@ fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
         return Ok(());
     }
     let field = data.u16_at(0)?;
-    put!(cx.line, "seq 0x{:03x}, Flags [", field & 0xfff);
-    cx.line.flags(u32::from(field), &FLAGS);
-    end!(cx.line, "], length {length}")
+    let flags = Flags(u32::from(field), &FLAGS);
+    end!(
+        cx.line,
+        "seq 0x{:03x}, Flags [{flags}], length {length}",
+        field & 0xfff
+    )
 }

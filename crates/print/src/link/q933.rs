@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, name_in, put};
 
 /// The bit of elements of one byte.
 const SINGLE: u8 = 0x80;
@@ -23,25 +23,22 @@ const REFERENCE_LENGTH: u8 = 0x0f;
 const LINK_VERIFICATION: [u8; 2] = [0x03, 0x53];
 const STATUS_OF_CIRCUIT: [u8; 2] = [0x07, 0x57];
 
-fn message_name(kind: u8) -> Option<&'static str> {
-    Some(match kind {
-        0x00 => "ESC to National",
-        0x01 => "Alert",
-        0x02 => "Call proceeding",
-        0x03 => "Progress",
-        0x05 => "Setup",
-        0x07 => "Connect",
-        0x0f => "Connect ACK",
-        0x45 => "Disconnect",
-        0x46 => "Restart",
-        0x4d => "Release",
-        0x4e => "Restart ACK",
-        0x5a => "Release Complete",
-        0x75 => "Status Enquiry",
-        0x7d => "Status Reply",
-        _ => return None,
-    })
-}
+const MESSAGES: [(u8, &str); 14] = [
+    (0x00, "ESC to National"),
+    (0x01, "Alert"),
+    (0x02, "Call proceeding"),
+    (0x03, "Progress"),
+    (0x05, "Setup"),
+    (0x07, "Connect"),
+    (0x0f, "Connect ACK"),
+    (0x45, "Disconnect"),
+    (0x46, "Restart"),
+    (0x4d, "Release"),
+    (0x4e, "Restart ACK"),
+    (0x5a, "Release Complete"),
+    (0x75, "Status Enquiry"),
+    (0x7d, "Status Reply"),
+];
 
 /// Prints a message of `length` bytes.
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
@@ -71,11 +68,12 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.str(", Call Ref: 0x");
         cx.line.hex(reference);
     }
-    cx.line.str(", ");
-    match message_name(kind) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "unknown message 0x{kind:02x}"),
-    }
+    let name = name_in(&MESSAGES, kind);
+    put!(
+        cx.line,
+        ", {}",
+        Named(name, format_args!("unknown message 0x{kind:02x}"))
+    );
     let result = elements(cx, data.rest(at), length.saturating_sub(at), sets);
     if result != Ok(End::Mark) {
         put!(cx.line, ", length {length}");

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Flags, put};
 
 const CONTROL_PORT: u16 = 3784;
 const ECHO_PORT: u16 = 3785;
@@ -71,16 +71,15 @@ pub(super) fn print(cx: &mut Context<'_>, port: u16, data: &[u8], length: usize)
     }
     cx.line.str(name);
     match version {
-        0 => {
-            cx.line.str(", Flags: [");
-            cx.line.flags(u32::from(second), &FLAGS_V0);
-            cx.line.str("]");
-        }
+        0 => put!(
+            cx.line,
+            ", Flags: [{}]",
+            Flags(u32::from(second), &FLAGS_V0)
+        ),
         1 => {
             let state = STATES[usize::from(second >> 6)];
-            put!(cx.line, ", State {state}, Flags: [");
-            cx.line.flags(u32::from(second & 0x3f), &FLAGS);
-            cx.line.str("]");
+            let flags = Flags(u32::from(second & 0x3f), &FLAGS);
+            put!(cx.line, ", State {state}, Flags: [{flags}]");
         }
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Address, Flags, put};
 
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
@@ -48,10 +48,8 @@ fn details(cx: &mut Context<'_>, data: &[u8]) -> Result {
     if secs != 0 {
         put!(cx.line, ", secs {secs}");
     }
-    cx.line.str(", Flags [");
-    cx.line
-        .flags(u32::from(flags), &[(u32::from(BROADCAST), "Broadcast")]);
-    cx.line.str("]");
+    let names = [(u32::from(BROADCAST), "Broadcast")];
+    put!(cx.line, ", Flags [{}]", Flags(u32::from(flags), &names));
     for (name, at) in [
         ("Client-IP", 12),
         ("Your-IP", 16),
@@ -60,8 +58,7 @@ fn details(cx: &mut Context<'_>, data: &[u8]) -> Result {
     ] {
         let address: [u8; 4] = data.array_at(at)?;
         if address != [0; 4] {
-            put!(cx.line, "\n\t  {name} ");
-            cx.line.ipv4(address);
+            put!(cx.line, "\n\t  {name} {}", Address::V4(address));
         }
     }
     if data.u8_at(1)? == ETHERNET && data.u8_at(2)? == 6 {

@@ -20,9 +20,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         }
         let value = data.part(at + 2, size)?;
         if kind == SYSTEM_NAME && !cx.verbose() {
-            let end = value.iter().position(|&byte| byte == 0);
             cx.line.str(": ");
-            cx.line.escaped(value.up_to(end.unwrap_or(size)));
+            cx.line.escaped_string(value);
         }
         at += 2 + size;
     }

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Flags, Mac, end, put};
 
 const CONFIGURATION: u8 = 0x00;
 const RAPID: u8 = 0x02;
@@ -73,13 +73,14 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 
 fn bridge(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let flags = data.u8_at(4)?;
-    cx.line.str(", Flags [");
-    cx.line.flags(u32::from(flags), &FLAGS);
-    cx.line.str("]");
-    let port = data.u16_at(25)?;
-    put!(cx.line, ", bridge-id {:04x}.", data.u16_at(17)?);
-    cx.line.link_address(data.part(19, 6)?);
-    end!(cx.line, ".{port:04x}, length {length}")
+    put!(cx.line, ", Flags [{}]", Flags(u32::from(flags), &FLAGS));
+    end!(
+        cx.line,
+        ", bridge-id {:04x}.{}.{:04x}, length {length}",
+        data.u16_at(17)?,
+        Mac(data.part(19, 6)?),
+        data.u16_at(25)?
+    )
 }
 
 /// Prints IEEE 802.1Q section 14: the common tree, then the others, then the shortest paths.
@@ -92,9 +93,12 @@ fn multiple(cx: &mut Context<'_>, version: u8, data: &[u8], length: usize) -> Re
     if data.u8_at(35)? != 0 || MULTIPLE + trees > length {
         return end!(cx.line, " (invalid)");
     }
-    cx.line.str(", CIST Flags [");
-    cx.line.flags(u32::from(data.u8_at(4)?), &FLAGS);
-    put!(cx.line, "], length {length}");
+    let flags = u32::from(data.u8_at(4)?);
+    put!(
+        cx.line,
+        ", CIST Flags [{}], length {length}",
+        Flags(flags, &FLAGS)
+    );
     if version == 4 {
         let at = MULTIPLE + trees;
         let paths = usize::from(data.up_to(length).u16_at(at)?);

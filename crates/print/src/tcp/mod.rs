@@ -19,15 +19,15 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
-const FLAGS: [(u8, u8); 8] = [
-    (FIN, b'F'),
-    (SYN, b'S'),
-    (RST, b'R'),
-    (0x08, b'P'),
-    (ACK, b'.'),
-    (URG, b'U'),
-    (0x40, b'E'),
-    (0x80, b'W'),
+const FLAGS: [(u8, &str); 8] = [
+    (FIN, "F"),
+    (SYN, "S"),
+    (RST, "R"),
+    (0x08, "P"),
+    (ACK, "."),
+    (URG, "U"),
+    (0x40, "E"),
+    (0x80, "W"),
 ];
 
 /// Prints a segment of `length` bytes; `data` is its captured part.
@@ -141,11 +141,7 @@ fn print_flags(cx: &mut Context<'_>, flags: u8) {
     if flags == 0 {
         cx.line.str("none");
     }
-    for (bit, letter) in FLAGS {
-        if flags & bit != 0 {
-            cx.line.bytes(&[letter]);
-        }
-    }
+    cx.line.marks(flags, &FLAGS);
     cx.line.str("]");
 }
 

@@ -59,19 +59,15 @@ pub(super) fn print(cx: &mut Context<'_>, body: &[u8], flags: u8) -> Result<bool
             Ok(true)
         }
         FAIL if body.len() == 10 => {
-            put!(cx.line, " seq {}", u64_at(body, 2)?);
+            put!(cx.line, " seq {}", body.u64_at(2)?);
             Ok(true)
         }
         FAST_CLOSE if body.len() == 10 => {
-            put!(cx.line, " key 0x{:x}", u64_at(body, 2)?);
+            put!(cx.line, " key 0x{:x}", body.u64_at(2)?);
             Ok(true)
         }
         _ => Ok(usize::from(kind) >= NAMES.len()),
     }
-}
-
-fn u64_at(body: &[u8], at: usize) -> Result<u64> {
-    body.array_at(at).map(u64::from_be_bytes)
 }
 
 /// Prints section 3.1: the version, the keys of the sender and, in the third segment, of the
@@ -95,7 +91,7 @@ fn capable(cx: &mut Context<'_>, version: u8, body: &[u8], synchronizes: bool) -
     }
     for index in 0..keys {
         let open = if index == 0 { " {" } else { "," };
-        put!(cx.line, "{open}0x{:x}", u64_at(body, 2 + 8 * index)?);
+        put!(cx.line, "{open}0x{:x}", body.u64_at(2 + 8 * index)?);
     }
     if keys > 0 {
         cx.line.str("}");
@@ -118,7 +114,7 @@ fn join(cx: &mut Context<'_>, low: u8, body: &[u8], flags: u8) -> Result<bool> {
         }
         14 if synchronizes && acknowledges => {
             lead(cx, body.u8_at(1)?);
-            let (code, nonce) = (u64_at(body, 2)?, body.u32_at(10)?);
+            let (code, nonce) = (body.u64_at(2)?, body.u32_at(10)?);
             put!(cx.line, " hmac 0x{code:x} nonce 0x{nonce:x}");
         }
         22 if acknowledges => {
@@ -144,7 +140,7 @@ fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     let mut at = 2;
     let mut number = |cx: &mut Context<'_>, long: bool| {
         let value = if long {
-            u64_at(body, at)
+            body.u64_at(at)
         } else {
             body.u32_at(at).map(u64::from)
         };
@@ -213,7 +209,7 @@ fn add_address(cx: &mut Context<'_>, low: u8, body: &[u8]) -> Result<bool> {
         put!(cx.line, ":{}", body.u16_at(2 + size)?);
     }
     if code {
-        put!(cx.line, " hmac 0x{:x}", u64_at(body, body.len() - CODE)?);
+        put!(cx.line, " hmac 0x{:x}", body.u64_at(body.len() - CODE)?);
     }
     Ok(true)
 }

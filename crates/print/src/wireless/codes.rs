@@ -39,57 +39,50 @@ pub(super) const CONTROL: [&str; 16] = [
     "CF-End+CF-Ack",
 ];
 
-/// Returns the category of an action frame.
-pub(super) fn category(category: u8) -> Option<&'static str> {
-    Some(match category {
-        0 => "Spectrum Management",
-        1 => "QoS",
-        2 => "DLS",
-        BLOCK_ACK => "BA",
-        HIGH_THROUGHPUT => "HT",
-        MESH => "MeshAction",
-        MULTIHOP => "MultiohopAction",
-        SELF_PROTECTED => "SelfprotectAction",
-        127 => "Vendor",
-        _ => return None,
-    })
-}
-
 const BLOCK_ACK: u8 = 3;
 const HIGH_THROUGHPUT: u8 = 7;
 const MESH: u8 = 13;
 const MULTIHOP: u8 = 14;
 const SELF_PROTECTED: u8 = 15;
 
-/// Returns the action of a category.
-pub(super) fn action(category: u8, action: u8) -> Option<&'static str> {
-    Some(match (category, action) {
-        (BLOCK_ACK, 0) => "ADDBA Request",
-        (BLOCK_ACK, 1) => "ADDBA Response",
-        (BLOCK_ACK, 2) => "DELBA",
-        (HIGH_THROUGHPUT, 0) => "TxChWidth",
-        (HIGH_THROUGHPUT, 1) => "MIMOPwrSave",
-        (MESH, 0) => "MeshLink",
-        (MESH, 1) => "HWMP",
-        (MESH, 2) => "Gate Announcement",
-        (MESH, 3) => "Congestion Control",
-        (MESH, 4) => "MCCA Setup Request",
-        (MESH, 5) => "MCCA Setup Reply",
-        (MESH, 6) => "MCCA Advertisement Request",
-        (MESH, 7) => "MCCA Advertisement",
-        (MESH, 8) => "MCCA Teardown",
-        (MESH, 9) => "TBTT Adjustment Request",
-        (MESH, 10) => "TBTT Adjustment Response",
-        (MULTIHOP, 0) => "Proxy Update",
-        (MULTIHOP, 1) => "Proxy Update Confirmation",
-        (SELF_PROTECTED, 1) => "Peering Open",
-        (SELF_PROTECTED, 2) => "Peering Confirm",
-        (SELF_PROTECTED, 3) => "Peering Close",
-        (SELF_PROTECTED, 4) => "Group Key Inform",
-        (SELF_PROTECTED, 5) => "Group Key Acknowledge",
-        _ => return None,
-    })
-}
+/// The categories of action frames.
+pub(super) const CATEGORIES: [(u8, &str); 9] = [
+    (0, "Spectrum Management"),
+    (1, "QoS"),
+    (2, "DLS"),
+    (BLOCK_ACK, "BA"),
+    (HIGH_THROUGHPUT, "HT"),
+    (MESH, "MeshAction"),
+    (MULTIHOP, "MultiohopAction"),
+    (SELF_PROTECTED, "SelfprotectAction"),
+    (127, "Vendor"),
+];
+/// The actions by category and number.
+pub(super) const ACTIONS: [((u8, u8), &str); 23] = [
+    ((BLOCK_ACK, 0), "ADDBA Request"),
+    ((BLOCK_ACK, 1), "ADDBA Response"),
+    ((BLOCK_ACK, 2), "DELBA"),
+    ((HIGH_THROUGHPUT, 0), "TxChWidth"),
+    ((HIGH_THROUGHPUT, 1), "MIMOPwrSave"),
+    ((MESH, 0), "MeshLink"),
+    ((MESH, 1), "HWMP"),
+    ((MESH, 2), "Gate Announcement"),
+    ((MESH, 3), "Congestion Control"),
+    ((MESH, 4), "MCCA Setup Request"),
+    ((MESH, 5), "MCCA Setup Reply"),
+    ((MESH, 6), "MCCA Advertisement Request"),
+    ((MESH, 7), "MCCA Advertisement"),
+    ((MESH, 8), "MCCA Teardown"),
+    ((MESH, 9), "TBTT Adjustment Request"),
+    ((MESH, 10), "TBTT Adjustment Response"),
+    ((MULTIHOP, 0), "Proxy Update"),
+    ((MULTIHOP, 1), "Proxy Update Confirmation"),
+    ((SELF_PROTECTED, 1), "Peering Open"),
+    ((SELF_PROTECTED, 2), "Peering Confirm"),
+    ((SELF_PROTECTED, 3), "Peering Close"),
+    ((SELF_PROTECTED, 4), "Group Key Inform"),
+    ((SELF_PROTECTED, 5), "Group Key Acknowledge"),
+];
 
 /// Returns the reason why a station leaves or is disconnected.
 pub(super) fn reason(code: u16) -> &'static str {

@@ -61,8 +61,7 @@ impl<'a> Elements<'a> {
     pub(super) fn print_network(&self, cx: &mut Context<'_>) {
         if let Some(name) = self.network {
             cx.line.str(" (");
-            let end = name.iter().position(|&byte| byte == 0);
-            cx.line.escaped(name.up_to(end.unwrap_or(name.len())));
+            cx.line.escaped_string(name);
             cx.line.str(")");
         }
     }

@@ -1,10 +1,10 @@
 //! Frames of IEEE 802.11-2020 section 9.3: management, control, data.
 
-use super::codes;
+use super::codes::{self, ACTIONS, CATEGORIES};
 use super::elements::Elements;
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Mac, Named, end, name_in, put};
 use crate::link;
 
 /// Additions to a frame beside its own fields, according to the radio header.
@@ -73,9 +73,7 @@ fn header_size(kind: u8, subtype: u8, flags: u8) -> usize {
 }
 
 fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result {
-    put!(cx.line, "{name}:");
-    cx.line.link_address(data.part(at, 6)?);
-    end!(cx.line, " ")
+    end!(cx.line, "{name}:{} ", Mac(data.part(at, 6)?))
 }
 
 /// Prints the vector at the start of an encrypted body.
@@ -120,10 +118,12 @@ fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &
         }
         11 => authentication(cx, body)?,
         12 => {
-            let reason = reason(body)?;
-            cx.line.str(" (");
-            cx.line.link_address(data.part(SECOND, 6)?);
-            put!(cx.line, "): {reason}");
+            put!(
+                cx.line,
+                " ({}): {}",
+                Mac(data.part(SECOND, 6)?),
+                reason(body)?
+            );
             false
         }
         13 => {
@@ -181,8 +181,7 @@ fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
     data_needed(body, FIXED)?;
     let elements = Elements::of(body.rest(FIXED));
     elements.print_network(cx);
-    cx.line.str(" AP : ");
-    cx.line.link_address(body.part(4, 6)?);
+    put!(cx.line, " AP : {}", Mac(body.part(4, 6)?));
     Ok(elements.damaged)
 }
 
@@ -236,18 +235,19 @@ fn reason(body: &[u8]) -> Result<&'static str> {
 
 fn action(cx: &mut Context<'_>, data: &[u8], body: &[u8]) -> Result {
     let [category, number] = body.array_at(0)?;
-    cx.line.str(" (");
-    cx.line.link_address(data.part(SECOND, 6)?);
-    cx.line.str("): ");
-    match codes::category(category) {
-        Some(name) => put!(cx.line, "{name} "),
-        None => put!(cx.line, "Reserved({category}) "),
-    }
-    match codes::action(category, number) {
-        Some(name) => cx.line.str(name),
-        None => put!(cx.line, "Act#{number}"),
-    }
-    Ok(())
+    end!(
+        cx.line,
+        " ({}): {} {}",
+        Mac(data.part(SECOND, 6)?),
+        Named(
+            name_in(&CATEGORIES, category),
+            format_args!("Reserved({category})")
+        ),
+        Named(
+            name_in(&ACTIONS, (category, number)),
+            format_args!("Act#{number}")
+        )
+    )
 }
 
 fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result {

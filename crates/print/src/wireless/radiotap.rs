@@ -7,7 +7,7 @@
 use super::frame::{self, Trailer};
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Named, put};
 
 /// The size of version, padding, length and one word of presence.
 const MIN_HEADER: usize = 8;
@@ -139,11 +139,7 @@ fn field(cx: &mut Context<'_>, fields: &mut Fields<'_>, bit: u32, present: u32) 
         }
         1 => {
             fields.flags = fields.u8()?;
-            for (flag, name) in FLAGS {
-                if fields.flags & flag != 0 {
-                    cx.line.str(name);
-                }
-            }
+            cx.line.marks(fields.flags, &FLAGS);
         }
         2 => match fields.u8()? {
             index @ 0x80..=0x8f => put!(cx.line, "MCS {} ", index & 0x0f),
@@ -375,10 +371,13 @@ fn very_high_throughput(cx: &mut Context<'_>, fields: &mut Fields<'_>) -> Result
         }
     }
     if known & 0x40 != 0 {
-        match WIDTHS.get(usize::from(width & 0x1f)) {
-            Some(name) => put!(cx.line, "{name} "),
-            None => put!(cx.line, "unknown ({}) ", width & 0x1f),
-        }
+        let width = width & 0x1f;
+        let name = WIDTHS.get(usize::from(width)).copied();
+        put!(
+            cx.line,
+            "{} ",
+            Named(name, format_args!("unknown ({width})"))
+        );
     }
     if known & 0x04 != 0 {
         cx.line.str(guard(flags & 0x04 != 0));

@@ -4,7 +4,7 @@ mod ber;
 
 use crate::bytes::{Result, Truncated};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Named, end, put};
 use ber::{Element, Encoded, Halt, PDUS, Value, step};
 
 const VERSION_1: i64 = 0;
@@ -144,11 +144,7 @@ fn version_3(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
         return end!(cx.line, "[msgFlags=0x{flags:02X}]");
     }
     cx.line.str("F=");
-    for (bit, letter) in FLAGS {
-        if flags & bit != 0 {
-            cx.line.str(letter);
-        }
-    }
+    cx.line.marks(flags, &FLAGS);
     cx.line.str(" ");
     let model = integer(cx, &mut header, "msgSecurityModel!=INT")?;
     if header.length > 0 {
@@ -223,11 +219,13 @@ fn print_error(cx: &mut Context<'_>, error: i64) {
     let name = usize::try_from(error)
         .ok()
         .and_then(|error| ERRORS.get(error));
-    match name {
-        Some(name) => cx.line.str(name),
-        // Printed as an unsigned number, as in tcpdump.
-        None => put!(cx.line, "err={}", error & i64::from(u32::MAX)),
-    }
+    // A number is printed as an unsigned one, as in tcpdump.
+    let number = error & i64::from(u32::MAX);
+    put!(
+        cx.line,
+        "{}",
+        Named(name.copied(), format_args!("err={number}"))
+    );
 }
 
 fn request(cx: &mut Context<'_>, kind: u8, mut from: Encoded<'_>) -> Result<(), Halt> {
@@ -278,10 +276,11 @@ fn trap(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     let name = usize::try_from(generic)
         .ok()
         .and_then(|generic| TRAPS.get(generic));
-    match name {
-        Some(name) => put!(cx.line, " {name}"),
-        None => put!(cx.line, " gt={generic}"),
-    }
+    put!(
+        cx.line,
+        " {}",
+        Named(name.copied(), format_args!("gt={generic}"))
+    );
     let specific = integer(cx, &mut from, "specific-trap!=INT")?;
     if generic == ENTERPRISE_SPECIFIC {
         put!(cx.line, " s={specific}");
