@@ -3,33 +3,38 @@
 
 use super::bytes::{Bytes, Result};
 use super::context::Context;
-use super::line::{end, put};
+use super::line::{Address, end, put};
 
 /// The parts that depend on the address family.
 pub(super) struct Family {
     /// The size of an address in bytes.
     size: usize,
     bad_type: &'static str,
-    print: fn(&mut Context<'_>, &[u8], usize) -> Result,
+    read: fn(&[u8], usize) -> Result<Address>,
 }
 
 pub(super) const IPV4: Family = Family {
     size: 4,
     bad_type: " [igmpv3 report bad type]",
-    print: |cx, data, at| {
-        cx.line.ipv4(data.array_at(at)?);
-        Ok(())
-    },
+    read: |data, at| data.array_at(at).map(Address::V4),
 };
 
 pub(super) const IPV6: Family = Family {
     size: 16,
     bad_type: " [icmp6 report bad type]",
-    print: |cx, data, at| {
-        cx.line.ipv6(data.array_at(at)?);
-        Ok(())
-    },
+    read: |data, at| data.array_at(at).map(Address::V6),
 };
+
+/// Returns the time of a code, in units of the field (RFC 3376 section 4.1.1): from 128 on it is a
+/// floating-point number.
+pub(super) fn time(code: u8) -> u32 {
+    let code = u32::from(code);
+    if code < 128 {
+        code
+    } else {
+        ((code & 15) | 16) << ((code >> 4 & 7) + 3)
+    }
+}
 
 /// Prints the group records of a report of `length` bytes, which begin at its byte 8.
 pub(super) fn records(cx: &mut Context<'_>, data: &[u8], length: usize, family: &Family) -> Result {
@@ -52,7 +57,7 @@ pub(super) fn records(cx: &mut Context<'_>, data: &[u8], length: usize, family: 
             break;
         }
         cx.line.str(" [gaddr ");
-        (family.print)(cx, data, at + 4)?;
+        cx.line.address((family.read)(data, at + 4)?);
         let kind = usize::from(data.u8_at(at)?);
         let sources = usize::from(data.u16_at(at + 2)?);
         cx.line
@@ -84,7 +89,8 @@ pub(super) fn addresses(
     cx.line.str(" {");
     for index in 0..count {
         cx.line.str(" ");
-        (family.print)(cx, data, at + index * family.size)?;
+        cx.line
+            .address((family.read)(data, at + index * family.size)?);
     }
     end!(cx.line, " }}")
 }

@@ -83,6 +83,30 @@ pub(crate) fn name_in<K: PartialEq + Copy>(
     found.map(|(_, name)| *name)
 }
 
+/// A number of seconds: `68y5w3h14m8s`, without units that are 0.
+pub(crate) struct Duration(pub(crate) u32);
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u32, &str); 6] = [
+            (365 * 24 * 3600, "y"),
+            (7 * 24 * 3600, "w"),
+            (24 * 3600, "d"),
+            (3600, "h"),
+            (60, "m"),
+            (1, "s"),
+        ];
+        let mut rest = self.0;
+        for (size, unit) in UNITS {
+            if rest >= size || self.0 == 0 && size == 1 {
+                write!(f, "{}{unit}", rest / size)?;
+                rest %= size;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The names of the set bits, joined by `, `; `none` for no bit.
 pub(crate) struct Flags<'a>(pub(crate) u32, pub(crate) &'a [(u32, &'a str)]);
 

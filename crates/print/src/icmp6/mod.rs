@@ -6,6 +6,7 @@ mod neighbour;
 use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
+use super::groups;
 use super::ip;
 use super::line::{Named, end, name_in, put};
 
@@ -100,7 +101,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
             put!(cx.line, "max resp delay: {} addr: ", data.u16_at(4)?);
             cx.line.ipv6(data.array_at(HEADER)?);
         }
-        LISTENER_REPORT_V2 => multicast::report_v2(cx, data, length)?,
+        LISTENER_REPORT_V2 => groups::records(cx, data, length, &groups::IPV6)?,
         _ if discovery => neighbour::print(cx, kind, data, length)?,
         _ => {}
     }

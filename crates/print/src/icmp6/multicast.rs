@@ -22,19 +22,14 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
     cx.line.ipv6(data.array_at(8)?);
     let sources = usize::from(data.u16_at(26)?);
     if cx.verbose() {
-        let (flags, interval) = (data.u8_at(24)?, u32::from(data.u8_at(25)?));
+        let (flags, interval) = (data.u8_at(24)?, data.u8_at(25)?);
         if flags & 8 != 0 {
             cx.line.str(" sflag");
         }
         if flags & 7 != 0 {
             put!(cx.line, " robustness={}", flags & 7);
         }
-        let seconds = if interval < 128 {
-            interval
-        } else {
-            ((interval & 15) | 16) << ((interval >> 4 & 7) + 3)
-        };
-        put!(cx.line, " qqi={seconds}");
+        put!(cx.line, " qqi={}", groups::time(interval));
     }
     if sources > 0 {
         if length < 28 + sources * 16 {
@@ -46,9 +41,4 @@ pub(super) fn query_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resu
         }
     }
     end!(cx.line, "]")
-}
-
-/// Prints a report of version 2.
-pub(super) fn report_v2(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
-    groups::records(cx, data, length, &IPV6)
 }

@@ -3,7 +3,7 @@
 use super::{named, osi};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::end;
 
 const VERSION: u8 = 1;
 /// The size of the header before the addresses, which is the same for both protocols.
@@ -49,7 +49,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     osi::address(cx, destination);
     cx.line.str(", ");
     let kind = data.u8_at(4)? & 0x1f;
-    named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
+    named(cx, &TYPES, kind, format_args!("unknown ({kind})"));
     end!(cx.line, ", length {length}")
 }
 
@@ -100,8 +100,11 @@ pub(super) fn end_system(cx: &mut Context<'_>, data: &[u8], length: usize) -> Re
     }
     osi::separate(cx);
     let kind = data.u8_at(4)? & 0x1f;
-    named(cx, &END_SYSTEM_TYPES, kind, |cx| {
-        put!(cx.line, "unknown type ({kind})");
-    });
+    named(
+        cx,
+        &END_SYSTEM_TYPES,
+        kind,
+        format_args!("unknown type ({kind})"),
+    );
     end!(cx.line, ", length {length}")
 }

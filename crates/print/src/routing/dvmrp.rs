@@ -1,9 +1,9 @@
 //! DVMRP (RFC 1075; version 3: draft-ietf-idmr-dvmrp-v3), in messages of IGMP.
 
-use super::{duration, named};
+use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Address, Duration, end, put};
 
 const HEADER: usize = 8;
 const PROBE: u8 = 1;
@@ -41,20 +41,20 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return end!(cx.line, " [len {length}]");
     }
     let kind = data.u8_at(1)?;
-    named(cx, &NAMES, kind, |cx| put!(cx.line, " [type {kind}]"));
+    named(cx, &NAMES, kind, format_args!(" [type {kind}]"));
     let body = length - HEADER;
     match kind {
         PROBE if cx.verbose() => put!(cx.line, " genid {}", data.u32_at(HEADER)?),
-        NEIGHBORS_OLD => neighbors_old(cx, data, body)?,
+        NEIGHBORS_OLD => neighbors(cx, data, body, true)?,
         NEIGHBORS => {
             data.part(0, HEADER)?;
             put!(cx.line, " (v {}.{}):", data.u8_at(7)?, data.u8_at(6)?);
-            neighbors(cx, data, body)?;
+            neighbors(cx, data, body, false)?;
         }
         PRUNE => {
             source_and_group(cx, data)?;
             cx.line.str(" timer ");
-            duration(cx, data.u32_at(16)?);
+            put!(cx.line, "{}", Duration(data.u32_at(16)?));
         }
         GRAFT | GRAFT_ACKNOWLEDGEMENT => source_and_group(cx, data)?,
         _ => {}
@@ -63,12 +63,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 }
 
 fn source_and_group(cx: &mut Context<'_>, data: &[u8]) -> Result {
-    let (source, group) = (data.array_at(8)?, data.array_at(12)?);
-    cx.line.str(" src ");
-    cx.line.ipv4(source);
-    cx.line.str(" grp ");
-    cx.line.ipv4(group);
-    Ok(())
+    let [source, group] = [data.array_at(8)?, data.array_at(12)?].map(Address::V4);
+    end!(cx.line, " src {source} grp {group}")
 }
 
 /// Returns whether `need` bytes of a list are missing; if so, prints a note.
@@ -79,69 +75,36 @@ fn is_short(cx: &mut Context<'_>, left: usize, need: usize) -> bool {
     left < need
 }
 
-/// Prints the routers after each interface, without flags.
-fn neighbors_old(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result {
-    const ENTRY: usize = 7;
+/// Prints the routers after each interface; those of the `old` form have no flags.
+fn neighbors(cx: &mut Context<'_>, data: &[u8], body: usize, old: bool) -> Result {
+    let entry = if old { 7 } else { 8 };
     let end = HEADER + body;
     let mut at = HEADER;
     while at < end && !cx.line.is_full() {
-        if is_short(cx, end - at, ENTRY) {
+        if is_short(cx, end - at, entry) {
             return Ok(());
         }
-        data.part(at, ENTRY)?;
-        let interface = data.array_at(at)?;
+        data.part(at, entry)?;
+        let interface = Address::V4(data.array_at(at)?);
         let (metric, threshold) = (data.u8_at(at + 4)?, data.u8_at(at + 5)?);
-        let count = data.u8_at(at + 6)?;
-        at += ENTRY;
+        let (flags, count) = (data.u8_at(at + 6)?, data.u8_at(at + entry - 1)?);
+        at += entry;
         for _ in 0..count {
-            if is_short(cx, end - at, 4) {
-                return Ok(());
-            }
-            cx.line.str(" [");
-            cx.line.ipv4(interface);
-            cx.line.str(" ->");
-            let neighbor = data.array_at(at)?;
-            cx.line.str(" ");
-            cx.line.ipv4(neighbor);
-            put!(cx.line, ", ({metric}/{threshold})]");
-            at += 4;
-        }
-    }
-    Ok(())
-}
-
-/// Prints the routers after each interface.
-fn neighbors(cx: &mut Context<'_>, data: &[u8], body: usize) -> Result {
-    const ENTRY: usize = 8;
-    let end = HEADER + body;
-    let mut at = HEADER;
-    while at < end && !cx.line.is_full() {
-        if is_short(cx, end - at, ENTRY) {
-            return Ok(());
-        }
-        data.part(at, ENTRY)?;
-        let interface = data.array_at(at)?;
-        let (metric, threshold) = (data.u8_at(at + 4)?, data.u8_at(at + 5)?);
-        let (flags, count) = (data.u8_at(at + 6)?, data.u8_at(at + 7)?);
-        at += ENTRY;
-        for _ in 0..count {
-            if at >= end {
+            if !old && at >= end {
                 return end!(cx.line, " [invalid ncount] (invalid)");
             }
             if is_short(cx, end - at, 4) {
                 return Ok(());
             }
-            cx.line.str(" [");
-            cx.line.ipv4(interface);
-            cx.line.str(" -> ");
-            cx.line.ipv4(data.array_at(at)?);
-            put!(cx.line, " ({metric}/{threshold}");
-            for (bit, name) in NEIGHBOR_FLAGS {
-                if flags & bit != 0 {
-                    cx.line.str(name);
-                }
+            put!(cx.line, " [{interface} ->{}", if old { "" } else { " " });
+            let neighbor = Address::V4(data.array_at(at)?);
+            if old {
+                put!(cx.line, " {neighbor}, ({metric}/{threshold})]");
+            } else {
+                put!(cx.line, "{neighbor} ({metric}/{threshold}");
+                cx.line.marks(flags, &NEIGHBOR_FLAGS);
+                cx.line.str(")]");
             }
-            cx.line.str(")]");
             at += 4;
         }
     }

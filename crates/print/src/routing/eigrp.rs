@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::end;
 
 const HEADER: usize = 20;
 const VERSION: u8 = 2;
@@ -26,8 +26,11 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     if version != VERSION {
         return end!(cx.line, "version {version} packet not supported");
     }
-    named(cx, &OPERATIONS, operation, |cx| {
-        put!(cx.line, "unknown ({operation})");
-    });
+    named(
+        cx,
+        &OPERATIONS,
+        operation,
+        format_args!("unknown ({operation})"),
+    );
     end!(cx.line, ", length: {length}")
 }

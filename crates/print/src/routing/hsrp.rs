@@ -3,7 +3,7 @@
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Address, put};
 
 const OPERATIONS: [(u8, &str); 3] = [(0, "hello"), (1, "coup"), (2, "resign")];
 const STATES: [(u8, &str); 6] = [
@@ -27,24 +27,23 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     }
     cx.line.str("-");
     let operation = data.u8_at(1)?;
-    named(cx, &OPERATIONS, operation, |cx| {
-        put!(cx.line, "unknown ({operation})");
-    });
+    named(
+        cx,
+        &OPERATIONS,
+        operation,
+        format_args!("unknown ({operation})"),
+    );
     put!(cx.line, " {length}: ");
     let state = data.u8_at(2)?;
     cx.line.str("state=");
-    named(cx, &STATES, state, |cx| {
-        put!(cx.line, "Unknown ({state})");
-    });
+    named(cx, &STATES, state, format_args!("Unknown ({state})"));
     cx.line.str(" ");
     put!(cx.line, "group={} ", data.u8_at(6)?);
     let reserved = data.u8_at(7)?;
     if reserved != 0 {
         put!(cx.line, "[reserved={reserved}!] ");
     }
-    let address = data.array_at(ADDRESS)?;
-    cx.line.str("addr=");
-    cx.line.ipv4(address);
+    put!(cx.line, "addr={}", Address::V4(data.array_at(ADDRESS)?));
     if cx.verbose() {
         let (hello, hold) = (data.u8_at(3)?, data.u8_at(4)?);
         put!(
@@ -52,9 +51,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
             " hellotime={hello}s holdtime={hold}s priority={} auth=\"",
             data.u8_at(5)?
         );
-        let field = data.part(AUTHENTICATION, 8)?;
-        let end = field.iter().position(|&byte| byte == 0);
-        cx.line.escaped(field.up_to(end.unwrap_or(field.len())));
+        cx.line.escaped_string(data.part(AUTHENTICATION, 8)?);
         cx.line.str("\"");
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::Context;
 use crate::groups::{self, IPV4};
-use crate::line::{end, put};
+use crate::line::{Address, end, put};
 
 const QUERY: u8 = 0x11;
 const REPORT_V1: u8 = 0x12;
@@ -61,9 +61,7 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     }
     let group = data.array_at(4)?;
     if group != [0; 4] {
-        cx.line.str(" [gaddr ");
-        cx.line.ipv4(group);
-        cx.line.str("]");
+        put!(cx.line, " [gaddr {}]", Address::V4(group));
     }
     if length != 8 {
         put!(cx.line, " [len {length}]");
@@ -73,7 +71,7 @@ fn query(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
 
 fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.line.str(" v3");
-    let delay = tenths(data.u8_at(1)?);
+    let delay = groups::time(data.u8_at(1)?);
     if delay != 100 {
         cx.line.str(" [max resp time ");
         match delay / 10 {
@@ -87,8 +85,7 @@ fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     if group == [0; 4] {
         return Ok(());
     }
-    cx.line.str(" [gaddr ");
-    cx.line.ipv4(group);
+    put!(cx.line, " [gaddr {}", Address::V4(group));
     let sources = usize::from(data.u16_at(10)?);
     if 12 + 4 * sources > length {
         cx.line.str(" [invalid number of sources]");
@@ -98,17 +95,6 @@ fn query_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
         put!(cx.line, ", {sources} source(s)");
     }
     end!(cx.line, "]")
-}
-
-/// Returns the tenths of a second of a code (RFC 3376 section 4.1.1): from 128 on it is a floating-point
-/// number.
-fn tenths(code: u8) -> u32 {
-    let code = u32::from(code);
-    if code < 128 {
-        code
-    } else {
-        ((code & 15) | 16) << ((code >> 4 & 7) + 3)
-    }
 }
 
 fn report_v3(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
@@ -128,14 +114,14 @@ fn trace(cx: &mut Context<'_>, name: &str, data: &[u8], length: usize) -> Result
         return end!(cx.line, " [invalid len {length}]");
     }
     data.part(0, HEADER)?;
-    put!(cx.line, "{name} {}: ", data.u24_at(21)?);
-    cx.line.ipv4(data.array_at(8)?);
-    cx.line.str(" to ");
-    cx.line.ipv4(data.array_at(12)?);
-    cx.line.str(" reply-to ");
-    let reply_to: [u8; 4] = data.array_at(16)?;
-    cx.line.ipv4(reply_to);
-    if reply_to[0] >> 4 == MULTICAST {
+    let [source, receiver, reply_to] =
+        [data.array_at(8)?, data.array_at(12)?, data.array_at(16)?].map(Address::V4);
+    let query = data.u24_at(21)?;
+    put!(
+        cx.line,
+        "{name} {query}: {source} to {receiver} reply-to {reply_to}"
+    );
+    if data.u8_at(16)? >> 4 == MULTICAST {
         put!(cx.line, " with-ttl {}", data.u8_at(20)?);
     }
     Ok(())

@@ -40,6 +40,6 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return end!(cx.line, "LMP version {version} packet not supported");
     }
     put!(cx.line, "LMPv{version} ");
-    named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
+    named(cx, &TYPES, kind, format_args!("unknown ({kind})"));
     end!(cx.line, " Message, length: {length}")
 }

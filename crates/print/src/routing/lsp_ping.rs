@@ -23,6 +23,6 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return end!(cx.line, " version {version} packet not supported");
     }
     put!(cx.line, "v{version}, ");
-    named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
+    named(cx, &TYPES, kind, format_args!("unknown ({kind})"));
     end!(cx.line, ", seq {}, length: {length}", data.u32_at(12)?)
 }

@@ -22,10 +22,12 @@ mod ripng;
 mod rsvp;
 mod vrrp;
 
+use std::fmt;
+
 use crate::bytes::Result;
 use crate::context::{Context, Network};
 use crate::ip::{self, IGMP, PIM, VRRP};
-use crate::line::put;
+use crate::line::{Named, name_in, put};
 use crate::small;
 
 const RSVP: u8 = 46;
@@ -109,40 +111,12 @@ pub(crate) fn over_tcp(
     Ok(true)
 }
 
-/// Prints the name for `value`; for another value `unknown` prints it.
+/// Prints the name for `value`, or other text for an unknown value.
 fn named(
     cx: &mut Context<'_>,
     names: &[(u8, &'static str)],
     value: u8,
-    unknown: impl FnOnce(&mut Context<'_>),
+    unknown: fmt::Arguments<'_>,
 ) {
-    match names.iter().find(|(number, _)| *number == value) {
-        Some((_, name)) => cx.line.str(name),
-        None => unknown(cx),
-    }
-}
-
-/// Prints a duration given in seconds: `68y5w3h14m8s`, without units that are 0.
-fn duration(cx: &mut Context<'_>, seconds: u32) {
-    const UNITS: [(u32, &str); 5] = [
-        (365 * 24 * 3600, "y"),
-        (7 * 24 * 3600, "w"),
-        (24 * 3600, "d"),
-        (3600, "h"),
-        (60, "m"),
-    ];
-    if seconds == 0 {
-        cx.line.str("0s");
-        return;
-    }
-    let mut rest = seconds;
-    for (size, unit) in UNITS {
-        if rest >= size {
-            put!(cx.line, "{}{unit}", rest / size);
-            rest %= size;
-        }
-    }
-    if rest > 0 {
-        put!(cx.line, "{rest}s");
-    }
+    put!(cx.line, "{}", Named(name_in(names, value), unknown));
 }

@@ -24,12 +24,15 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     data.part(0, if over_ipv4 { HEADER_V2 } else { HEADER_V3 })?;
     let (version, kind) = (data.u8_at(0)?, data.u8_at(1)?);
     put!(cx.line, "OSPFv{version}, ");
-    named(cx, &TYPES, kind, |cx| {
-        if over_ipv4 {
-            put!(cx.line, "unknown LS-type {kind}");
-        } else {
-            put!(cx.line, "unknown packet type ({kind})");
-        }
-    });
+    if over_ipv4 {
+        named(cx, &TYPES, kind, format_args!("unknown LS-type {kind}"));
+    } else {
+        named(
+            cx,
+            &TYPES,
+            kind,
+            format_args!("unknown packet type ({kind})"),
+        );
+    }
     end!(cx.line, ", length {length}")
 }

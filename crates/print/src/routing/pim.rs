@@ -1,9 +1,9 @@
 //! PIM, version 2 (RFC 7761 section 4.9), and version 1 in messages of IGMP (draft-ietf-pim-arch).
 
-use super::{duration, named};
+use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Address, Duration, end, put};
 
 const VERSION: u8 = 2;
 
@@ -29,7 +29,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     put!(cx.line, "PIMv{}", first >> 4);
     if first >> 4 == VERSION {
         cx.line.str(", ");
-        named(cx, &TYPES, first & 15, |cx| cx.line.str("Unknown Type"));
+        named(cx, &TYPES, first & 15, format_args!("Unknown Type"));
     }
     end!(cx.line, ", length {length}")
 }
@@ -61,7 +61,7 @@ pub(super) fn version_one(cx: &mut Context<'_>, data: &[u8]) -> Result {
     cx.line.str("igmp pimv1");
     cx.enter("pimv1");
     let kind = data.u8_at(1)?;
-    named(cx, &TYPES_V1, kind, |cx| put!(cx.line, " [type {kind}]"));
+    named(cx, &TYPES_V1, kind, format_args!(" [type {kind}]"));
     match kind {
         QUERY => query(cx, data)?,
         // The addresses are those of the encapsulated packet.
@@ -82,43 +82,34 @@ fn query(cx: &mut Context<'_>, data: &[u8]) -> Result {
         return Ok(());
     };
     let mode = mode >> 4;
-    named(cx, &MODES, mode, |cx| put!(cx.line, " mode-{mode}"));
+    named(cx, &MODES, mode, format_args!(" mode-{mode}"));
     if cx.verbose() {
         cx.line.str(" (Hold-time ");
-        duration(cx, u32::from(data.u16_at(10)?));
-        cx.line.str(")");
+        put!(cx.line, "{})", Duration(u32::from(data.u16_at(10)?)));
     }
     Ok(())
 }
 
 fn between(cx: &mut Context<'_>, data: &[u8], from: usize, to: usize) -> Result {
-    let (from, to) = (data.array_at(from)?, data.array_at(to)?);
-    cx.line.str(" for ");
-    cx.line.ipv4(from);
-    cx.line.str(" > ");
-    cx.line.ipv4(to);
-    Ok(())
+    let [from, to] = [data.array_at(from)?, data.array_at(to)?].map(Address::V4);
+    end!(cx.line, " for {from} > {to}")
 }
 
 fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result {
     /// The bit of a router that forwards on the tree of the rendezvous point.
     const SHARED_TREE: u32 = 0x8000_0000;
-    let source = data.array_at(16)?;
-    cx.line.str(" for ");
-    cx.line.ipv4(source);
-    cx.line.str(" > ");
-    cx.line.ipv4(data.array_at(8)?);
-    cx.line.str("/");
-    cx.line.ipv4(data.array_at(12)?);
+    let [group, mask, source] =
+        [data.array_at(8)?, data.array_at(12)?, data.array_at(16)?].map(Address::V4);
+    put!(cx.line, " for {source} > {group}/{mask}");
     let (preference, metric) = (data.u32_at(20)?, data.u32_at(24)?);
-    cx.line.str(if preference & SHARED_TREE == 0 {
-        " SPT"
+    let tree = if preference & SHARED_TREE == 0 {
+        "SPT"
     } else {
-        " RP"
-    });
+        "RP"
+    };
     end!(
         cx.line,
-        " pref {} metric {metric}",
+        " {tree} pref {} metric {metric}",
         preference & !SHARED_TREE
     )
 }

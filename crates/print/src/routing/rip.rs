@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Address, end, put};
 
 const HEADER: usize = 4;
 const ENTRY: usize = 20;
@@ -38,9 +38,12 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return Ok(());
     }
     cx.line.str(", ");
-    named(cx, &COMMANDS, command, |cx| {
-        put!(cx.line, "unknown command ({command})");
-    });
+    named(
+        cx,
+        &COMMANDS,
+        command,
+        format_args!("unknown command ({command})"),
+    );
     put!(cx.line, ", length: {length}");
     if !cx.verbose() {
         return Ok(());
@@ -71,9 +74,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 fn route(cx: &mut Context<'_>, entry: &[u8]) -> Result {
     let unused = entry.u16_at(2)? == 0 && entry.array_at(8)? == [0; 8];
     if entry.u16_at(0)? == IPV4 && unused {
-        cx.line.str("\n\t  ");
-        cx.line.ipv4(entry.array_at(4)?);
-        put!(cx.line, ", metric: {}", entry.u32_at(16)?);
+        let (address, metric) = (Address::V4(entry.array_at(4)?), entry.u32_at(16)?);
+        put!(cx.line, "\n\t  {address}, metric: {metric}");
     }
     Ok(())
 }
@@ -84,10 +86,7 @@ fn route_v2(cx: &mut Context<'_>, entry: &[u8]) -> Result {
         0 => cx.line.str("\n\t  AFI 0, "),
         AUTHENTICATION if entry.u16_at(2)? == SIMPLE_PASSWORD => {
             cx.line.str("\n\t  Simple Text Authentication data: ");
-            let password = entry.rest(4);
-            let end = password.iter().position(|&byte| byte == 0);
-            cx.line
-                .escaped(password.up_to(end.unwrap_or(password.len())));
+            cx.line.escaped_string(entry.rest(4));
             return Ok(());
         }
         AUTHENTICATION => return Ok(()),

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Address, end, put};
 
 const HEADER: usize = 4;
 const ENTRY: usize = 20;
@@ -61,10 +61,9 @@ fn is_whole_table(data: &[u8]) -> Result<bool> {
 
 /// Prints a route: prefix, its length, and in responses the metric.
 fn entry(cx: &mut Context<'_>, data: &[u8], command: u8) -> Result {
-    let prefix = data.array_at(0)?;
+    let prefix = Address::V6(data.array_at(0)?);
     let (tag, bits) = (data.u16_at(16)?, data.u8_at(18)?);
-    cx.line.ipv6(prefix);
-    put!(cx.line, "/{bits}");
+    put!(cx.line, "{prefix}/{bits}");
     if tag != 0 {
         put!(cx.line, " [{tag}]");
     }

@@ -35,6 +35,6 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         );
     }
     put!(cx.line, "RSVPv{version} ");
-    named(cx, &TYPES, kind, |cx| put!(cx.line, "unknown ({kind})"));
+    named(cx, &TYPES, kind, format_args!("unknown ({kind})"));
     end!(cx.line, " Message, length: {length}")
 }

@@ -47,9 +47,12 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         let authentication = data.u8_at(4)?;
         simple = authentication == SIMPLE_AUTHENTICATION;
         cx.line.str(", authtype ");
-        named(cx, &AUTHENTICATIONS, authentication, |cx| {
-            put!(cx.line, "#{authentication}");
-        });
+        named(
+            cx,
+            &AUTHENTICATIONS,
+            authentication,
+            format_args!("#{authentication}"),
+        );
         put!(cx.line, ", intvl {}s, length {length}", data.u8_at(5)?);
     } else {
         let interval = data.u16_at(4)? & INTERVAL;
@@ -103,8 +106,7 @@ fn addresses(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result {
 fn password(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let at = HEADER + 4 * usize::from(data.u8_at(3)?);
     let field = data.part(at, PASSWORD)?;
-    let end = field.iter().position(|&byte| byte == 0);
     cx.line.str(" auth \"");
-    cx.line.escaped(field.up_to(end.unwrap_or(PASSWORD)));
+    cx.line.escaped_string(field);
     end!(cx.line, "\"")
 }
