@@ -4,7 +4,7 @@ use super::bytes::{Bytes, Result};
 use super::checksum;
 use super::context::{Context, Network};
 use super::ip;
-use super::line::{end, put};
+use super::line::{Address, end, put};
 
 const HEADER: usize = 8;
 const NAME: &str = "icmp";
@@ -105,20 +105,18 @@ fn quoted(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
 }
 
 fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
-    let target: [u8; 4] = data.array_at(HEADER + 16)?;
+    let target = Address::V4(data.array_at(HEADER + 16)?);
     let (before, after) = match code {
         0 => ("net ", " unreachable"),
         1 => ("host ", " unreachable"),
         2 => {
             let protocol = data.u8_at(HEADER + 9)?;
-            cx.line.ipv4(target);
-            return end!(cx.line, " protocol {protocol} unreachable");
+            return end!(cx.line, "{target} protocol {protocol} unreachable");
         }
         3 => return port_unreachable(cx, target, data),
         4 => {
             let mtu = data.u16_at(6)?;
-            cx.line.ipv4(target);
-            cx.line.str(" unreachable - need to frag");
+            put!(cx.line, "{target} unreachable - need to frag");
             if mtu != 0 {
                 put!(cx.line, " (mtu {mtu})");
             }
@@ -135,22 +133,16 @@ fn unreachable(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
         13 => ("host ", " unreachable - admin prohibited filter"),
         14 => ("host ", " unreachable - host precedence violation"),
         15 => ("host ", " unreachable - precedence cutoff"),
-        _ => {
-            cx.line.ipv4(target);
-            return end!(cx.line, " unreachable - #{code}");
-        }
+        _ => return end!(cx.line, "{target} unreachable - #{code}"),
     };
-    cx.line.str(before);
-    cx.line.ipv4(target);
-    cx.line.str(after);
-    Ok(())
+    end!(cx.line, "{before}{target}{after}")
 }
 
-fn port_unreachable(cx: &mut Context<'_>, target: [u8; 4], data: &[u8]) -> Result {
+fn port_unreachable(cx: &mut Context<'_>, target: Address, data: &[u8]) -> Result {
     let header = usize::from(data.u8_at(HEADER)? & 15) * 4;
     let protocol = data.u8_at(HEADER + 9)?;
     let port = data.u16_at(HEADER + header + 2)?;
-    cx.line.ipv4(target);
+    put!(cx.line, "{target}");
     match protocol {
         ip::TCP => cx.line.str(" tcp"),
         ip::UDP => cx.line.str(" udp"),
@@ -160,20 +152,18 @@ fn port_unreachable(cx: &mut Context<'_>, target: [u8; 4], data: &[u8]) -> Resul
 }
 
 fn redirect(cx: &mut Context<'_>, code: u8, data: &[u8]) -> Result {
-    let (target, gateway) = (data.array_at(HEADER + 16)?, data.array_at(4)?);
+    let [target, gateway] = [data.array_at(HEADER + 16)?, data.array_at(4)?].map(Address::V4);
     match code {
         0 | 1 => cx.line.str("redirect "),
         2 | 3 => cx.line.str("redirect-tos "),
         _ => put!(cx.line, "redirect-#{code} "),
     }
-    cx.line.ipv4(target);
-    cx.line.str(match code {
-        0 | 2 => " to net ",
-        1 | 3 => " to host ",
-        _ => " to ",
-    });
-    cx.line.ipv4(gateway);
-    Ok(())
+    let kind = match code {
+        0 | 2 => "net ",
+        1 | 3 => "host ",
+        _ => "",
+    };
+    end!(cx.line, "{target} to {kind}{gateway}")
 }
 
 fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{end, put};
+use crate::line::{Address, end, put};
 
 const VERSION: u32 = 5;
 const IPV4: u32 = 1;
@@ -30,14 +30,11 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return end!(cx.line, "sFlow version {version} packet not supported");
     }
     data.part(0, HEADER_4)?;
-    let agent = if family == IPV4 {
-        put!(cx.line, "sFlowv{version}, IPv4 agent ");
-        cx.line.ipv4(data.array_at(8)?);
-        data.u32_at(12)?
+    let (name, address, agent) = if family == IPV4 {
+        ("IPv4", Address::V4(data.array_at(8)?), data.u32_at(12)?)
     } else {
-        put!(cx.line, "sFlowv{version}, IPv6 agent ");
-        cx.line.ipv6(data.array_at(8)?);
-        data.u32_at(24)?
+        ("IPv6", Address::V6(data.array_at(8)?), data.u32_at(24)?)
     };
+    put!(cx.line, "sFlowv{version}, {name} agent {address}");
     end!(cx.line, ", agent-id {agent}, length {length}")
 }

@@ -38,11 +38,7 @@ fn version_name(version: u16) -> Option<&'static str> {
 
 /// Appends the hello in a segment's payload, if it has one.
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) {
-    let is_record = |data: &[u8]| Some((data.u8_at(0).ok()?, data.u8_at(1).ok()?));
-    if is_record(data) != Some((HANDSHAKE, 3)) {
-        return;
-    }
-    let Ok(kind) = data.u8_at(RECORD) else {
+    let &[HANDSHAKE, 3, _, _, _, kind, ..] = data else {
         return;
     };
     let name = match kind {

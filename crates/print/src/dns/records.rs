@@ -3,7 +3,7 @@
 use super::{Message, names, type_name};
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{Named, end, name_in, put};
+use crate::line::{Address, Duration, Named, end, name_in, put};
 
 /// How a list continues after an entry.
 #[derive(Clone, Copy)]
@@ -58,6 +58,12 @@ fn put_class(cx: &mut Context<'_>, class: u16) {
     }
 }
 
+/// Prints a blank and the name at `at`; returns the offset after it.
+fn name(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
+    cx.line.str(" ");
+    names::print(cx.line, data, at)?.ok_or(Truncated)
+}
+
 /// Prints a question: type, class if it is not the Internet's, name.
 pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<Next> {
     let after = names::skip(message.data, at)?;
@@ -75,8 +81,8 @@ pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -
     }
     put_class(cx, class);
     cx.line.str(note);
-    cx.line.str("? ");
-    names::print(cx.line, message.data, at)?.ok_or(Truncated)?;
+    cx.line.str("?");
+    name(cx, message.data, at)?;
     Ok(Next::At(after + 4))
 }
 
@@ -84,8 +90,7 @@ pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -
 pub(super) fn record(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<Next> {
     let data = message.data;
     let after = if cx.verbose() {
-        cx.line.str(" ");
-        names::print(cx.line, data, at)?.ok_or(Truncated)?
+        name(cx, data, at)?
     } else if at > data.len() && message.captured {
         return Ok(Next::End);
     } else {
@@ -105,9 +110,7 @@ pub(super) fn record(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> 
             cx.line.str(" (Cache flush)");
         }
         if cx.options.verbose > 2 {
-            cx.line.str(" [");
-            lifetime(cx, data.u32_at(after + 4)?);
-            cx.line.str("]");
+            put!(cx.line, " [{}]", Duration(data.u32_at(after + 4)?));
         }
     }
     cx.line.str(" ");
@@ -128,28 +131,6 @@ pub(super) fn record(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> 
         body(cx, data, kind, begin, end)?;
     }
     Ok(Next::At(end))
-}
-
-/// Prints weeks, days, hours, minutes and seconds, without those that are zero.
-fn lifetime(cx: &mut Context<'_>, secs: u32) {
-    if secs == 0 {
-        cx.line.str("0s");
-        return;
-    }
-    let mut rest = secs;
-    for (unit, name) in [
-        (31_536_000, "y"),
-        (604_800, "w"),
-        (86_400, "d"),
-        (3600, "h"),
-        (60, "m"),
-        (1, "s"),
-    ] {
-        if rest >= unit {
-            put!(cx.line, "{}{name}", rest / unit);
-            rest %= unit;
-        }
-    }
 }
 
 /// Prints the fields of EDNS (RFC 6891): the class is the sender's buffer size, the time to live holds flags.
@@ -257,25 +238,15 @@ pub(super) fn extended_code(message: &Message<'_>) -> Option<u16> {
 /// Prints the data of a record between `at` and `end`.
 fn body(cx: &mut Context<'_>, data: &[u8], kind: u16, at: usize, end: usize) -> Result {
     match kind {
-        A => {
-            let address = data.array_at(at)?;
-            cx.line.str(" ");
-            cx.line.ipv4(address);
-        }
-        AAAA => {
-            let address = data.array_at(at)?;
-            cx.line.str(" ");
-            cx.line.ipv6(address);
-        }
+        A => put!(cx.line, " {}", Address::V4(data.array_at(at)?)),
+        AAAA => put!(cx.line, " {}", Address::V6(data.array_at(at)?)),
         NS | CNAME | PTR | DNAME => {
-            cx.line.str(" ");
-            names::print(cx.line, data, at)?.ok_or(Truncated)?;
+            name(cx, data, at)?;
         }
         SOA if cx.verbose() => soa(cx, data, at)?,
         MX => {
             let preference = data.u16_at(at)?;
-            cx.line.str(" ");
-            names::print(cx.line, data, at + 2)?.ok_or(Truncated)?;
+            name(cx, data, at + 2)?;
             put!(cx.line, " {preference}");
         }
         TXT => texts(cx, data, at, end)?,
@@ -283,8 +254,7 @@ fn body(cx: &mut Context<'_>, data: &[u8], kind: u16, at: usize, end: usize) -> 
         SRV => {
             let (priority, weight, port) =
                 (data.u16_at(at)?, data.u16_at(at + 2)?, data.u16_at(at + 4)?);
-            cx.line.str(" ");
-            names::print(cx.line, data, at + 6)?.ok_or(Truncated)?;
+            name(cx, data, at + 6)?;
             put!(cx.line, ":{port} {priority} {weight}");
         }
         _ => {}
@@ -293,10 +263,8 @@ fn body(cx: &mut Context<'_>, data: &[u8], kind: u16, at: usize, end: usize) -> 
 }
 
 fn soa(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result {
-    cx.line.str(" ");
-    let at = names::print(cx.line, data, at)?.ok_or(Truncated)?;
-    cx.line.str(" ");
-    let at = names::print(cx.line, data, at)?.ok_or(Truncated)?;
+    let at = name(cx, data, at)?;
+    let at = name(cx, data, at)?;
     for field in 0..5 {
         put!(cx.line, " {}", data.u32_at(at + field * 4)?);
     }

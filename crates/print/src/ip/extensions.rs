@@ -83,11 +83,7 @@ fn option(cx: &mut Context<'_>, kind: u8, value: &[u8]) -> Result {
         (PADN, _) => cx.line.str("(padn)"),
         (ROUTER_ALERT, 2) => put!(cx.line, "(rtalert: 0x{:04x})", value.u16_at(0)?),
         (JUMBO, 4) => put!(cx.line, "(jumbo: {})", value.u32_at(0)?),
-        (HOME_ADDRESS, 16) => {
-            cx.line.str("(homeaddr: ");
-            cx.line.ipv6(value.array_at(0)?);
-            cx.line.str(")");
-        }
+        (HOME_ADDRESS, 16) => put!(cx.line, "(homeaddr: {})", Address::V6(value.array_at(0)?)),
         (ROUTER_ALERT, size) => put!(cx.line, "(rtalert: invalid len {size})"),
         (JUMBO, size) => put!(cx.line, "(jumbo: invalid len {size})"),
         (HOME_ADDRESS, size) => put!(cx.line, "(homeaddr: invalid len {size})"),
@@ -137,17 +133,11 @@ pub(super) fn routing(
         return Ok(None);
     }
     for index in 0..usize::from(units / 2) {
-        let hop: [u8; 16] = data.array_at(8 + index * 16)?;
-        put!(cx.line, ", [{index}]");
-        cx.line.ipv6(hop);
+        let hop = Address::V6(data.array_at(8 + index * 16)?);
+        put!(cx.line, ", [{index}]{hop}");
         // The checksum covers the last address of the route.
-        let last = if kind == SEGMENT_ROUTING {
-            index == 0
-        } else {
-            true
-        };
-        if left > 0 && last {
-            net.destination = Address::V6(hop);
+        if left > 0 && (kind != SEGMENT_ROUTING || index == 0) {
+            net.destination = hop;
         }
     }
     cx.line.str(") ");
@@ -164,7 +154,6 @@ pub(super) fn fragment(
     data: &[u8],
     length: usize,
 ) -> Result<Option<Step>> {
-    const HEADER: usize = 8;
     cx.enter("frag6");
     let next = data.u8_at(0)?;
     let field = data.u16_at(2)?;
@@ -182,8 +171,5 @@ pub(super) fn fragment(
         return Ok(None);
     }
     cx.line.str(" ");
-    Ok(Some(Step {
-        next,
-        length: HEADER,
-    }))
+    Ok(Some(Step { next, length: 8 }))
 }

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::put;
+use crate::line::{Address, put};
 use crate::routing::osi;
 
 const HEADER: usize = 4;
@@ -64,10 +64,8 @@ fn slarp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     match data.u32_at(0)? {
         REQUEST => cx.line.str("request"),
         REPLY => {
-            cx.line.str("reply ");
-            cx.line.ipv4(data.array_at(4)?);
-            cx.line.str("/");
-            cx.line.ipv4(data.array_at(8)?);
+            let [address, mask] = [data.array_at(4)?, data.array_at(8)?].map(Address::V4);
+            put!(cx.line, "reply {address}/{mask}");
         }
         KEEPALIVE => {
             put!(

@@ -181,15 +181,12 @@ fn data_sequence(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
 /// Prints section 3.4.1: an address, optionally with a port and a code that proves its origin.
 fn add_address(cx: &mut Context<'_>, low: u8, body: &[u8]) -> Result<bool> {
     const CODE: usize = 8;
-    let (size, port, code) = match body.len() - 1 {
-        5 => (4, false, false),
-        7 => (4, true, false),
-        13 => (4, false, true),
-        15 => (4, true, true),
-        17 => (16, false, false),
-        19 => (16, true, false),
-        25 => (16, false, true),
-        27 => (16, true, true),
+    let size = if body.len() < 18 { 4 } else { 16 };
+    let (port, code) = match body.len().checked_sub(2 + size) {
+        Some(0) => (false, false),
+        Some(2) => (true, false),
+        Some(8) => (false, true),
+        Some(10) => (true, true),
         _ => return Ok(false),
     };
     match low {

@@ -1,7 +1,7 @@
 //! The elements in the body of a management frame (IEEE 802.11-2020 section 9.4.2): network, rates, channel.
 
 use super::radiotap::half;
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::put;
 
@@ -24,7 +24,7 @@ pub(super) struct Elements<'a> {
     rates: Option<&'a [u8]>,
     channel: Option<u8>,
     /// Whether an element is too long or incomplete.
-    pub(super) damaged: bool,
+    damaged: bool,
 }
 
 impl<'a> Elements<'a> {
@@ -55,6 +55,11 @@ impl<'a> Elements<'a> {
             body = rest.rest(1 + size);
         }
         found
+    }
+
+    /// Returns an error if an element is damaged.
+    pub(super) fn check(&self) -> Result {
+        if self.damaged { Err(Truncated) } else { Ok(()) }
     }
 
     /// Prints ` (name)`.

@@ -101,38 +101,23 @@ fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &
     if flags & PROTECTED != 0 {
         return vector(cx, body);
     }
-    let damaged = match subtype {
-        0 => association_request(cx, body)?,
-        1 | 3 => association_response(cx, body)?,
-        2 => reassociation_request(cx, body)?,
-        4 => {
-            let elements = Elements::of(body);
-            elements.print_network(cx);
-            elements.print_rates(cx);
-            elements.damaged
-        }
-        5 | 8 => beacon(cx, body, subtype == 8)?,
-        10 => {
-            put!(cx.line, ": {}", reason(body)?);
-            false
-        }
-        11 => authentication(cx, body)?,
-        12 => {
-            put!(
-                cx.line,
-                " ({}): {}",
-                Mac(data.part(SECOND, 6)?),
-                reason(body)?
-            );
-            false
-        }
-        13 => {
-            action(cx, data, body)?;
-            false
-        }
-        _ => false,
-    };
-    if damaged { Err(Truncated) } else { Ok(()) }
+    match subtype {
+        0 => network_and_rates(cx, body, 4),
+        1 | 3 => association_response(cx, body),
+        2 => reassociation_request(cx, body),
+        4 => network_and_rates(cx, body, 0),
+        5 | 8 => beacon(cx, body, subtype == 8),
+        10 => end!(cx.line, ": {}", reason(body)?),
+        11 => authentication(cx, body),
+        12 => end!(
+            cx.line,
+            " ({}): {}",
+            Mac(data.part(SECOND, 6)?),
+            reason(body)?
+        ),
+        13 => action(cx, data, body),
+        _ => Ok(()),
+    }
 }
 
 /// The capability bit (IEEE 802.11-2020 section 9.4.1.4) for encryption.
@@ -145,9 +130,9 @@ fn little(data: &[u8], at: usize) -> Result<u16> {
 }
 
 /// Prints a beacon or a probe response: time, interval and capabilities come before the elements.
-fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool> {
+fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result {
     const FIXED: usize = 12;
-    data_needed(body, FIXED)?;
+    body.part(0, FIXED)?;
     let capabilities = little(body, 10)?;
     let elements = Elements::of(body.rest(FIXED));
     elements.print_network(cx);
@@ -160,36 +145,32 @@ fn beacon(cx: &mut Context<'_>, body: &[u8], is_beacon: bool) -> Result<bool> {
         });
     }
     elements.print_channel(cx, capabilities & PRIVACY != 0);
-    Ok(elements.damaged)
+    elements.check()
 }
 
-fn data_needed(body: &[u8], count: usize) -> Result {
-    body.part(0, count).map(|_| ())
-}
-
-fn association_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
-    const FIXED: usize = 4;
-    data_needed(body, FIXED)?;
-    let elements = Elements::of(body.rest(FIXED));
+/// Prints a request whose elements come after `fixed` bytes.
+fn network_and_rates(cx: &mut Context<'_>, body: &[u8], fixed: usize) -> Result {
+    body.part(0, fixed)?;
+    let elements = Elements::of(body.rest(fixed));
     elements.print_network(cx);
     elements.print_rates(cx);
-    Ok(elements.damaged)
+    elements.check()
 }
 
-fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
+fn reassociation_request(cx: &mut Context<'_>, body: &[u8]) -> Result {
     const FIXED: usize = 10;
-    data_needed(body, FIXED)?;
+    body.part(0, FIXED)?;
     let elements = Elements::of(body.rest(FIXED));
     elements.print_network(cx);
     put!(cx.line, " AP : {}", Mac(body.part(4, 6)?));
-    Ok(elements.damaged)
+    elements.check()
 }
 
-fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
+fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result {
     const FIXED: usize = 6;
     /// The bits of an identifier; the two highest bits are set in a valid one.
     const IDENTIFIER: u16 = 0x3fff;
-    data_needed(body, FIXED)?;
+    body.part(0, FIXED)?;
     let private = little(body, 0)? & PRIVACY != 0;
     put!(
         cx.line,
@@ -198,13 +179,13 @@ fn association_response(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
         if private { " PRIVACY " } else { "" },
         codes::status(little(body, 2)?)
     );
-    Ok(Elements::of(body.rest(FIXED)).damaged)
+    Elements::of(body.rest(FIXED)).check()
 }
 
-fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
+fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result {
     const FIXED: usize = 6;
     const SHARED_KEY: u16 = 1;
-    data_needed(body, FIXED)?;
+    body.part(0, FIXED)?;
     let (algorithm, step) = (little(body, 0)?, little(body, 2)?);
     let name = match algorithm {
         0 => "Open System",
@@ -226,7 +207,7 @@ fn authentication(cx: &mut Context<'_>, body: &[u8]) -> Result<bool> {
             ": "
         });
     cx.line.str(status);
-    Ok(Elements::of(body.rest(FIXED)).damaged)
+    Elements::of(body.rest(FIXED)).check()
 }
 
 fn reason(body: &[u8]) -> Result<&'static str> {
