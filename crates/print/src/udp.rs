@@ -1,6 +1,6 @@
 //! UDP (RFC 768), and protocols known by their port.
 
-use ringtap_packet::protocol;
+use ringtap_packet::protocol::{self, GENEVE_PORT, VXLAN_PORT};
 
 use super::bytes::{Bytes, Result, Truncated};
 use super::checksum;
@@ -98,27 +98,23 @@ fn print_checksum(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usiz
 fn by_port(
     cx: &mut Context<'_>,
     net: &Network,
-    (source, destination): (u16, u16),
+    ports: (u16, u16),
     payload: &[u8],
     length: usize,
 ) -> Result<bool> {
-    let is = |port| source == port || destination == port;
-    if is(DNS) {
-        dns::print(cx, payload, length, false)?;
-    } else if is(BOOTP_CLIENT) || is(BOOTP_SERVER) {
-        small::dhcp::print(cx, payload, length)?;
-    } else if is(NTP) {
-        small::ntp::print(cx, payload, length)?;
-    } else if is(MULTICAST_DNS) {
-        dns::print(cx, payload, length, true)?;
-    } else if is(protocol::VXLAN_PORT) {
-        small::overlay::vxlan(cx, payload, length)?;
-    } else if is(protocol::GENEVE_PORT) {
-        small::overlay::geneve(cx, payload, length)?;
-    } else {
-        let ports = (source, destination);
-        return Ok(routing::over_udp(cx, ports, payload, length)?
-            || app::datagram(cx, net, ports, payload, length)?);
+    match ports {
+        (DNS, _) | (_, DNS) => dns::print(cx, payload, length, false)?,
+        (BOOTP_CLIENT | BOOTP_SERVER, _) | (_, BOOTP_CLIENT | BOOTP_SERVER) => {
+            small::dhcp::print(cx, payload, length)?;
+        }
+        (NTP, _) | (_, NTP) => small::ntp::print(cx, payload, length)?,
+        (MULTICAST_DNS, _) | (_, MULTICAST_DNS) => dns::print(cx, payload, length, true)?,
+        (VXLAN_PORT, _) | (_, VXLAN_PORT) => small::overlay::vxlan(cx, payload, length)?,
+        (GENEVE_PORT, _) | (_, GENEVE_PORT) => small::overlay::geneve(cx, payload, length)?,
+        _ => {
+            return Ok(routing::over_udp(cx, ports, payload, length)?
+                || app::datagram(cx, net, ports, payload, length)?);
+        }
     }
     Ok(true)
 }

@@ -29,12 +29,13 @@ const HTTP: u16 = 80;
 const KERBEROS: u16 = 88;
 const SNMP: u16 = 161;
 const SNMP_TRAP: u16 = 162;
-const PTP_EVENT: u16 = 319;
-const PTP_GENERAL: u16 = 320;
-const ISAKMP: u16 = 500;
+/// Messages with a time stamp, and without.
+const PTP: [u16; 2] = [319, 320];
+/// The assigned port, and those of users' own choice.
+const ISAKMP: [u16; 3] = [500, 7500, 8500];
 const SYSLOG: u16 = 514;
-const DHCPV6_CLIENT: u16 = 546;
-const DHCPV6_SERVER: u16 = 547;
+/// The client's port, and the server's.
+const DHCPV6: [u16; 2] = [546, 547];
 const RTSP: u16 = 554;
 /// RADIUS with its older ports, and that of RFC 5176.
 const RADIUS: [u16; 6] = [1645, 1646, 1700, 1812, 1813, 3799];
@@ -46,7 +47,6 @@ const OPENFLOW: [u16; 2] = [6653, 6633];
 const SFLOW: u16 = 6343;
 const SOMEIP: u16 = 30490;
 const OTV: u16 = 8472;
-const ISAKMP_USER: [u16; 2] = [7500, 8500];
 const HTTP_ALTERNATE: u16 = 8080;
 const RTSP_ALTERNATE: u16 = 8554;
 
@@ -59,34 +59,21 @@ pub(crate) fn datagram(
     length: usize,
 ) -> Result<bool> {
     let is = |port| ports.0 == port || ports.1 == port;
-    if is(TFTP) {
-        tftp::print(cx, data, length)?;
-    } else if is(KERBEROS) {
-        kerberos::print(cx, data)?;
-    } else if is(SNMP) || is(SNMP_TRAP) {
-        snmp::print(cx, data, length)?;
-    } else if is(ISAKMP) || ISAKMP_USER.into_iter().any(is) {
-        isakmp::print(cx, net, data)?;
-    } else if is(ISAKMP_NAT) {
-        isakmp::encapsulated(cx, net, data, length)?;
-    } else if is(SYSLOG) {
-        syslog::print(cx, data, length)?;
-    } else if is(DHCPV6_CLIENT) || is(DHCPV6_SERVER) {
-        dhcpv6::print(cx, data)?;
-    } else if RADIUS.into_iter().any(is) {
-        radius::print(cx, data, length)?;
-    } else if is(SIP) {
-        text::print(cx, &text::SIP, data, length)?;
-    } else if is(PTP_EVENT) || is(PTP_GENERAL) {
-        ptp::print(cx, data, length)?;
-    } else if is(SFLOW) {
-        sflow::print(cx, data, length)?;
-    } else if is(OTV) {
-        overlay::otv(cx, data, length)?;
-    } else if is(SOMEIP) {
-        someip::print(cx, data, length)?;
-    } else {
-        return Ok(false);
+    match ports {
+        (TFTP, _) | (_, TFTP) => tftp::print(cx, data, length)?,
+        (KERBEROS, _) | (_, KERBEROS) => kerberos::print(cx, data)?,
+        (SNMP | SNMP_TRAP, _) | (_, SNMP | SNMP_TRAP) => snmp::print(cx, data, length)?,
+        _ if ISAKMP.into_iter().any(is) => isakmp::print(cx, net, data)?,
+        (ISAKMP_NAT, _) | (_, ISAKMP_NAT) => isakmp::encapsulated(cx, net, data, length)?,
+        (SYSLOG, _) | (_, SYSLOG) => syslog::print(cx, data, length)?,
+        _ if DHCPV6.into_iter().any(is) => dhcpv6::print(cx, data)?,
+        _ if RADIUS.into_iter().any(is) => radius::print(cx, data, length)?,
+        (SIP, _) | (_, SIP) => text::print(cx, &text::SIP, data, length)?,
+        _ if PTP.into_iter().any(is) => ptp::print(cx, data, length)?,
+        (SFLOW, _) | (_, SFLOW) => sflow::print(cx, data, length)?,
+        (OTV, _) | (_, OTV) => overlay::otv(cx, data, length)?,
+        (SOMEIP, _) | (_, SOMEIP) => someip::print(cx, data, length)?,
+        _ => return Ok(false),
     }
     Ok(true)
 }
@@ -114,21 +101,18 @@ pub(crate) fn stream(
         cx.line.str(": ");
         return openflow::print(cx, data, length).map(|()| true);
     }
-    let protocol = if is(SMTP) {
-        text::SMTP
-    } else if is(WHOIS) {
-        text::WHOIS
-    } else if is(FTP) {
-        text::FTP
-    } else if is(HTTP) || is(HTTP_ALTERNATE) {
-        text::HTTP
-    } else if is(RTSP) || is(RTSP_ALTERNATE) {
-        text::RTSP
-    } else {
-        if cx.verbose() {
-            tls::print(cx, data);
+    let protocol = match ports {
+        (SMTP, _) | (_, SMTP) => text::SMTP,
+        (WHOIS, _) | (_, WHOIS) => text::WHOIS,
+        (FTP, _) | (_, FTP) => text::FTP,
+        (HTTP | HTTP_ALTERNATE, _) | (_, HTTP | HTTP_ALTERNATE) => text::HTTP,
+        (RTSP | RTSP_ALTERNATE, _) | (_, RTSP | RTSP_ALTERNATE) => text::RTSP,
+        _ => {
+            if cx.verbose() {
+                tls::print(cx, data);
+            }
+            return Ok(false);
         }
-        return Ok(false);
     };
     cx.line.str(": ");
     text::print(cx, &protocol, data, length)?;

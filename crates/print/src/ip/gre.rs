@@ -29,11 +29,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     cx.enter("gre");
     let version = data.u16_at(0)? & 7;
     put!(cx.line, "GREv{version}");
-    match version {
-        0 | 1 => {}
-        _ => {
-            return end!(cx.line, " ERROR: unknown-version");
-        }
+    if version > 1 {
+        return end!(cx.line, " ERROR: unknown-version");
     }
     let flags = data.u16_at(0)?;
     if cx.verbose() {
@@ -94,12 +91,7 @@ fn carried(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> R
     let named = cx.options.link_header;
     match protocol {
         link::IPV4 => nested(cx, |cx| v4::announced(cx, data, length, named)),
-        link::IPV6 => nested(cx, |cx| {
-            if !named {
-                cx.line.str("IP6 ");
-            }
-            v6::print(cx, data, length)
-        }),
+        link::IPV6 => nested(cx, |cx| v6::announced(cx, data, length)),
         link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, data, length)),
         OSI => nested(cx, |cx| osi::print(cx, data, length)),
         link::MPLS | link::MPLS_MULTICAST => nested(cx, |cx| {

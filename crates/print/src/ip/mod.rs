@@ -12,7 +12,7 @@ pub(crate) mod v6;
 use super::bytes::{Bytes, Result};
 use super::context::{Context, Network};
 use super::line::{Address, end, put};
-use super::{icmp, icmp6, routing, tcp, udp};
+use super::{icmp, icmp6, link, routing, tcp, udp};
 
 pub(crate) use ringtap_packet::protocol::{
     AUTHENTICATION, DCCP, DESTINATION_OPTIONS, ESP, FRAGMENT, GRE, HOP_BY_HOP, ICMP, ICMPV6, IGMP,
@@ -58,17 +58,9 @@ pub(crate) fn name(protocol: u8) -> &'static str {
 /// Prints an IP packet of the version in its first nibble.
 pub(crate) fn any(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ip");
-    let named = cx.options.link_header;
     match data.u8_at(0)? >> 4 {
-        4 => v4::announced(cx, data, length, named),
-        6 => {
-            cx.enter("ip6");
-            data.part(0, v6::HEADER)?;
-            if !named {
-                cx.line.str("IP6 ");
-            }
-            v6::print(cx, data, length)
-        }
+        4 => v4::announced(cx, data, length, cx.options.link_header),
+        6 => link::network(cx, link::IPV6, data, length).map(|_| ()),
         version => end!(cx.line, "unknown ip {version}"),
     }
 }

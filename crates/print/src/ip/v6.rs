@@ -6,6 +6,14 @@ use crate::line::{Address, end, put};
 
 pub(crate) const HEADER: usize = 40;
 
+/// Prints a packet with its name, unless the layer below has been printed.
+pub(crate) fn announced(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
+    if !cx.options.link_header {
+        cx.line.str("IP6 ");
+    }
+    print(cx, data, length)
+}
+
 /// Prints a packet for which the layer below states `length` bytes.
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ip6");

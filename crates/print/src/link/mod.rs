@@ -151,10 +151,7 @@ pub(crate) fn network(
         IPV6 => {
             cx.enter("ip6");
             data.part(0, ip::v6::HEADER)?;
-            if !cx.options.link_header {
-                cx.line.str("IP6 ");
-            }
-            ip::v6::print(cx, data, length)?;
+            ip::v6::announced(cx, data, length)?;
         }
         ARP | REVERSE_ARP => arp::print(cx, data, length)?,
         EAPOL => small::eapol::print(cx, data)?,

@@ -68,27 +68,19 @@ pub(crate) fn over_ip(
 /// Prints the protocol of a datagram's ports; returns false if it is none of these.
 pub(crate) fn over_udp(
     cx: &mut Context<'_>,
-    (source, destination): (u16, u16),
+    ports: (u16, u16),
     data: &[u8],
     length: usize,
 ) -> Result<bool> {
-    let is = |port| source == port || destination == port;
-    if is(RIP) {
-        rip::print(cx, data, length)?;
-    } else if is(RIPNG) {
-        ripng::print(cx, data, length)?;
-    } else if is(LDP) {
-        ldp::print(cx, data, length)?;
-    } else if is(LMP) {
-        lmp::print(cx, data, length)?;
-    } else if is(LSP_PING) {
-        lsp_ping::print(cx, data, length)?;
-    } else if is(MPLS) {
-        ip::nested(cx, |cx| small::mpls::print(cx, data, length))?;
-    } else if destination == HSRP {
-        hsrp::print(cx, data, length)?;
-    } else {
-        return bfd::print(cx, destination, data, length);
+    match ports {
+        (RIP, _) | (_, RIP) => rip::print(cx, data, length)?,
+        (RIPNG, _) | (_, RIPNG) => ripng::print(cx, data, length)?,
+        (LDP, _) | (_, LDP) => ldp::print(cx, data, length)?,
+        (LMP, _) | (_, LMP) => lmp::print(cx, data, length)?,
+        (LSP_PING, _) | (_, LSP_PING) => lsp_ping::print(cx, data, length)?,
+        (MPLS, _) | (_, MPLS) => ip::nested(cx, |cx| small::mpls::print(cx, data, length))?,
+        (_, HSRP) => hsrp::print(cx, data, length)?,
+        (_, destination) => return bfd::print(cx, destination, data, length),
     }
     Ok(true)
 }
@@ -96,17 +88,14 @@ pub(crate) fn over_udp(
 /// Prints the protocol of a segment's ports; returns false if it is none of these.
 pub(crate) fn over_tcp(
     cx: &mut Context<'_>,
-    (source, destination): (u16, u16),
+    ports: (u16, u16),
     data: &[u8],
     length: usize,
 ) -> Result<bool> {
-    let is = |port| source == port || destination == port;
-    if is(BGP) {
-        cx.line.str(": BGP");
-    } else if is(LDP) {
-        ldp::print(cx, data, length)?;
-    } else {
-        return Ok(false);
+    match ports {
+        (BGP, _) | (_, BGP) => cx.line.str(": BGP"),
+        (LDP, _) | (_, LDP) => ldp::print(cx, data, length)?,
+        _ => return Ok(false),
     }
     Ok(true)
 }

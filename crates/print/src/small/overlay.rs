@@ -25,9 +25,8 @@ pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let name = if flags & VALID == 0 { "invalid" } else { "I" };
     let network = data.u32_at(4)? >> 8;
     put!(cx.line, ", flags [{name}] (0x{flags:02x}), vni {network}\n");
-    let length = length - HEADER;
     nested(cx, |cx| {
-        link::nested_ethernet(cx, data.rest(HEADER), length)
+        link::nested_ethernet(cx, data.rest(HEADER), length - HEADER)
     })
 }
 
@@ -47,9 +46,8 @@ pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
         data.u24_at(4)?
     );
     data.part(0, HEADER)?;
-    let length = length - HEADER;
     nested(cx, |cx| {
-        link::nested_ethernet(cx, data.rest(HEADER), length)
+        link::nested_ethernet(cx, data.rest(HEADER), length - HEADER)
     })
 }
 
@@ -94,12 +92,7 @@ pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     let named = cx.options.link_header;
     match protocol {
         link::IPV4 => nested(cx, |cx| v4::announced(cx, inner, length, named)),
-        link::IPV6 => nested(cx, |cx| {
-            if !named {
-                cx.line.str("IP6 ");
-            }
-            v6::print(cx, inner, length)
-        }),
+        link::IPV6 => nested(cx, |cx| v6::announced(cx, inner, length)),
         link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, inner, length)),
         _ => end!(cx.line, "geneve-proto-0x{protocol:x}"),
     }

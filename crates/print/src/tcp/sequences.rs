@@ -16,12 +16,8 @@ type Endpoint = (Address, u16);
 /// The two ends, in an order that both directions share.
 type Connection = (Endpoint, Endpoint);
 
-/// The number printed as 0 in each direction; `forward` is from the lesser endpoint.
-#[derive(Clone, Copy, Debug)]
-struct Origins {
-    forward: u32,
-    backward: u32,
-}
+/// The number printed as 0 in each direction; the first is from the lesser endpoint.
+type Origins = [u32; 2];
 
 /// A bounded table of connections.
 #[derive(Debug, Default)]
@@ -51,8 +47,8 @@ impl Sequences {
     ) -> Shown {
         let source = (net.source, ports.0);
         let destination = (net.destination, ports.1);
-        let forward = source <= destination;
-        let key = if forward {
+        let side = usize::from(source > destination);
+        let key = if side == 0 {
             (source, destination)
         } else {
             (destination, source)
@@ -60,18 +56,8 @@ impl Sequences {
         let known = if syn { None } else { self.lookup(&key) };
         let Some(origins) = known else {
             // The acknowledged SYN counts as one: the peer's data begin at `ack`, printed as 1.
-            let (own, peer) = (seq, ack.wrapping_sub(1));
-            let origins = if forward {
-                Origins {
-                    forward: own,
-                    backward: peer,
-                }
-            } else {
-                Origins {
-                    forward: peer,
-                    backward: own,
-                }
-            };
+            let mut origins = [seq; 2];
+            origins[1 - side] = ack.wrapping_sub(1);
             self.insert(key, origins);
             return Shown {
                 seq,
@@ -79,11 +65,7 @@ impl Sequences {
                 ack_origin: 0,
             };
         };
-        let (own, peer) = if forward {
-            (origins.forward, origins.backward)
-        } else {
-            (origins.backward, origins.forward)
-        };
+        let (own, peer) = (origins[side], origins[1 - side]);
         Shown {
             seq: seq.wrapping_sub(own),
             ack: ack.wrapping_sub(peer),

@@ -109,6 +109,21 @@ fn octets<'a>(
     }
 }
 
+/// Prints an element of the expected type.
+fn printed(
+    cx: &mut Context<'_>,
+    from: &mut Encoded<'_>,
+    note: &str,
+    is_expected: fn(&Value<'_>) -> bool,
+) -> Result<(), Halt> {
+    let element = step(cx, from)?;
+    if !is_expected(&element.value) {
+        return unexpected(cx, note, &element);
+    }
+    ber::print(cx, &element);
+    Ok(())
+}
+
 fn message(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     let mut inner = sequence(cx, &mut from, "!init SEQ")?;
     if from.length > 0 {
@@ -261,17 +276,11 @@ fn request(cx: &mut Context<'_>, kind: u8, mut from: Encoded<'_>) -> Result<(), 
 
 fn trap(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     cx.line.str(" ");
-    let enterprise = step(cx, &mut from)?;
-    if !matches!(enterprise.value, Value::Identifier(_)) {
-        return unexpected(cx, "enterprise!=OID", &enterprise);
-    }
-    ber::print(cx, &enterprise);
+    let is_identifier = |value: &Value<'_>| matches!(value, Value::Identifier(_));
+    printed(cx, &mut from, "enterprise!=OID", is_identifier)?;
     cx.line.str(" ");
-    let agent = step(cx, &mut from)?;
-    if !matches!(agent.value, Value::Address(_)) {
-        return unexpected(cx, "agent-addr!=INETADDR", &agent);
-    }
-    ber::print(cx, &agent);
+    let is_address = |value: &Value<'_>| matches!(value, Value::Address(_));
+    printed(cx, &mut from, "agent-addr!=INETADDR", is_address)?;
     let generic = integer(cx, &mut from, "generic-trap!=INT")?;
     let name = usize::try_from(generic)
         .ok()
@@ -288,11 +297,8 @@ fn trap(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
         put!(cx.line, "[specific-trap({specific})!=0]");
     }
     cx.line.str(" ");
-    let time = step(cx, &mut from)?;
-    if !matches!(time.value, Value::Unsigned(_)) {
-        return unexpected(cx, "time-stamp!=TIMETICKS", &time);
-    }
-    ber::print(cx, &time);
+    let is_time = |value: &Value<'_>| matches!(value, Value::Unsigned(_));
+    printed(cx, &mut from, "time-stamp!=TIMETICKS", is_time)?;
     bindings(cx, TRAP, from)
 }
 
@@ -305,11 +311,8 @@ fn bindings(cx: &mut Context<'_>, kind: u8, mut from: Encoded<'_>) -> Result<(),
     while list.length > 0 && !cx.line.is_full() {
         cx.line.str(" ");
         let mut binding = sequence(cx, &mut list, "!varbind")?;
-        let name = step(cx, &mut binding)?;
-        if !matches!(name.value, Value::Identifier(_)) {
-            return unexpected(cx, "objName!=OID", &name);
-        }
-        ber::print(cx, &name);
+        let is_identifier = |value: &Value<'_>| matches!(value, Value::Identifier(_));
+        printed(cx, &mut binding, "objName!=OID", is_identifier)?;
         let asks = matches!(kind, GET | GET_NEXT | GET_BULK);
         if !asks {
             cx.line.str("=");
