@@ -1,6 +1,5 @@
 //! DNS messages: parsed while they are written, without collecting anything.
 
-use std::cell::Cell;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::ser::SerializeMap;
@@ -27,8 +26,8 @@ pub(super) struct Dns<'a> {
     truncated: bool,
     recursion_desired: bool,
     recursion_available: bool,
-    questions: Questions<'a>,
-    answers: Answers<'a>,
+    questions: Section<'a>,
+    answers: Section<'a>,
 }
 
 impl<'a> Dns<'a> {
@@ -48,14 +47,17 @@ impl<'a> Dns<'a> {
             truncated: bit(0x0200),
             recursion_desired: bit(0x0100),
             recursion_available: bit(0x0080),
-            questions: Questions {
+            questions: Section {
                 data,
+                skipped: 0,
                 count: questions,
+                record: false,
             },
-            answers: Answers {
+            answers: Section {
                 data,
-                questions,
+                skipped: questions,
                 count: answers,
+                record: true,
             },
         })
     }
@@ -66,36 +68,35 @@ impl<'a> Dns<'a> {
 const MAX_ENTRIES: u16 = 64;
 
 /// The entries of a section one after another, until one is damaged or missing.
-struct Entries<'a, 'c> {
+struct Entries<'a> {
     data: &'a [u8],
-    at: &'c Cell<usize>,
+    at: usize,
     left: u16,
     record: bool,
 }
 
-impl<'a> Entries<'a, '_> {
-    fn read(&self) -> Result<Entry<'a>> {
-        let (data, at) = (self.data, self.at.get());
-        let after = names::skip(data, at)?;
+impl<'a> Entries<'a> {
+    fn read(&mut self) -> Result<Entry<'a>> {
+        let (data, name) = (self.data, self.at);
+        let after = names::skip(data, name)?;
         let fixed = if self.record { 10 } else { 4 };
         data.part(after, fixed)?;
-        let (ttl, begin, size) = if self.record {
+        let (ttl, size) = if self.record {
             (
-                data.u32_at(after + 4)?,
-                after + fixed,
+                Some(data.u32_at(after + 4)?),
                 usize::from(data.u16_at(after + 8)?),
             )
         } else {
-            (0, after + fixed, 0)
+            (None, 0)
         };
+        let begin = after + fixed;
         data.part(begin, size)?;
-        self.at.set(begin + size);
-        let (kind, class) = (data.u16_at(after)?, data.u16_at(after + 2)?);
+        self.at = begin + size;
         Ok(Entry {
             data,
-            name: at,
-            kind,
-            class,
+            name,
+            kind: data.u16_at(after)?,
+            class: data.u16_at(after + 2)?,
             ttl,
             begin,
             size,
@@ -103,7 +104,7 @@ impl<'a> Entries<'a, '_> {
     }
 }
 
-impl<'a> Iterator for Entries<'a, '_> {
+impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
@@ -118,7 +119,8 @@ struct Entry<'a> {
     name: usize,
     kind: u16,
     class: u16,
-    ttl: u32,
+    /// The time to live of a record.
+    ttl: Option<u32>,
     begin: usize,
     size: usize,
 }
@@ -166,73 +168,41 @@ impl Entry<'_> {
     }
 }
 
-struct Questions<'a> {
-    data: &'a [u8],
-    count: u16,
-}
-
-impl Serialize for Questions<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let at = Cell::new(HEADER);
-        let entries = Entries {
-            data: self.data,
-            at: &at,
-            left: self.count.min(MAX_ENTRIES),
-            record: false,
-        };
-        serializer.collect_seq(entries.map(Question))
-    }
-}
-
-struct Question<'a>(Entry<'a>);
-
-impl Serialize for Question<'_> {
+impl Serialize for Entry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        self.0.head(&mut map)?;
+        self.head(&mut map)?;
+        if let Some(ttl) = self.ttl {
+            map.serialize_entry("ttl", &ttl)?;
+            self.data(&mut map)?;
+        }
         map.end()
     }
 }
 
-struct Answers<'a> {
+/// The questions of a message, or its answers.
+struct Section<'a> {
     data: &'a [u8],
-    questions: u16,
+    /// The number of questions before it.
+    skipped: u16,
     count: u16,
+    record: bool,
 }
 
-impl Serialize for Answers<'_> {
+impl Serialize for Section<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let at = Cell::new(HEADER);
-        let questions = Entries {
+        let mut entries = Entries {
             data: self.data,
-            at: &at,
-            left: self.questions,
+            at: HEADER,
+            left: self.skipped,
             record: false,
         };
-        let complete = questions.count() == usize::from(self.questions);
-        let left = if complete {
-            self.count.min(MAX_ENTRIES)
+        if entries.by_ref().count() == usize::from(self.skipped) {
+            entries.left = self.count.min(MAX_ENTRIES);
+            entries.record = self.record;
         } else {
-            0
-        };
-        let entries = Entries {
-            data: self.data,
-            at: &at,
-            left,
-            record: true,
-        };
-        serializer.collect_seq(entries.map(Answer))
-    }
-}
-
-struct Answer<'a>(Entry<'a>);
-
-impl Serialize for Answer<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        self.0.head(&mut map)?;
-        map.serialize_entry("ttl", &self.0.ttl)?;
-        self.0.data(&mut map)?;
-        map.end()
+            entries.left = 0;
+        }
+        serializer.collect_seq(entries)
     }
 }

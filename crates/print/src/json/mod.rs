@@ -15,12 +15,14 @@ use std::io;
 use ringtap_packet::headers::Headers;
 use ringtap_packet::headers::link::Link;
 use ringtap_packet::process::ProcessTable;
-use ringtap_packet::{DropNote, LinkType, Packet, PacketFlags, ShownReason, Timestamp};
+use ringtap_packet::{DropNote, LinkType, Packet, PacketFlags, Timestamp};
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, Result};
 use super::line::Mac;
 use super::timestamp::Rfc3339;
+use process::Process;
 
 /// Appends the object of one packet.
 ///
@@ -34,34 +36,79 @@ pub(crate) fn object(
     dropped: Option<&DropNote<'_>>,
     processes: &ProcessTable,
 ) -> io::Result<()> {
-    let data = packet.data;
-    let headers = Headers::of(link_type, data, usize::try_from(packet.len).unwrap_or(0));
-    let transport = transport::Transport::of(data, &headers);
     let object = Object {
-        time: Shown(Rfc3339(packet.timestamp)),
-        invalid_time: InvalidTime::of(packet.timestamp),
+        packet,
+        link_type,
         interface,
-        link_type: Shown(link_type),
-        caplen: packet.data.len(),
-        len: packet.len,
-        direction: direction(packet.flags),
-        drop: dropped.map(Dropped::of),
-        process: process::Process::of(packet, processes),
-        cooked: Cooked::of(data, link_type),
-        ethernet: Ethernet::of(data, &headers),
-        vlan: Vlans::of(data, &headers),
-        arp: network::Arp::of(data, &headers),
-        ipv4: network::Ipv4::of(data, &headers),
-        ipv6: network::Ipv6::of(data, &headers),
-        tcp: transport.tcp,
-        udp: transport.udp,
-        icmp: transport.icmp,
-        icmp6: transport.icmp6,
-        dns: transport.dns,
-        truncated: (packet.data.len() < usize::try_from(packet.len).unwrap_or(usize::MAX))
-            .then_some(true),
+        dropped,
+        processes,
     };
     serde_json::to_writer(out, &object).map_err(io::Error::from)
+}
+
+struct Object<'a> {
+    packet: &'a Packet<'a>,
+    link_type: LinkType,
+    interface: Option<&'a str>,
+    dropped: Option<&'a DropNote<'a>>,
+    processes: &'a ProcessTable,
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (packet, data) = (self.packet, self.packet.data);
+        let len = usize::try_from(packet.len);
+        let headers = Headers::of(self.link_type, data, len.unwrap_or(0));
+        let transport = transport::Transport::of(data, &headers);
+        let mut members = Members(serializer.serialize_map(None)?);
+        members.add("time", &Shown(Rfc3339(packet.timestamp)))?;
+        members.some("invalid_time", InvalidTime::of(packet.timestamp))?;
+        members.some("interface", self.interface)?;
+        members.add("link_type", &Shown(self.link_type))?;
+        members.add("caplen", &data.len())?;
+        members.add("len", &packet.len)?;
+        members.some("direction", direction(packet.flags))?;
+        members.some("drop", self.dropped.map(Dropped))?;
+        members.some(
+            "process",
+            packet
+                .process
+                .map(|process| Process(process, self.processes)),
+        )?;
+        members.some("cooked", Cooked::of(data, self.link_type))?;
+        members.some("ethernet", Ethernet::of(data, &headers))?;
+        members.some("vlan", Vlans::of(data, &headers))?;
+        members.some("arp", network::Arp::of(data, &headers))?;
+        members.some("ipv4", network::Ipv4::of(data, &headers))?;
+        members.some("ipv6", network::Ipv6::of(data, &headers))?;
+        members.some("tcp", transport.tcp)?;
+        members.some("udp", transport.udp)?;
+        members.some("icmp", transport.icmp)?;
+        members.some("icmp6", transport.icmp6)?;
+        members.some("dns", transport.dns)?;
+        let is_cut = data.len() < len.unwrap_or(usize::MAX);
+        members.some("truncated", is_cut.then_some(true))?;
+        members.0.end()
+    }
+}
+
+/// The members of an object under construction.
+struct Members<M>(M);
+
+impl<M: SerializeMap> Members<M> {
+    fn add(&mut self, key: &str, value: &impl Serialize) -> Result<(), M::Error> {
+        self.0.serialize_entry(key, value)
+    }
+
+    /// Adds a member, unless there is no value.
+    fn some(&mut self, key: &str, value: Option<impl Serialize>) -> Result<(), M::Error> {
+        value.map_or(Ok(()), |value| self.add(key, &value))
+    }
+
+    /// Adds a text, unless it is empty.
+    fn text(&mut self, key: &str, text: &str) -> Result<(), M::Error> {
+        self.some(key, Some(text).filter(|text| !text.is_empty()))
+    }
 }
 
 /// The stored fields of an invalid time; `time` is then the sum of both.
@@ -81,79 +128,28 @@ impl InvalidTime {
     }
 }
 
-#[derive(Serialize)]
-struct Object<'a> {
-    time: Shown<Rfc3339>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    invalid_time: Option<InvalidTime>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface: Option<&'a str>,
-    link_type: Shown<LinkType>,
-    caplen: usize,
-    len: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    direction: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    drop: Option<Dropped<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    process: Option<process::Process<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cooked: Option<Cooked<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ethernet: Option<Ethernet<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vlan: Option<Vlans<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arp: Option<network::Arp<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ipv4: Option<network::Ipv4>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ipv6: Option<network::Ipv6>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tcp: Option<transport::Tcp<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    udp: Option<transport::Udp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icmp: Option<transport::Icmp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icmp6: Option<transport::Icmp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dns: Option<message::Dns<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    truncated: Option<bool>,
-}
-
 /// Why the kernel dropped the packet.
-#[derive(Serialize)]
-struct Dropped<'a> {
-    reason: Shown<ShownReason<'a>>,
-    code: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    function: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interface_index: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    network_namespace: Option<u64>,
-}
+struct Dropped<'a>(&'a DropNote<'a>);
 
-impl<'a> Dropped<'a> {
-    fn of(note: &DropNote<'a>) -> Self {
-        Self {
-            reason: Shown(note.shown_reason()),
-            code: note.code,
-            function: note.symbol,
-            offset: note.symbol.map(|_| note.offset),
-            address: note.address.map(|address| format!("{address:#x}")),
-            interface: note.interface,
-            interface_index: (note.ifindex != 0).then_some(note.ifindex),
-            network_namespace: note.namespace,
-        }
+impl Serialize for Dropped<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let note = self.0;
+        let mut members = Members(serializer.serialize_map(None)?);
+        members.add("reason", &Shown(note.shown_reason()))?;
+        members.add("code", &note.code)?;
+        members.some("function", note.symbol)?;
+        members.some("offset", note.symbol.map(|_| note.offset))?;
+        members.some(
+            "address",
+            note.address.map(|address| format!("{address:#x}")),
+        )?;
+        members.some("interface", note.interface)?;
+        members.some(
+            "interface_index",
+            (note.ifindex != 0).then_some(note.ifindex),
+        )?;
+        members.some("network_namespace", note.namespace)?;
+        members.0.end()
     }
 }
 
@@ -170,46 +166,42 @@ struct Cooked<'a> {
 
 impl<'a> Cooked<'a> {
     fn of(data: &'a [u8], link_type: LinkType) -> Option<Self> {
-        let kind;
-        let cooked = if link_type == LinkType::LINUX_SLL2 {
-            kind = u16::from(data.u8_at(10).ok()?);
-            Self {
-                packet_type: "",
-                hardware_type: data.u16_at(8).ok()?,
-                interface_index: Some(data.u32_at(4).ok()?),
-                address: Mac(data
-                    .part(12, 8)
-                    .ok()?
-                    .up_to(usize::from(data.u8_at(11).ok()?))),
-                protocol: data.u16_at(0).ok()?,
-            }
-        } else if link_type == LinkType::LINUX_SLL {
-            kind = data.u16_at(0).ok()?;
-            Self {
-                packet_type: "",
-                hardware_type: data.u16_at(2).ok()?,
-                interface_index: None,
-                address: Mac(data
-                    .part(6, 8)
-                    .ok()?
-                    .up_to(usize::from(data.u16_at(4).ok()?))),
-                protocol: data.u16_at(14).ok()?,
-            }
-        } else {
-            return None;
-        };
-        let packet_type = match kind {
-            0 => "in",
-            1 => "broadcast",
-            2 => "multicast",
-            3 => "other_host",
-            4 => "out",
-            _ => "unknown",
-        };
-        Some(Self {
-            packet_type,
-            ..cooked
+        match link_type {
+            LinkType::LINUX_SLL => Self::version_1(data).ok(),
+            LinkType::LINUX_SLL2 => Self::version_2(data).ok(),
+            _ => None,
+        }
+    }
+
+    fn version_1(data: &'a [u8]) -> Result<Self> {
+        Ok(Self {
+            packet_type: packet_type(data.u16_at(0)?),
+            hardware_type: data.u16_at(2)?,
+            interface_index: None,
+            address: Mac(data.part(6, 8)?.up_to(usize::from(data.u16_at(4)?))),
+            protocol: data.u16_at(14)?,
         })
+    }
+
+    fn version_2(data: &'a [u8]) -> Result<Self> {
+        Ok(Self {
+            packet_type: packet_type(data.u8_at(10)?.into()),
+            hardware_type: data.u16_at(8)?,
+            interface_index: Some(data.u32_at(4)?),
+            address: Mac(data.part(12, 8)?.up_to(usize::from(data.u8_at(11)?))),
+            protocol: data.u16_at(0)?,
+        })
+    }
+}
+
+fn packet_type(kind: u16) -> &'static str {
+    match kind {
+        0 => "in",
+        1 => "broadcast",
+        2 => "multicast",
+        3 => "other_host",
+        4 => "out",
+        _ => "unknown",
     }
 }
 
