@@ -9,7 +9,7 @@ use crate::escape::escape;
 use crate::http::{self, Upgrade};
 use crate::inspector::Inspector;
 use crate::names::LONGEST;
-use crate::payload::{FlowState, Payload, Step, Transport};
+use crate::payload::{Flow, Payload, Step, Transport};
 use crate::protocol::{NameSource, Protocol};
 use crate::small;
 use crate::tls::record;
@@ -30,23 +30,21 @@ impl Inspector {
     pub(crate) fn follow(
         &mut self,
         protocol: Protocol,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
+        flow: &mut Flow<'_>,
         payload: &Payload<'_>,
     ) -> Step {
         use Protocol as P;
         match protocol {
             P::Dns | P::Mdns | P::Llmnr | P::Nbns => match payload.transport {
-                Transport::Udp => self.dns(protocol, entry, state, payload),
-                Transport::Tcp { .. } => self.dns_stream(protocol, flow, entry, state, payload),
+                Transport::Udp => self.dns(protocol, flow, payload),
+                Transport::Tcp { .. } => self.dns_stream(protocol, flow, payload),
             },
-            P::Tls => self.tls(flow, entry, state, payload),
-            P::Dtls => self.dtls(flow, entry, state, payload),
-            P::Quic => self.quic(flow, entry, state, payload),
-            P::Http | P::WebSocket => self.http(flow, entry, state, payload),
-            P::Stun => self.after_stun(flow, entry, state, payload),
-            P::Ssh => banner::ssh(entry, payload),
+            P::Tls => self.tls(flow, payload),
+            P::Dtls => self.dtls(flow, payload),
+            P::Quic => self.quic(flow, payload),
+            P::Http | P::WebSocket => self.http(flow, payload),
+            P::Stun => self.after_stun(flow, payload),
+            P::Ssh => banner::ssh(flow.entry, payload),
             P::Smtp
             | P::Imap
             | P::Pop3
@@ -59,10 +57,10 @@ impl Inspector {
             | P::Socks
                 if matches!(payload.transport, Transport::Tcp { .. }) =>
             {
-                self.plain_then_tls(protocol, flow, entry, state, payload)
+                self.plain_then_tls(protocol, flow, payload)
             }
-            P::Dhcp | P::Dhcpv6 => dhcp::step(protocol, entry, payload),
-            _ => small::step(protocol, entry, payload),
+            P::Dhcp | P::Dhcpv6 => dhcp::step(protocol, flow.entry, payload),
+            _ => small::step(protocol, flow.entry, payload),
         }
     }
 
@@ -70,120 +68,101 @@ impl Inspector {
     fn plain_then_tls(
         &mut self,
         protocol: Protocol,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
+        flow: &mut Flow<'_>,
         payload: &Payload<'_>,
     ) -> Step {
-        if record::is_hello(payload.data)
-            || self
-                .buffers
-                .is_held(state.buffer, flow, payload.from_initiator)
-        {
-            return self.tls(flow, entry, state, payload);
+        if record::is_hello(payload.data) || self.is_held(flow, payload) {
+            return self.tls(flow, payload);
         }
         let is_http = http::is_request(payload.data) || http::is_response(payload.data);
         if protocol == Protocol::Socks && is_http {
-            return self.http(flow, entry, state, payload);
+            return self.http(flow, payload);
         }
-        banner::step(protocol, entry, payload);
+        banner::step(protocol, flow.entry, payload);
         Step::More
     }
 
-    fn http(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
+    fn http(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
         let data = payload.data;
-        if self
-            .buffers
-            .is_held(state.buffer, flow, payload.from_initiator)
-        {
-            if entry.find(Tag::Method) == Some(b"CONNECT") {
-                return self.tls(flow, entry, state, payload);
+        if self.is_held(flow, payload) {
+            if flow.entry.find(Tag::Method) == Some(b"CONNECT") {
+                return self.tls(flow, payload);
             }
-            return self.later_request(flow, entry, state, payload);
+            return self.later_request(flow, payload);
         }
         if http::is_response(data) {
             let Some((status, upgrade)) = http::response(data) else {
                 return Step::This;
             };
-            entry.put(Tag::Status, &status.to_be_bytes());
+            flow.entry.put(Tag::Status, &status.to_be_bytes());
             match upgrade {
-                Some(Upgrade::WebSocket) => entry.set_protocol(Protocol::WebSocket),
-                Some(Upgrade::H2c) => entry.set_protocol(Protocol::H2c),
+                Some(Upgrade::WebSocket) => flow.entry.set_protocol(Protocol::WebSocket),
+                Some(Upgrade::H2c) => flow.entry.set_protocol(Protocol::H2c),
                 None => {}
             }
-            let is_tunnel = entry.find(Tag::Method) == Some(b"CONNECT");
+            let is_tunnel = flow.entry.find(Tag::Method) == Some(b"CONNECT");
             return if is_tunnel { Step::More } else { Step::This };
         }
-        if record::is_hello(data) && entry.find(Tag::Method) == Some(b"CONNECT") {
-            return self.tls(flow, entry, state, payload);
+        if record::is_hello(data) && flow.entry.find(Tag::Method) == Some(b"CONNECT") {
+            return self.tls(flow, payload);
         }
         if !http::is_request(data) {
             return Step::More;
         }
-        if fill_request(entry, data) {
+        if fill_request(flow.entry, data) {
             let is_tunnel = data.starts_with(b"CONNECT ");
             return if is_tunnel { Step::More } else { Step::This };
         }
         if payload.complete && matches!(payload.transport, Transport::Tcp { .. }) {
-            return self.gather(flow, state, payload);
+            return self.gather(flow, payload);
         }
         Step::This
     }
 
     /// Takes a buffer and puts the payload at its beginning.
-    pub(crate) fn gather(
-        &mut self,
-        flow: u32,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
-        self.forget(flow, state);
-        let sequence = payload.sequence();
-        state.buffer = self.buffers.take(flow, payload.from_initiator, sequence);
-        let added = self
-            .buffers
-            .add_segment(state.buffer, sequence, payload.data);
-        self.unless_overrun(added, flow, state)
+    pub(crate) fn gather(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
+        self.forget(flow.number, flow.state);
+        let (initiator, sequence) = (payload.from_initiator, payload.sequence());
+        flow.state.buffer = self.buffers.take(flow.number, initiator, sequence);
+        self.add_segment(flow, payload)
+    }
+
+    /// Adds a segment to the flow's buffer.
+    pub(crate) fn add_segment(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
+        let (buffer, sequence) = (flow.state.buffer, payload.sequence());
+        let added = self.buffers.add_segment(buffer, sequence, payload.data);
+        self.unless_overrun(added, flow)
+    }
+
+    /// Returns whether the flow has a buffer for the direction of a payload.
+    pub(crate) fn is_held(&self, flow: &Flow<'_>, payload: &Payload<'_>) -> bool {
+        let initiator = payload.from_initiator;
+        self.buffers
+            .is_held(flow.state.buffer, flow.number, initiator)
     }
 
     /// Converts the result of an attempt to add to a buffer.
     pub(crate) fn unless_overrun(
         &mut self,
         added: Result<(), Overrun>,
-        flow: u32,
-        state: &mut FlowState,
+        flow: &mut Flow<'_>,
     ) -> Step {
         match added {
             Ok(()) => Step::More,
             Err(Overrun) => {
                 self.counters.buffers_overrun += 1;
-                self.release(flow, state);
+                self.release(flow.number, flow.state);
                 Step::This
             }
         }
     }
 
-    fn later_request(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
-        let added = self
-            .buffers
-            .add_segment(state.buffer, payload.sequence(), payload.data);
-        if self.unless_overrun(added, flow, state) != Step::More {
+    fn later_request(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
+        if self.add_segment(flow, payload) != Step::More {
             return Step::This;
         }
-        if fill_request(entry, self.buffers.contiguous(state.buffer)) {
-            self.release(flow, state);
+        if fill_request(flow.entry, self.buffers.contiguous(flow.state.buffer)) {
+            self.release(flow.number, flow.state);
             return Step::This;
         }
         Step::More
@@ -193,13 +172,10 @@ impl Inspector {
     fn dns_stream(
         &mut self,
         protocol: Protocol,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
+        flow: &mut Flow<'_>,
         payload: &Payload<'_>,
     ) -> Step {
-        let (initiator, sequence) = (payload.from_initiator, payload.sequence());
-        if !self.buffers.is_held(state.buffer, flow, initiator) {
+        if !self.is_held(flow, payload) {
             let (data, is_whole) = first_message(payload.data);
             let message = Payload {
                 data,
@@ -207,19 +183,16 @@ impl Inspector {
                 ..*payload
             };
             // The part of a message that has come counts, in case the rest does not come.
-            let step = self.dns(protocol, entry, state, &message);
+            let step = self.dns(protocol, flow, &message);
             if is_whole || step != Step::More || !payload.complete {
                 return step;
             }
-            return self.gather(flow, state, payload);
+            return self.gather(flow, payload);
         }
-        let added = self
-            .buffers
-            .add_segment(state.buffer, sequence, payload.data);
-        if self.unless_overrun(added, flow, state) != Step::More {
+        if self.add_segment(flow, payload) != Step::More {
             return Step::This;
         }
-        let (data, is_whole) = first_message(self.buffers.contiguous(state.buffer));
+        let (data, is_whole) = first_message(self.buffers.contiguous(flow.state.buffer));
         if !is_whole {
             return Step::More;
         }
@@ -227,24 +200,18 @@ impl Inspector {
         let mut scratch = std::mem::take(&mut self.scratch);
         let len = data.len().min(scratch.len());
         scratch[..len].copy_from_slice(&data[..len]);
-        self.release(flow, state);
+        self.release(flow.number, flow.state);
         let message = Payload {
             data: &scratch[..len],
             complete: true,
             ..*payload
         };
-        let step = self.dns(protocol, entry, state, &message);
+        let step = self.dns(protocol, flow, &message);
         self.scratch = scratch;
         step
     }
 
-    fn dns(
-        &mut self,
-        protocol: Protocol,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
+    fn dns(&mut self, protocol: Protocol, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
         let Some(message) = Message::parse(payload.data, payload.complete) else {
             return Step::More;
         };
@@ -253,20 +220,20 @@ impl Inspector {
             let Some(question) = question else {
                 return Step::More;
             };
-            if !entry.has(Tag::DnsName) {
-                put_question(protocol, entry, &question.name, question.kind);
+            if !flow.entry.has(Tag::DnsName) {
+                put_question(protocol, flow.entry, &question.name, question.kind);
                 let mut asked = [0; 10];
                 asked[..8].copy_from_slice(&payload.time_ns.to_be_bytes());
                 asked[8..].copy_from_slice(&message.id.to_be_bytes());
                 if protocol == Protocol::Dns {
-                    entry.put(Tag::DnsAsked, &asked);
+                    flow.entry.put(Tag::DnsAsked, &asked);
                 }
             }
             return Step::This;
         }
-        self.dns_response(protocol, entry, &message, question.as_ref(), payload);
+        self.dns_response(protocol, flow.entry, &message, question.as_ref(), payload);
         if protocol == Protocol::Dns && !self.names.is_off() {
-            state.go_on();
+            flow.state.go_on();
             return Step::More;
         }
         Step::This

@@ -4,7 +4,7 @@ use crate::buffers::Connection;
 use crate::entry::{Entry, Tag};
 use crate::identify::SHORTEST_DNS;
 use crate::inspector::{DNS_PORT, Inspector};
-use crate::payload::{FlowState, Payload, Step, Transport};
+use crate::payload::{Flow, Payload, Step, Transport};
 use crate::protocol::{NameSource, Protocol};
 use crate::quic::{frames, google, header, keys};
 use crate::small;
@@ -27,131 +27,109 @@ const TLS_PORTS: [u16; 4] = [443, 853, 8443, 993];
 impl Inspector {
     /// Keeps the first payload of a connection that is probably TLS, in case the segment before it comes
     /// later; and the beginning of a message of DNS that is too short to show anything.
-    pub(crate) fn keep_unknown(&mut self, flow: u32, state: &mut FlowState, payload: &Payload<'_>) {
+    pub(crate) fn keep_unknown(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) {
         let is_tcp = matches!(payload.transport, Transport::Tcp { .. });
         let is_tls = payload.from_initiator && TLS_PORTS.contains(&payload.responder_port);
         let is_dns = payload.has_port(DNS_PORT) && payload.data.len() < SHORTEST_DNS;
-        if is_tcp && state.buffer == 0 && payload.complete && (is_tls || is_dns) {
-            self.gather(flow, state, payload);
+        if is_tcp && flow.state.buffer == 0 && payload.complete && (is_tls || is_dns) {
+            self.gather(flow, payload);
         }
     }
 
     /// Handles a segment of a TLS connection.
-    pub(crate) fn tls(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
-        let is_held = self
-            .buffers
-            .is_held(state.buffer, flow, payload.from_initiator);
-        if !is_held {
+    pub(crate) fn tls(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
+        if !self.is_held(flow, payload) {
             return match record::start(payload.data, &mut self.scratch) {
                 Start::Hello(kind, body) => {
-                    put_hello(entry, kind, body, Carrier::Tcp, true);
+                    put_hello(flow.entry, kind, body, Carrier::Tcp, true);
                     Step::This
                 }
-                Start::Partial if payload.complete => self.gather(flow, state, payload),
+                Start::Partial if payload.complete => self.gather(flow, payload),
                 Start::Partial => {
-                    put_cut_hello(entry, payload.data);
+                    put_cut_hello(flow.entry, payload.data);
                     Step::This
                 }
                 Start::Other => Step::This,
             };
         }
-        let sequence = payload.sequence();
-        let added =
-            if record::is_hello(payload.data) && self.buffers.is_before(state.buffer, sequence) {
-                self.buffers
-                    .put_before(state.buffer, sequence, payload.data)
-            } else {
-                self.buffers
-                    .add_segment(state.buffer, sequence, payload.data)
-            };
+        let (buffer, sequence) = (flow.state.buffer, payload.sequence());
+        let is_first = record::is_hello(payload.data) && self.buffers.is_before(buffer, sequence);
+        let added = if is_first {
+            self.buffers.put_before(buffer, sequence, payload.data)
+        } else {
+            self.buffers.add_segment(buffer, sequence, payload.data)
+        };
         if added.is_err() {
             // The beginning of a hello that is too long counts.
-            put_cut_hello(entry, self.buffers.contiguous(state.buffer));
+            put_cut_hello(flow.entry, self.buffers.contiguous(buffer));
         }
-        if self.unless_overrun(added, flow, state) != Step::More {
+        if self.unless_overrun(added, flow) != Step::More {
             return Step::This;
         }
-        let stream = self.buffers.contiguous(state.buffer);
+        let stream = self.buffers.contiguous(buffer);
         let step = match record::start(stream, &mut self.scratch) {
             Start::Partial => return Step::More,
             Start::Hello(kind, body) => {
-                put_hello(entry, kind, body, Carrier::Tcp, true);
+                put_hello(flow.entry, kind, body, Carrier::Tcp, true);
                 Step::This
             }
             Start::Other => Step::This,
         };
-        self.release(flow, state);
+        self.release(flow.number, flow.state);
         step
     }
 
     /// Handles a datagram of a flow that began with STUN: media and their keys come later.
-    pub(crate) fn after_stun(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
+    pub(crate) fn after_stun(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
         let data = payload.data;
         if matches!(payload.transport, Transport::Tcp { .. }) {
-            small::stun(entry, data);
+            small::stun(flow.entry, data);
             return Step::Both;
         }
         if dtls::is_record(data) {
-            entry.set_protocol(Protocol::Dtls);
-            return self.dtls(flow, entry, state, payload);
+            flow.entry.set_protocol(Protocol::Dtls);
+            return self.dtls(flow, payload);
         }
-        if self.guesses.is_rtp(data, flow, payload.from_initiator) {
-            entry.set_protocol(Protocol::Rtp);
-            return small::step(Protocol::Rtp, entry, payload);
+        if self
+            .guesses
+            .is_rtp(data, flow.number, payload.from_initiator)
+        {
+            flow.entry.set_protocol(Protocol::Rtp);
+            return small::step(Protocol::Rtp, flow.entry, payload);
         }
-        small::stun(entry, data);
+        small::stun(flow.entry, data);
         Step::More
     }
 
     /// Handles a datagram of DTLS.
-    pub(crate) fn dtls(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
-        let from_initiator = payload.from_initiator;
+    pub(crate) fn dtls(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
         let mut step = Step::More;
         dtls::fragments(payload.data, |fragment| {
             if step != Step::More {
                 return;
             }
             if fragment.data.len() == fragment.len {
-                put_hello(entry, fragment.kind, fragment.data, Carrier::Dtls, true);
-                step = Step::This;
-                return;
-            }
-            if !self.buffers.is_held(state.buffer, flow, from_initiator) {
-                self.forget(flow, state);
-                state.buffer = self.buffers.take(flow, from_initiator, 0);
-            }
-            let added = self
-                .buffers
-                .add(state.buffer, fragment.offset, fragment.data);
-            step = self.unless_overrun(added, flow, state);
-            let body = self.buffers.contiguous(state.buffer);
-            if step == Step::More && body.len() >= fragment.len {
                 put_hello(
-                    entry,
+                    flow.entry,
                     fragment.kind,
-                    &body[..fragment.len],
+                    fragment.data,
                     Carrier::Dtls,
                     true,
                 );
-                self.release(flow, state);
+                step = Step::This;
+                return;
+            }
+            if !self.is_held(flow, payload) {
+                self.forget(flow.number, flow.state);
+                flow.state.buffer = self.buffers.take(flow.number, payload.from_initiator, 0);
+            }
+            let buffer = flow.state.buffer;
+            let added = self.buffers.add(buffer, fragment.offset, fragment.data);
+            step = self.unless_overrun(added, flow);
+            let body = self.buffers.contiguous(buffer).get(..fragment.len);
+            if let (Step::More, Some(body)) = (step, body) {
+                put_hello(flow.entry, fragment.kind, body, Carrier::Dtls, true);
+                self.release(flow.number, flow.state);
                 step = Step::This;
             }
         });
@@ -160,24 +138,19 @@ impl Inspector {
     }
 
     /// Handles a datagram of QUIC.
-    pub(crate) fn quic(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
+    pub(crate) fn quic(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
         let mut data = payload.data;
         if google::is_public(data) {
-            return google_public(entry, data);
+            return google_public(flow.entry, data);
         }
         while let Some((long, rest)) = header::Long::parse(data) {
-            entry.put(Tag::QuicVersion, &long.version.to_be_bytes());
+            flow.entry
+                .put(Tag::QuicVersion, &long.version.to_be_bytes());
             if !long.is_initial {
                 data = rest;
                 continue;
             }
-            match self.initial(flow, entry, state, &long, payload.from_initiator) {
+            match self.initial(flow, &long, payload.from_initiator) {
                 Step::More => data = rest,
                 step => return step,
             }
@@ -188,16 +161,15 @@ impl Inspector {
     /// Handles an Initial packet.
     fn initial(
         &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
+        flow: &mut Flow<'_>,
         long: &header::Long<'_>,
         from_initiator: bool,
     ) -> Step {
-        let is_held = self.buffers.is_held(state.buffer, flow, from_initiator);
+        let (number, state) = (flow.number, &mut *flow.state);
+        let is_held = self.buffers.is_held(state.buffer, number, from_initiator);
         if !is_held
             && state.buffer != 0
-            && self.buffers.is_held(state.buffer, flow, !from_initiator)
+            && self.buffers.is_held(state.buffer, number, !from_initiator)
         {
             // The other side is the client.
             return Step::More;
@@ -219,18 +191,18 @@ impl Inspector {
         };
         let frames = &self.scratch[frames];
         if let Some(message) = google::find_hello(frames) {
-            put_google(entry, message);
+            put_google(flow.entry, message);
             return Step::Both;
         }
         let (buffers, mut added) = (&mut self.buffers, Ok(()));
         let mut is_found = false;
         let _ = frames::crypto(frames, |offset, data| {
-            if offset == 0 && put_message(entry, data) {
+            if offset == 0 && put_message(flow.entry, data) {
                 is_found = true;
                 return false;
             }
-            if !buffers.is_held(state.buffer, flow, from_initiator) {
-                state.buffer = buffers.take(flow, from_initiator, 0);
+            if !buffers.is_held(state.buffer, number, from_initiator) {
+                state.buffer = buffers.take(number, from_initiator, 0);
                 if let Some(connection) = Connection::new(id) {
                     buffers.set_connection(state.buffer, connection);
                 }
@@ -241,10 +213,12 @@ impl Inspector {
         if is_found {
             return Step::Both;
         }
-        let step = self.unless_overrun(added, flow, state);
+        let step = self.unless_overrun(added, flow);
         if step == Step::More
-            && self.buffers.is_held(state.buffer, flow, from_initiator)
-            && put_message(entry, self.buffers.contiguous(state.buffer))
+            && self
+                .buffers
+                .is_held(flow.state.buffer, number, from_initiator)
+            && put_message(flow.entry, self.buffers.contiguous(flow.state.buffer))
         {
             return Step::Both;
         }

@@ -8,7 +8,7 @@ use crate::guess::Guesses;
 use crate::identify;
 use crate::names::{LONGEST, Names};
 use crate::options::{InspectOptions, OptionError};
-use crate::payload::{FlowState, Payload, Step};
+use crate::payload::{Flow, FlowState, Payload, Step};
 use crate::protocol::{NameSource, Protocol};
 
 /// The longest datagram of QUIC that is decrypted.
@@ -93,9 +93,14 @@ impl Inspector {
         if !payload.data.is_empty() && state.wants(from_initiator) {
             self.counters.payloads += 1;
             let count = state.count(from_initiator);
-            let step = match entry.protocol() {
-                Some(protocol) => self.follow(protocol, flow, entry, state, payload),
-                None => self.identify(flow, entry, state, payload),
+            let mut seen = Flow {
+                number: flow,
+                entry,
+                state,
+            };
+            let step = match seen.entry.protocol() {
+                Some(protocol) => self.follow(protocol, &mut seen, payload),
+                None => self.identify(&mut seen, payload),
             };
             state.finish(step, from_initiator);
             if count >= self.most
@@ -151,42 +156,28 @@ impl Inspector {
     }
 
     /// Finds the protocol of a flow by a payload.
-    fn identify(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) -> Step {
-        let initiator = payload.from_initiator;
+    fn identify(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) -> Step {
         // The length of a message of DNS may be a segment of its own.
-        let is_joined =
-            payload.has_port(DNS_PORT) && self.buffers.is_held(state.buffer, flow, initiator);
-        if is_joined {
-            let sequence = payload.sequence();
-            let added = self
-                .buffers
-                .add_segment(state.buffer, sequence, payload.data);
-            if self.unless_overrun(added, flow, state) != Step::More {
-                return Step::This;
-            }
+        let is_joined = payload.has_port(DNS_PORT) && self.is_held(flow, payload);
+        if is_joined && self.add_segment(flow, payload) != Step::More {
+            return Step::This;
         }
         let data = if is_joined {
-            self.buffers.contiguous(state.buffer)
+            self.buffers.contiguous(flow.state.buffer)
         } else {
             payload.data
         };
         let begun = Payload { data, ..*payload };
-        match identify::protocol(&begun, &mut self.guesses, flow) {
+        match identify::protocol(&begun, &mut self.guesses, flow.number) {
             Some(protocol) => {
-                entry.set_protocol(protocol);
+                flow.entry.set_protocol(protocol);
                 if protocol != Protocol::Tls && !(is_joined && protocol == Protocol::Dns) {
-                    self.forget(flow, state);
+                    self.forget(flow.number, flow.state);
                 }
-                self.follow(protocol, flow, entry, state, payload)
+                self.follow(protocol, flow, payload)
             }
             None => {
-                self.keep_unknown(flow, state, payload);
+                self.keep_unknown(flow, payload);
                 Step::More
             }
         }

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::entry::Entry;
+
 /// The protocol that carries a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
@@ -116,6 +118,13 @@ fn direction(from_initiator: bool) -> u8 {
     } else {
         FROM_RESPONDER
     }
+}
+
+/// A flow while one of its payloads is looked at: the caller's number for it, and what the caller keeps of it.
+pub(crate) struct Flow<'a> {
+    pub(crate) number: u32,
+    pub(crate) entry: &'a mut Entry,
+    pub(crate) state: &'a mut FlowState,
 }
 
 /// The parts that are finished after a payload.
