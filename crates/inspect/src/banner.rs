@@ -12,7 +12,12 @@ pub(crate) fn ssh(entry: &mut Entry, payload: &Payload<'_>) -> Step {
     if !payload.data.starts_with(b"SSH-") {
         return Step::More;
     }
-    put(entry, payload, line(payload.data));
+    let tag = if payload.from_initiator {
+        Tag::ClientBanner
+    } else {
+        Tag::ServerBanner
+    };
+    entry.put_text(tag, line(payload.data), LONGEST, true);
     Step::This
 }
 
@@ -42,15 +47,6 @@ pub(crate) fn step(protocol: Protocol, entry: &mut Entry, payload: &Payload<'_>)
         }
         _ => {}
     }
-}
-
-fn put(entry: &mut Entry, payload: &Payload<'_>, text: &[u8]) {
-    let tag = if payload.from_initiator {
-        Tag::ClientBanner
-    } else {
-        Tag::ServerBanner
-    };
-    entry.put_text(tag, text, LONGEST, true);
 }
 
 fn put_server(entry: &mut Entry, text: &[u8]) {

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use ringtap_packet::bytes::{be16, be32, byte, chunk};
 
+use crate::escape::digits;
+
 /// Bytes of the header.
 const HEADER: usize = 12;
 /// The longest name as text, without its last dot.
@@ -250,7 +252,7 @@ pub(crate) fn netbios(name: &Name) -> Option<([u8; 19], usize)> {
     }
     let padded = |byte: &u8| *byte != b' ' && *byte != 0;
     let len = text[..15].iter().rposition(padded).map_or(0, |at| at + 1);
-    let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
-    text[len..len + 4].copy_from_slice(&[b'<', digit(kind >> 4), digit(kind), b'>']);
+    let [high, low] = digits(kind);
+    text[len..len + 4].copy_from_slice(&[b'<', high, low, b'>']);
     Some((text, len + 4))
 }

@@ -188,11 +188,9 @@ impl Entry {
         }
         fields.name_source = self.head.name_source;
         fields.name = match self.head.name_source {
-            Some(NameSource::Sni | NameSource::Quic) => fields.tls_sni,
-            Some(NameSource::Http) => fields.http_host.map(without_port),
-            Some(NameSource::Dhcp) => fields.dhcp_host,
-            Some(NameSource::Mdns | NameSource::Nbns | NameSource::Llmnr) => fields.dns_name,
             Some(NameSource::Dns) | None => fields.name,
+            Some(NameSource::Http) => fields.http_host.map(without_port),
+            Some(source) => fields.text_of(source),
         };
         fields
     }
@@ -250,16 +248,7 @@ impl Entry {
             self.head.cut |= !text.is_empty();
             return;
         }
-        let start = self.head.packed_len() + HEAD;
-        let mut space = Space {
-            bytes: &mut self.packed[start..start + room],
-            used: 0,
-        };
-        let fits = escape(text, &mut space).is_ok();
-        let used = space.used;
-        self.head.cut |= !fits;
-        let mark = if fits && whole { 0 } else { CUT };
-        self.close(tag as u8 | mark, used);
+        self.write(tag, room, whole, |space| escape(text, space));
     }
 
     /// Adds text that is printable already.
@@ -268,15 +257,27 @@ impl Entry {
             return;
         }
         let room = self.room().min(most).min(text.len());
+        self.write(tag, room, true, |space| space.write_str(text));
+    }
+
+    /// Adds text of at most `room` bytes; `whole` is whether it has its end.
+    fn write(
+        &mut self,
+        tag: Tag,
+        room: usize,
+        whole: bool,
+        text: impl FnOnce(&mut Space<'_>) -> fmt::Result,
+    ) {
         let start = self.head.packed_len() + HEAD;
         let mut space = Space {
             bytes: &mut self.packed[start..start + room],
             used: 0,
         };
-        let fits = space.write_str(text).is_ok();
+        let fits = text(&mut space).is_ok();
         let used = space.used;
         self.head.cut |= !fits;
-        self.close(tag as u8 | if fits { 0 } else { CUT }, used);
+        let mark = if fits && whole { 0 } else { CUT };
+        self.close(tag as u8 | mark, used);
     }
 
     /// Puts a value of the same length or less in the place of another field.

@@ -60,7 +60,8 @@ fn write_whole<W: Write + ?Sized>(out: &mut W, text: &[u8]) -> fmt::Result {
     out.write_str(str::from_utf8(text).unwrap_or_default())
 }
 
-fn digits(byte: u8) -> [u8; 2] {
+/// Returns the two hexadecimal digits of a byte.
+pub(crate) fn digits(byte: u8) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     [
         DIGITS[usize::from(byte >> 4)],

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::escape::digits;
 use crate::protocol::{NameSource, Protocol};
 
 /// Text from the network, printable ([`escape`](crate::escape())).
@@ -55,7 +56,6 @@ impl Ja4 {
 
     /// Puts a fingerprint together from its first part and its two hashes.
     pub(crate) fn unpack(packed: &[u8; Self::PACKED]) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b'_'; Self::LEN];
         let (first, hashes) = packed.split_at(10);
         for (to, from) in text.iter_mut().zip(first) {
@@ -63,8 +63,7 @@ impl Ja4 {
         }
         for (index, byte) in hashes.iter().enumerate() {
             let at = if index < 6 { 11 } else { 12 } + 2 * index;
-            text[at] = DIGITS[usize::from(byte >> 4)];
-            text[at + 1] = DIGITS[usize::from(byte & 15)];
+            text[at..at + 2].copy_from_slice(&digits(*byte));
         }
         Self(text)
     }
@@ -165,4 +164,17 @@ pub struct Fields<'a> {
     pub mqtt_client_id: Option<Text<'a>>,
     /// The user in the cookie of an RDP connection request.
     pub rdp_cookie: Option<Text<'a>>,
+}
+
+impl<'a> Fields<'a> {
+    /// Returns the text of a protocol that is the source of names; `None` for DNS.
+    pub(crate) fn text_of(&self, source: NameSource) -> Option<Text<'a>> {
+        match source {
+            NameSource::Sni | NameSource::Quic => self.tls_sni,
+            NameSource::Http => self.http_host,
+            NameSource::Dhcp => self.dhcp_host,
+            NameSource::Mdns | NameSource::Nbns | NameSource::Llmnr => self.dns_name,
+            NameSource::Dns => None,
+        }
+    }
 }

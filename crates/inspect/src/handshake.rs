@@ -108,14 +108,9 @@ impl Inspector {
             if step != Step::More {
                 return;
             }
+            let kind = fragment.kind;
             if fragment.data.len() == fragment.len {
-                put_hello(
-                    flow.entry,
-                    fragment.kind,
-                    fragment.data,
-                    Carrier::Dtls,
-                    true,
-                );
+                put_hello(flow.entry, kind, fragment.data, Carrier::Dtls, true);
                 step = Step::This;
                 return;
             }
@@ -128,7 +123,7 @@ impl Inspector {
             step = self.unless_overrun(added, flow);
             let body = self.buffers.contiguous(buffer).get(..fragment.len);
             if let (Step::More, Some(body)) = (step, body) {
-                put_hello(flow.entry, fragment.kind, body, Carrier::Dtls, true);
+                put_hello(flow.entry, kind, body, Carrier::Dtls, true);
                 self.release(flow.number, flow.state);
                 step = Step::This;
             }

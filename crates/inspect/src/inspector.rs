@@ -90,31 +90,32 @@ impl Inspector {
         payload: &Payload<'_>,
     ) -> Verdict {
         let from_initiator = payload.from_initiator;
-        if !payload.data.is_empty() && state.wants(from_initiator) {
+        let mut flow = Flow {
+            number: flow,
+            entry,
+            state,
+        };
+        if !payload.data.is_empty() && flow.state.wants(from_initiator) {
             self.counters.payloads += 1;
-            let count = state.count(from_initiator);
-            let mut seen = Flow {
-                number: flow,
-                entry,
-                state,
+            let count = flow.state.count(from_initiator);
+            let step = match flow.entry.protocol() {
+                Some(protocol) => self.follow(protocol, &mut flow, payload),
+                None => self.identify(&mut flow, payload),
             };
-            let step = match seen.entry.protocol() {
-                Some(protocol) => self.follow(protocol, &mut seen, payload),
-                None => self.identify(&mut seen, payload),
-            };
-            state.finish(step, from_initiator);
+            flow.state.finish(step, from_initiator);
+            let buffer = flow.state.buffer;
             if count >= self.most
-                && !state.is_endless()
-                && !(entry.protocol().is_some()
-                    && self.buffers.goes_on(state.buffer, flow, from_initiator))
+                && !flow.state.is_endless()
+                && !(flow.entry.protocol().is_some()
+                    && self.buffers.goes_on(buffer, flow.number, from_initiator))
             {
-                state.finish(Step::This, from_initiator);
+                flow.state.finish(Step::This, from_initiator);
             }
-            if state.is_done() {
-                self.close(flow, entry, state, payload);
+            if flow.state.is_done() {
+                self.close(&mut flow, payload);
             }
         }
-        if state.is_done() {
+        if flow.state.is_done() {
             Verdict::Done
         } else {
             Verdict::More
@@ -184,20 +185,14 @@ impl Inspector {
     }
 
     /// Ends the inspection of a flow: gives its buffer back, and looks its name up if it has none.
-    fn close(
-        &mut self,
-        flow: u32,
-        entry: &mut Entry,
-        state: &mut FlowState,
-        payload: &Payload<'_>,
-    ) {
-        self.forget(flow, state);
-        if entry.is_empty() || entry.has_name() {
+    fn close(&mut self, flow: &mut Flow<'_>, payload: &Payload<'_>) {
+        self.forget(flow.number, flow.state);
+        if flow.entry.is_empty() || flow.entry.has_name() {
             return;
         }
         if let Some(name) = self.names.find(payload.responder, payload.time_ns) {
-            entry.put_escaped(Tag::Name, name, LONGEST);
-            entry.name_by(NameSource::Dns);
+            flow.entry.put_escaped(Tag::Name, name, LONGEST);
+            flow.entry.name_by(NameSource::Dns);
         }
     }
 }

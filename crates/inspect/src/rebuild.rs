@@ -27,22 +27,30 @@ impl Entry {
         if let Some(protocol) = fields.protocol {
             entry.set_protocol(protocol);
         }
-        entry.add_texts(&names(fields));
+        entry.add_texts(&[
+            (Tag::DnsName, fields.dns_name),
+            (Tag::Sni, fields.tls_sni),
+            (Tag::Host, fields.http_host),
+            (Tag::DhcpHost, fields.dhcp_host),
+        ]);
         entry.add_numbers(fields);
-        entry.add_texts(&others(fields));
+        entry.add_texts(&[
+            (Tag::Alpn, fields.tls_alpn),
+            (Tag::Method, fields.http_method),
+            (Tag::Path, fields.http_path),
+            (Tag::Agent, fields.http_user_agent),
+            (Tag::ClientBanner, fields.client_banner),
+            (Tag::ServerBanner, fields.server_banner),
+            (Tag::DhcpVendor, fields.dhcp_vendor),
+            (Tag::MqttClient, fields.mqtt_client_id),
+            (Tag::RdpCookie, fields.rdp_cookie),
+        ]);
         // Those of protocols are where the protocol's name is.
-        let named = match fields.name_source {
-            Some(NameSource::Sni | NameSource::Quic) => fields.tls_sni.is_some(),
-            Some(NameSource::Http) => fields.http_host.is_some(),
-            Some(NameSource::Dhcp) => fields.dhcp_host.is_some(),
-            Some(NameSource::Mdns | NameSource::Nbns | NameSource::Llmnr) => {
-                fields.dns_name.is_some()
-            }
-            Some(NameSource::Dns) | None => false,
-        };
-        match (fields.name_source, fields.name) {
-            (Some(source), _) if named => entry.name_by(source),
-            (_, Some(name)) if entry.room() > 0 => {
+        let source = fields.name_source;
+        let named = source.filter(|source| fields.text_of(*source).is_some());
+        match (named, fields.name) {
+            (Some(source), _) => entry.name_by(source),
+            (None, Some(name)) if entry.room() > 0 => {
                 entry.add_texts(&[(Tag::Name, Some(name))]);
                 entry.name_by(NameSource::Dns);
             }
@@ -62,87 +70,31 @@ impl Entry {
         }
     }
 
-    fn add_numbers(&mut self, fields: &Fields<'_>) {
-        let mut put = |tag: Tag, bytes: Option<&[u8]>| {
-            if let Some(bytes) = bytes {
-                self.put(tag, bytes);
-            }
-        };
-        put(
-            Tag::DnsQuestion,
-            bytes(fields.dns_type.map(u16::to_be_bytes).as_ref()),
-        );
-        if fields.dns_rcode.is_some() || fields.dns_answers.is_some() {
-            let [more, less] = fields.dns_answers.unwrap_or(0).to_be_bytes();
-            put(
-                Tag::DnsAnswer,
-                Some(&[fields.dns_rcode.unwrap_or(0), more, less]),
-            );
-        }
-        put(
-            Tag::DnsLatency,
-            bytes(fields.dns_latency_ns.map(u64::to_be_bytes).as_ref()),
-        );
-        put(
-            Tag::TlsVersion,
-            bytes(fields.tls_version.map(u16::to_be_bytes).as_ref()),
-        );
-        put(
-            Tag::Cipher,
-            bytes(fields.tls_cipher.map(u16::to_be_bytes).as_ref()),
-        );
-        put(
-            Tag::Ja4,
-            bytes(fields.tls_ja4.and_then(|ja4| ja4.pack()).as_ref()),
-        );
-        put(
-            Tag::QuicVersion,
-            bytes(fields.quic_version.map(u32::to_be_bytes).as_ref()),
-        );
-        put(
-            Tag::Status,
-            bytes(fields.http_status.map(u16::to_be_bytes).as_ref()),
-        );
-        put(
-            Tag::Stratum,
-            bytes(fields.ntp_stratum.map(|stratum| [stratum]).as_ref()),
-        );
-        put(
-            Tag::Stun,
-            bytes(fields.stun_method.map(u16::to_be_bytes).as_ref()),
-        );
-        if let Some(kind) = fields.rtp_payload_type {
-            let [a, b, c, d] = fields.rtp_ssrc.unwrap_or(0).to_be_bytes();
-            put(Tag::Rtp, Some(&[kind, a, b, c, d]));
+    fn add_number<const N: usize>(&mut self, tag: Tag, bytes: Option<[u8; N]>) {
+        if let Some(bytes) = bytes {
+            self.put(tag, &bytes);
         }
     }
-}
 
-fn bytes<const N: usize>(bytes: Option<&[u8; N]>) -> Option<&[u8]> {
-    bytes.map(<[u8; N]>::as_slice)
-}
-
-fn names<'a>(fields: &Fields<'a>) -> [(Tag, Option<Text<'a>>); 4] {
-    [
-        (Tag::DnsName, fields.dns_name),
-        (Tag::Sni, fields.tls_sni),
-        (Tag::Host, fields.http_host),
-        (Tag::DhcpHost, fields.dhcp_host),
-    ]
-}
-
-fn others<'a>(fields: &Fields<'a>) -> [(Tag, Option<Text<'a>>); 9] {
-    [
-        (Tag::Alpn, fields.tls_alpn),
-        (Tag::Method, fields.http_method),
-        (Tag::Path, fields.http_path),
-        (Tag::Agent, fields.http_user_agent),
-        (Tag::ClientBanner, fields.client_banner),
-        (Tag::ServerBanner, fields.server_banner),
-        (Tag::DhcpVendor, fields.dhcp_vendor),
-        (Tag::MqttClient, fields.mqtt_client_id),
-        (Tag::RdpCookie, fields.rdp_cookie),
-    ]
+    fn add_numbers(&mut self, fields: &Fields<'_>) {
+        self.add_number(Tag::DnsQuestion, fields.dns_type.map(u16::to_be_bytes));
+        if fields.dns_rcode.is_some() || fields.dns_answers.is_some() {
+            let [more, less] = fields.dns_answers.unwrap_or(0).to_be_bytes();
+            self.put(Tag::DnsAnswer, &[fields.dns_rcode.unwrap_or(0), more, less]);
+        }
+        self.add_number(Tag::DnsLatency, fields.dns_latency_ns.map(u64::to_be_bytes));
+        self.add_number(Tag::TlsVersion, fields.tls_version.map(u16::to_be_bytes));
+        self.add_number(Tag::Cipher, fields.tls_cipher.map(u16::to_be_bytes));
+        self.add_number(Tag::Ja4, fields.tls_ja4.and_then(|ja4| ja4.pack()));
+        self.add_number(Tag::QuicVersion, fields.quic_version.map(u32::to_be_bytes));
+        self.add_number(Tag::Status, fields.http_status.map(u16::to_be_bytes));
+        self.add_number(Tag::Stratum, fields.ntp_stratum.map(u8::to_be_bytes));
+        self.add_number(Tag::Stun, fields.stun_method.map(u16::to_be_bytes));
+        if let Some(kind) = fields.rtp_payload_type {
+            let [a, b, c, d] = fields.rtp_ssrc.unwrap_or(0).to_be_bytes();
+            self.put(Tag::Rtp, &[kind, a, b, c, d]);
+        }
+    }
 }
 
 impl<'a> Text<'a> {

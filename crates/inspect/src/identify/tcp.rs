@@ -144,16 +144,18 @@ pub(crate) fn mqtt_name(data: &[u8]) -> Option<&[u8]> {
 
 /// Returns whether the data is a message of LDAP: a sequence with a number and an operation (RFC 4511).
 fn is_ldap(data: &[u8]) -> bool {
-    let skip = match byte(data, 1) {
-        Some(len) if len < 0x80 => 2,
-        Some(len) => 2 + usize::from(len & 0x7f),
-        None => return false,
-    };
-    let Some(&[2, len @ 1..=4]) = data.get(skip..).and_then(<[u8]>::first_chunk) else {
+    let Some([2, len @ 1..=4, rest @ ..]) = in_sequence(data) else {
         return false;
     };
-    let operation = byte(data, skip + 2 + usize::from(len));
-    operation.is_some_and(|operation| (0x42..=0x79).contains(&operation))
+    let operation = rest.get(usize::from(*len));
+    operation.is_some_and(|operation| (0x42..=0x79).contains(operation))
+}
+
+/// Returns the content of a sequence in BER, as far as it is there.
+pub(super) fn in_sequence(data: &[u8]) -> Option<&[u8]> {
+    let len = byte(data, 1)?;
+    let digits = if len < 0x80 { 0 } else { len & 0x7f };
+    data.get(2 + usize::from(digits)..)
 }
 
 /// Returns whether the data is a negotiation of Telnet's options (RFC 854).

@@ -1,8 +1,8 @@
 //! Protocols over UDP.
 
-use ringtap_packet::bytes::{be16, be32, byte, chunk};
+use ringtap_packet::bytes::{be16, be32, chunk};
 
-use super::tcp::STUN_COOKIE;
+use super::tcp::{STUN_COOKIE, in_sequence};
 use super::text;
 use crate::dns::Message;
 use crate::guess::{Guesses, is_rtcp};
@@ -158,13 +158,7 @@ fn is_wireguard(data: &[u8]) -> bool {
 
 /// Returns whether the data is a message of SNMP: a sequence, and the version as its first number.
 fn is_snmp(data: &[u8]) -> bool {
-    let skip = match byte(data, 1) {
-        Some(len) if len < 0x80 => 2,
-        Some(len) => 2 + usize::from(len & 0x7f),
-        None => return false,
-    };
-    let version = data.get(skip..).and_then(<[u8]>::first_chunk);
-    data[0] == 0x30 && matches!(version, Some([2, 1, 0..=3]))
+    data.first() == Some(&0x30) && matches!(in_sequence(data), Some([2, 1, 0..=3, ..]))
 }
 
 fn is_radius(data: &[u8]) -> bool {

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::hello::{ALPN, ClientHello, SERVER_NAME};
 use super::is_grease;
+use crate::escape::digits;
 use crate::fields::Ja4;
 
 /// The most cipher suites or extensions; a hello with more has no fingerprint.
@@ -72,17 +73,13 @@ fn two_digits(count: usize) -> [u8; 2] {
 /// Returns the first and the last character of the first protocol offered; where one of them is neither a
 /// letter nor a digit, the first and the last digit of its bytes in hexadecimal.
 fn protocol(name: &[u8]) -> [u8; 2] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let (Some(&first), Some(&last)) = (name.first(), name.last()) else {
         return *b"00";
     };
     if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() {
         return [first, last];
     }
-    [
-        DIGITS[usize::from(first >> 4)],
-        DIGITS[usize::from(last & 15)],
-    ]
+    [digits(first)[0], digits(last)[1]]
 }
 
 fn sorted(numbers: impl Iterator<Item = u16>, list: &mut [u16; MOST]) -> Option<&[u16]> {
