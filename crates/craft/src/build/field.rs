@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{BuildError, Layer};
+use super::{BuildError, Layer, Result};
 use crate::rewrite::Mac;
 
 /// The fields of a layer that were not taken yet.
@@ -36,7 +36,7 @@ impl<'a> Fields<'a> {
         name: &'static str,
         expected: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<Option<T>, BuildError> {
+    ) -> Result<Option<T>> {
         let Some(text) = self.text(name) else {
             return Ok(None);
         };
@@ -56,74 +56,58 @@ impl<'a> Fields<'a> {
     }
 
     /// Returns a number up to `most`, decimal or hexadecimal with 0x.
-    pub(super) fn number(
-        &mut self,
-        name: &'static str,
-        most: u32,
-    ) -> Result<Option<u32>, BuildError> {
+    pub(super) fn number(&mut self, name: &'static str, most: u32) -> Result<Option<u32>> {
         let parse = |text: &str| number(text).filter(|&number| number <= most);
         self.value(name, "a number that the field holds", parse)
     }
 
-    pub(super) fn u8(&mut self, name: &'static str, default: u8) -> Result<u8, BuildError> {
+    pub(super) fn u8(&mut self, name: &'static str, default: u8) -> Result<u8> {
         let number = self.number(name, 0xff)?;
         Ok(number.map_or(default, |number| number.to_le_bytes()[0]))
     }
 
-    pub(super) fn u16(&mut self, name: &'static str, default: u16) -> Result<u16, BuildError> {
+    pub(super) fn u16(&mut self, name: &'static str, default: u16) -> Result<u16> {
         Ok(self.some_u16(name)?.unwrap_or(default))
     }
 
-    pub(super) fn some_u16(&mut self, name: &'static str) -> Result<Option<u16>, BuildError> {
+    pub(super) fn some_u16(&mut self, name: &'static str) -> Result<Option<u16>> {
         let number = self.number(name, 0xffff)?;
         Ok(number.and_then(|number| u16::try_from(number).ok()))
     }
 
-    pub(super) fn u32(&mut self, name: &'static str, default: u32) -> Result<u32, BuildError> {
+    pub(super) fn u32(&mut self, name: &'static str, default: u32) -> Result<u32> {
         Ok(self.number(name, u32::MAX)?.unwrap_or(default))
     }
 
-    pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, BuildError> {
+    pub(super) fn flag(&mut self, name: &'static str) -> Result<bool> {
         Ok(self.number(name, 1)? == Some(1))
     }
 
-    pub(super) fn mac(
-        &mut self,
-        name: &'static str,
-        default: [u8; 6],
-    ) -> Result<[u8; 6], BuildError> {
+    pub(super) fn mac(&mut self, name: &'static str, default: [u8; 6]) -> Result<[u8; 6]> {
         let mac = self.value(name, "a MAC address", |text| text.parse::<Mac>().ok())?;
         Ok(mac.map_or(default, |mac| mac.0))
     }
 
-    pub(super) fn ipv4(
-        &mut self,
-        name: &'static str,
-        default: [u8; 4],
-    ) -> Result<[u8; 4], BuildError> {
+    pub(super) fn ipv4(&mut self, name: &'static str, default: [u8; 4]) -> Result<[u8; 4]> {
         let parse = |text: &str| text.parse::<Ipv4Addr>().ok();
         let address = self.value(name, "an IPv4 address", parse)?;
         Ok(address.map_or(default, |address| address.octets()))
     }
 
-    pub(super) fn ipv6(
-        &mut self,
-        name: &'static str,
-        default: [u8; 16],
-    ) -> Result<[u8; 16], BuildError> {
+    pub(super) fn ipv6(&mut self, name: &'static str, default: [u8; 16]) -> Result<[u8; 16]> {
         let parse = |text: &str| text.parse::<Ipv6Addr>().ok();
         let address = self.value(name, "an IPv6 address", parse)?;
         Ok(address.map_or(default, |address| address.octets()))
     }
 
     /// Returns bytes in hexadecimal.
-    pub(super) fn hex(&mut self, name: &'static str) -> Result<Vec<u8>, BuildError> {
+    pub(super) fn hex(&mut self, name: &'static str) -> Result<Vec<u8>> {
         let bytes = self.value(name, "pairs of hexadecimal digits", hex)?;
         Ok(bytes.unwrap_or_default())
     }
 
     /// Reports an error if a field is left over.
-    pub(super) fn end(self) -> Result<(), BuildError> {
+    pub(super) fn end(self) -> Result<()> {
         let mut fields = self.layer.fields.iter().zip(&self.taken);
         match fields.find(|(_, taken)| !**taken) {
             None => Ok(()),

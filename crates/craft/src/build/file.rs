@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{BuildError, Layer, spec};
+use super::{BuildError, Layer, Result, spec};
 
 /// The largest file, in bytes.
 const LARGEST: u64 = 16 << 20;
@@ -28,7 +28,7 @@ struct Packet {
 }
 
 /// Reads the packets' layers.
-pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
+pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>> {
     let failed = |source| BuildError::Read {
         path: path.to_owned(),
         source,
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
 }
 
 /// Parses the layers of a file's text; `path` is for messages.
-pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Vec<Layer>>, BuildError> {
+pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Vec<Layer>>> {
     let document: Document = toml::from_str(text).map_err(|source| BuildError::File {
         path: path.to_owned(),
         source: Box::new(source),
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Vec<Layer>>, BuildErr
 }
 
 /// Parses a layer's table: its `type`, and fields as in the text form; or `payload` alone.
-fn layer(table: Table) -> Result<Layer, BuildError> {
+fn layer(table: Table) -> Result<Layer> {
     let mut layer = Layer::default();
     for (key, value) in table {
         let text = match &value {

@@ -9,7 +9,7 @@ use ringtap_packet::checksum::Sum;
 use ringtap_packet::{ether_type, protocol};
 
 use super::field::Fields;
-use super::{BuildError, Layer};
+use super::{BuildError, Layer, Result};
 
 /// The names of the layers in the text form.
 pub(super) const NAMES: [&str; 21] = [
@@ -49,7 +49,7 @@ struct LayerContext<'a> {
 }
 
 /// Builds a packet.
-pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>, BuildError> {
+pub(super) fn build(layers: &[Layer]) -> Result<Vec<u8>> {
     if layers.is_empty() {
         return Err(BuildError::Empty);
     }
@@ -92,7 +92,7 @@ pub(super) fn unknown(layer: &Layer, place: String) -> BuildError {
 
 impl LayerContext<'_> {
     /// Builds the layer with everything after it.
-    fn build(self) -> Result<Vec<u8>, BuildError> {
+    fn build(self) -> Result<Vec<u8>> {
         if let Some(data) = &self.layer.data {
             return Ok(join(data, &self.payload));
         }
@@ -100,8 +100,7 @@ impl LayerContext<'_> {
         let fields_of = &mut fields;
         let built = match self.layer.name.as_str() {
             "eth" => link::ethernet(&self, fields_of),
-            "vlan" => link::vlan(&self, fields_of),
-            "qinq" => link::vlan(&self, fields_of),
+            "vlan" | "qinq" => link::vlan(&self, fields_of),
             "mpls" => link::mpls(&self, fields_of),
             "arp" => link::arp(&self, fields_of),
             "ipv4" => network::ipv4(&self, fields_of),
@@ -124,7 +123,7 @@ impl LayerContext<'_> {
     }
 
     /// Returns this many bytes of one value.
-    fn repeated(&self, fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+    fn repeated(&self, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
         let most = u32::try_from(MOST_BYTES).unwrap_or(u32::MAX);
         let count = fields.number("", most)?.unwrap_or(0);
         let byte = if self.layer.name == "fill" {
@@ -179,7 +178,7 @@ impl LayerContext<'_> {
 
     /// Returns the addresses that a checksum of this layer covers: those of the IP header around
     /// it, with the last stop of its route as destination.
-    fn addresses(&self) -> Result<Addresses, BuildError> {
+    fn addresses(&self) -> Result<Addresses> {
         let mut last_stop = None;
         for layer in self.before.iter().rev() {
             let mut fields = Fields::of(layer);
@@ -202,7 +201,7 @@ impl LayerContext<'_> {
     }
 
     /// Returns a length field, which counts the payload and `headers` bytes of headers.
-    fn length(&self, headers: usize) -> Result<u16, BuildError> {
+    fn length(&self, headers: usize) -> Result<u16> {
         let len = self.payload.len() + headers;
         u16::try_from(len).map_err(|_| BuildError::TooLong {
             layer: self.layer.name.clone(),

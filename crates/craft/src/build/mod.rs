@@ -15,6 +15,8 @@ use std::str::FromStr;
 /// The most bytes of all packets of a file.
 const MOST_BYTES: usize = 256 << 20;
 
+type Result<T, E = BuildError> = std::result::Result<T, E>;
+
 /// A layer of a description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layer {
@@ -153,7 +155,7 @@ impl Built {
         Self::of(&file::parse(text, name)?)
     }
 
-    fn of(packets: &[Vec<Layer>]) -> Result<Self, BuildError> {
+    fn of(packets: &[Vec<Layer>]) -> Result<Self> {
         let (mut frames, mut bytes) = (Vec::with_capacity(packets.len()), 0);
         for (number, layers) in packets.iter().enumerate() {
             let frame = frame::build(layers).map_err(|error| BuildError::Packet {
@@ -174,7 +176,7 @@ impl FromStr for Built {
     type Err = BuildError;
 
     /// Parses a description; a name that ends in `.toml` is a file's.
-    fn from_str(text: &str) -> Result<Self, BuildError> {
+    fn from_str(text: &str) -> Result<Self> {
         if text.ends_with(".toml") {
             return Self::of(&file::read(Path::new(text))?);
         }

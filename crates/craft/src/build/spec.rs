@@ -1,10 +1,10 @@
 //! The text form: layers between slashes, fields in brackets, bytes in quotation marks.
 
 use super::frame::{NAMES, unknown};
-use super::{BuildError, Layer};
+use super::{BuildError, Layer, Result};
 
 /// Splits a description into its layers.
-pub(super) fn parse(text: &str) -> Result<Vec<Layer>, BuildError> {
+pub(super) fn parse(text: &str) -> Result<Vec<Layer>> {
     let mut parser = Parser { text, at: 0 };
     let mut layers = Vec::new();
     loop {
@@ -41,7 +41,7 @@ impl<'a> Parser<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    fn error<T>(&self, expected: &'static str) -> Result<T, BuildError> {
+    fn error<T>(&self, expected: &'static str) -> Result<T> {
         let at = self.position();
         Err(BuildError::Syntax { at, expected })
     }
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         self.text[..self.at].chars().count() + 1
     }
 
-    fn expect(&mut self, wanted: char, expected: &'static str) -> Result<(), BuildError> {
+    fn expect(&mut self, wanted: char, expected: &'static str) -> Result<()> {
         self.skip_space();
         if !self.rest().starts_with(wanted) {
             return self.error(expected);
@@ -60,7 +60,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn layer(&mut self) -> Result<Layer, BuildError> {
+    fn layer(&mut self) -> Result<Layer> {
         if self.rest().starts_with('"') {
             return Ok(Layer {
                 data: Some(self.quoted()?),
@@ -87,7 +87,7 @@ impl<'a> Parser<'a> {
         Ok(layer)
     }
 
-    fn fields(&mut self, layer: &mut Layer) -> Result<(), BuildError> {
+    fn fields(&mut self, layer: &mut Layer) -> Result<()> {
         loop {
             self.skip_space();
             if self.rest().starts_with(')') {
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses bytes in quotation marks; `\n`, `\r`, `\t`, `\\`, `\"` and `\x41` stand for one byte.
-    fn quoted(&mut self) -> Result<Vec<u8>, BuildError> {
+    fn quoted(&mut self) -> Result<Vec<u8>> {
         self.at += 1;
         let mut bytes = Vec::new();
         loop {
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn escaped(&mut self) -> Result<u8, BuildError> {
+    fn escaped(&mut self) -> Result<u8> {
         let expected = "n, r, t, \\, \" or x and two hexadecimal digits";
         let Some(c) = self.rest().chars().next() else {
             return self.error(expected);

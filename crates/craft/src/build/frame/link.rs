@@ -2,17 +2,14 @@
 
 use ringtap_packet::ether_type;
 
-use super::super::BuildError;
+use super::super::Result;
 use super::super::field::{Fields, number};
 use super::{LayerContext, join};
 
 const SOURCE: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DESTINATION: [u8; 6] = [0xff; 6];
 
-pub(super) fn ethernet(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn ethernet(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let source = fields.mac("src", SOURCE)?;
     let destination = fields.mac("dst", DESTINATION)?;
     let kind = fields.u16("type", place.ethertype())?.to_be_bytes();
@@ -20,10 +17,7 @@ pub(super) fn ethernet(
 }
 
 /// Builds a VLAN tag; the layer before it writes the type in front of it (IEEE 802.1Q).
-pub(super) fn vlan(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn vlan(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let id = fields.number("id", 0xfff)?.unwrap_or(1);
     let pcp = fields.number("pcp", 7)?.unwrap_or(0);
     let drop_eligible = u32::from(fields.flag("dei")?);
@@ -33,10 +27,7 @@ pub(super) fn vlan(
 }
 
 /// Builds a label of RFC 3032, section 2.1: label, traffic class, bottom of stack, time to live.
-pub(super) fn mpls(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn mpls(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let label = fields.number("label", 0xf_ffff)?.unwrap_or(16);
     let class = fields.number("tc", 7)?.unwrap_or(0);
     let ttl = fields.u8("ttl", 64)?;
@@ -45,10 +36,7 @@ pub(super) fn mpls(
     Ok(join(&word.to_be_bytes(), &place.payload))
 }
 
-pub(super) fn arp(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn arp(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let operation = |text: &str| match text {
         "request" => Some(1),
         "reply" => Some(2),

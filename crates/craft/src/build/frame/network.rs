@@ -3,7 +3,7 @@
 use ringtap_packet::checksum;
 use ringtap_packet::headers::route::{self, Stop};
 
-use super::super::BuildError;
+use super::super::Result;
 use super::super::field::Fields;
 use super::{Addresses, LayerContext, join};
 
@@ -13,7 +13,7 @@ const DESTINATION: [u8; 4] = [192, 0, 2, 2];
 const SOURCE_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const DESTINATION_V6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 
-pub(super) fn addresses_v4(fields: &mut Fields<'_>) -> Result<Addresses, BuildError> {
+pub(super) fn addresses_v4(fields: &mut Fields<'_>) -> Result<Addresses> {
     let source = fields.ipv4("src", SOURCE)?;
     let destination = fields.ipv4("dst", DESTINATION)?;
     let options = fields.hex("options")?;
@@ -27,14 +27,14 @@ pub(super) fn addresses_v4(fields: &mut Fields<'_>) -> Result<Addresses, BuildEr
 pub(super) fn addresses_v6(
     fields: &mut Fields<'_>,
     last_stop: Option<[u8; 16]>,
-) -> Result<Addresses, BuildError> {
+) -> Result<Addresses> {
     let source = fields.ipv6("src", SOURCE_V6)?;
     let destination = fields.ipv6("dst", DESTINATION_V6)?;
     Ok(Addresses::V6(source, last_stop.unwrap_or(destination)))
 }
 
 /// Returns the last stop in a routing header.
-pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>, BuildError> {
+pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>> {
     let data = route_data(fields)?;
     let (kind, left, rest) = (data[0], data[1], &data[2..]);
     Ok(match route::last_stop(kind, left, rest) {
@@ -43,10 +43,7 @@ pub(super) fn last_stop_v6(fields: &mut Fields<'_>) -> Result<Option<[u8; 16]>, 
     })
 }
 
-pub(super) fn ipv4(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn ipv4(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let mut options = fields.hex("options")?;
     options.resize(options.len().next_multiple_of(4), 0);
     let too_many = || place.misplaced("options have at most 40 bytes");
@@ -78,10 +75,7 @@ pub(super) fn header_words(options: usize) -> Option<u8> {
     words.filter(|&words| words <= 15)
 }
 
-pub(super) fn ipv6(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn ipv6(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let flow = fields.number("flow", 0xf_ffff)?.unwrap_or(0);
     let class = fields.u8("tc", 0)?;
     let word = 6 << 28 | u32::from(class) << 20 | flow;
@@ -95,10 +89,7 @@ pub(super) fn ipv6(
 }
 
 /// Builds hop-by-hop and destination options, padded (RFC 8200, sections 4.2 and 4.3).
-pub(super) fn options(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn options(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let mut options = fields.hex("options")?;
     let len = (options.len() + 2).next_multiple_of(8);
     match len - options.len() - 2 {
@@ -114,27 +105,20 @@ pub(super) fn options(
 }
 
 /// Builds a routing header; its data begins after the segments left (RFC 8200, section 4.4).
-pub(super) fn routing(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn routing(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let data = route_data(fields)?;
     extension(place, fields, &data)
 }
 
 /// Returns type, segments left and the data after them, padded.
-fn route_data(fields: &mut Fields<'_>) -> Result<Vec<u8>, BuildError> {
+fn route_data(fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let mut data = vec![fields.u8("type", 0)?, fields.u8("left", 0)?];
     data.extend(fields.hex("data")?);
     data.resize((data.len() + 2).next_multiple_of(8) - 2, 0);
     Ok(data)
 }
 
-fn extension(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-    data: &[u8],
-) -> Result<Vec<u8>, BuildError> {
+fn extension(place: &LayerContext<'_>, fields: &mut Fields<'_>, data: &[u8]) -> Result<Vec<u8>> {
     let next = fields.u8("next", place.protocol())?;
     let words = (data.len() + 2) / 8 - 1;
     let too_long = |_| place.misplaced("the header has at most 2048 bytes");
@@ -142,10 +126,7 @@ fn extension(
     Ok([&header, data, &place.payload].concat())
 }
 
-pub(super) fn fragment(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn fragment(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let offset = fields.number("offset", 0x1fff)?.unwrap_or(0);
     let next = fields.u8("next", place.protocol())?;
     let more = u32::from(fields.flag("more")?);

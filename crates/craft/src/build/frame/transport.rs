@@ -3,15 +3,12 @@
 use ringtap_packet::checksum::{self, crc32c};
 use ringtap_packet::{ether_type, protocol};
 
-use super::super::BuildError;
+use super::super::Result;
 use super::super::field::Fields;
 use super::network::header_words;
 use super::{Addresses, LayerContext, join};
 
-pub(super) fn tcp(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn tcp(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let ports = [fields.u16("sport", 49_152)?, fields.u16("dport", 80)?];
     let sequence = fields.u32("seq", 0)?;
     let window = fields.u16("window", 65_535)?;
@@ -41,10 +38,7 @@ pub(super) fn tcp(
     Ok(segment)
 }
 
-pub(super) fn udp(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn udp(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let port = if place.next() == "vxlan" {
         protocol::VXLAN_PORT
     } else {
@@ -60,10 +54,7 @@ pub(super) fn udp(
 }
 
 /// Builds echo requests by default (RFC 792, RFC 4443).
-pub(super) fn icmp(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn icmp(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let is_v6 = place.layer.name == "icmpv6";
     let mut header = vec![
         fields.u8("type", if is_v6 { 128 } else { 8 })?,
@@ -87,10 +78,7 @@ pub(super) fn icmp(
 }
 
 /// Builds the common header (RFC 9260, section 3.1); chunks are the bytes after.
-pub(super) fn sctp(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn sctp(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let mut packet = Vec::with_capacity(12 + place.payload.len());
     packet.extend(fields.u16("sport", 49_152)?.to_be_bytes());
     packet.extend(fields.u16("dport", 9)?.to_be_bytes());
@@ -103,10 +91,7 @@ pub(super) fn sctp(
 }
 
 /// Builds a VXLAN header (RFC 7348, section 5).
-pub(super) fn vxlan(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn vxlan(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let vni = fields.number("vni", 0xff_ffff)?.unwrap_or(1);
     let [_, high, middle, low] = vni.to_be_bytes();
     let header = [8, 0, 0, 0, high, middle, low, 0];
@@ -114,10 +99,7 @@ pub(super) fn vxlan(
 }
 
 /// Builds a GRE header (RFC 2784), with key and sequence number of RFC 2890.
-pub(super) fn gre(
-    place: &LayerContext<'_>,
-    fields: &mut Fields<'_>,
-) -> Result<Vec<u8>, BuildError> {
+pub(super) fn gre(place: &LayerContext<'_>, fields: &mut Fields<'_>) -> Result<Vec<u8>> {
     let protocol = match place.next() {
         // Transparent Ethernet bridging.
         "eth" => ether_type::BRIDGED,
