@@ -27,29 +27,11 @@ pub(crate) struct Context<'p> {
     pub(crate) is_named: bool,
     /// The length of the link-layer headers read so far, in bytes; headers in tunnels do not count.
     pub(crate) header: usize,
-    depth: u8,
+    /// The number of nested packets around the one that is printed.
+    pub(crate) depth: u8,
 }
 
-impl<'p> Context<'p> {
-    pub(crate) fn new(
-        line: &'p mut Line,
-        options: &'p PrintOptions,
-        sequences: &'p mut Sequences,
-        initiators: &'p mut Initiators,
-        interfaces: &'p InterfaceNames,
-    ) -> Self {
-        Self {
-            line,
-            options,
-            sequences,
-            initiators,
-            interfaces,
-            is_named: false,
-            header: 0,
-            depth: 0,
-        }
-    }
-
+impl Context<'_> {
     /// Returns whether `-v` or more is set.
     pub(crate) fn verbose(&self) -> bool {
         self.options.verbose > 0

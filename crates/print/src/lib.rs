@@ -174,14 +174,16 @@ impl Printer {
             self.staged.extend_from_slice(self.line.text());
             return;
         }
-        let mut cx = Context::new(
-            &mut self.line,
-            &self.options,
-            &mut self.sequences,
-            &mut self.initiators,
-            &self.interfaces,
-        );
-        cx.is_named = dropped.is_some();
+        let mut cx = Context {
+            line: &mut self.line,
+            options: &self.options,
+            sequences: &mut self.sequences,
+            initiators: &mut self.initiators,
+            interfaces: &self.interfaces,
+            is_named: dropped.is_some(),
+            header: 0,
+            depth: 0,
+        };
         if self.shows_interfaces && !cx.is_named {
             link::cooked::captured_on(&mut cx, interface.unwrap_or("?"), packet.flags);
             cx.is_named = true;
@@ -189,12 +191,9 @@ impl Printer {
         let header = link::print(&mut cx, packet, link_type, interface);
         self.staged.extend_from_slice(self.line.text());
         if let Some(dump) = self.options.dump {
-            let from = if dump.link_header {
-                0
-            } else {
-                header.min(packet.data.len())
-            };
-            hex::dump(&mut self.staged, dump.form, &packet.data[from..]);
+            let from = if dump.link_header { 0 } else { header };
+            let bytes = packet.data.get(from..).unwrap_or_default();
+            hex::dump(&mut self.staged, dump.form, bytes);
         }
     }
 }

@@ -264,33 +264,8 @@ impl Line {
     /// Writes why the kernel dropped a packet: `drop NO_SOCKET at __udp4_lib_rcv+0x4bc eth0: `. The words may
     /// come from a file.
     pub(crate) fn dropped(&mut self, note: &DropNote<'_>) {
-        self.str("drop ");
-        if note.reason.is_empty() {
-            put!(self, "{:#x}", note.code);
-        } else {
-            self.escaped(note.reason.as_bytes());
-        }
-        match (note.symbol, note.address) {
-            (Some(symbol), _) => {
-                self.str(" at ");
-                self.escaped(symbol.as_bytes());
-                put!(self, "+{:#x}", note.offset);
-            }
-            (None, Some(address)) => put!(self, " at {address:#x}"),
-            (None, None) => {}
-        }
-        match (note.interface, note.ifindex) {
-            (Some(interface), _) => {
-                self.str(" ");
-                self.escaped(interface.as_bytes());
-            }
-            (None, 0) => {}
-            (None, index) => put!(self, " if{index}"),
-        }
-        if let Some(namespace) = note.namespace.filter(|_| note.is_foreign) {
-            put!(self, " net:[{namespace}]");
-        }
-        self.str(": ");
+        // `write_str` below never fails.
+        let _ = fmt::write(&mut Escaped(self), format_args!("{note}: "));
     }
 
     /// Writes the letters of the set bits, one after another.
@@ -320,6 +295,16 @@ impl Line {
     /// Writes the note that the captured bytes end inside the layer `name`.
     pub(crate) fn truncated(&mut self, name: &str) {
         put!(self, "[|{name}]");
+    }
+}
+
+/// Writes text to a line as visible text.
+struct Escaped<'l>(&'l mut Line);
+
+impl fmt::Write for Escaped<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.escaped(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ mod types;
 use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
 use super::line::{end, put};
-use records::{Next, Section};
+use records::Section;
 pub(crate) use types::type_name;
 
 pub(crate) const HEADER: usize = 12;
@@ -125,46 +125,39 @@ struct Message<'a> {
 
 fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result {
     let [questions, answers, authorities, additional] = message.counts;
-    if flags & RECURSION_DESIRED != 0 {
-        cx.line.str("+");
-    }
-    if flags & CHECKING_DISABLED != 0 {
-        cx.line.str("%");
-    }
+    cx.line
+        .marks(flags, &[(RECURSION_DESIRED, "+"), (CHECKING_DISABLED, "%")]);
     if flags & UNEXPECTED_IN_QUERY != 0 {
         put!(cx.line, " [b2&3=0x{flags:x}]");
     }
-    let inverse = flags >> 11 & 15 == 1;
-    if inverse {
-        if questions > 0 {
-            put!(cx.line, " [{questions}q]");
-        }
-        if answers != 1 {
-            put!(cx.line, " [{answers}a]");
-        }
-    } else {
-        if answers > 0 {
-            put!(cx.line, " [{answers}a]");
-        }
-        if questions != 1 {
-            put!(cx.line, " [{questions}q]");
+    // An inverse query has an answer in place of the question.
+    let [none, one] = match flags >> 11 & 15 {
+        1 => [(questions, "q"), (answers, "a")],
+        _ => [(answers, "a"), (questions, "q")],
+    };
+    let counts = [none, one, (authorities, "n"), (additional, "au")];
+    for ((count, letter), expected) in counts.into_iter().zip([0, 1, 0, 0]) {
+        if count != expected {
+            put!(cx.line, " [{count}{letter}]");
         }
     }
-    if authorities > 0 {
-        put!(cx.line, " [{authorities}n]");
-    }
-    if additional > 0 {
-        put!(cx.line, " [{additional}au]");
-    }
-    let mut at = HEADER;
-    let sections = [
+    let list = [
         (questions, Section::Question, ""),
         (answers, Section::Record, ""),
         (authorities, Section::Record, " ns:"),
         (additional, Section::Record, " ar:"),
     ];
-    for (index, (count, section, title)) in sections.into_iter().enumerate() {
-        // Only the questions are printed, unless `-vv` is set.
+    sections(cx, message, HEADER, &list)
+}
+
+/// Prints sections from the offset `at` on, each with its title: only the first one, unless `-vv` is set.
+fn sections(
+    cx: &mut Context<'_>,
+    message: &Message<'_>,
+    mut at: usize,
+    sections: &[(u16, Section, &str)],
+) -> Result {
+    for (index, &(count, section, title)) in sections.iter().enumerate() {
         if index > 0 && !cx.very_verbose() {
             break;
         }
@@ -172,10 +165,10 @@ fn query(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result {
             continue;
         }
         cx.line.str(title);
-        match list(cx, message, at, count, section)? {
-            Next::At(next) => at = next,
-            Next::End => break,
-        }
+        let Some(next) = list(cx, message, at, count, section)? else {
+            break;
+        };
+        at = next;
     }
     Ok(())
 }
@@ -198,30 +191,18 @@ fn response(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) -> Result {
     for index in 0..questions {
         if cx.very_verbose() {
             cx.line.str(if index == 0 { " q:" } else { "," });
-            match records::question(cx, message, at)? {
-                Next::At(next) => at = next,
-                Next::End => return Ok(()),
-            }
+            at = records::question(cx, message, at)?;
         } else {
             at = names::skip(message.data, at)? + 4;
         }
     }
     put!(cx.line, " {answers}/{authorities}/{additional}");
-    let sections = [(answers, ""), (authorities, " ns:"), (additional, " ar:")];
-    for (index, (count, title)) in sections.into_iter().enumerate() {
-        if index > 0 && !cx.very_verbose() {
-            break;
-        }
-        if count == 0 {
-            continue;
-        }
-        cx.line.str(title);
-        match list(cx, message, at, count, Section::Record)? {
-            Next::At(next) => at = next,
-            Next::End => break,
-        }
-    }
-    Ok(())
+    let list = [
+        (answers, Section::Record, ""),
+        (authorities, Section::Record, " ns:"),
+        (additional, Section::Record, " ar:"),
+    ];
+    sections(cx, message, at, &list)
 }
 
 /// Prints the response code, with the upper bits from an OPT record (RFC 6891 section 6.1.3).
@@ -236,14 +217,15 @@ fn code(cx: &mut Context<'_>, message: &Message<'_>, flags: u16) {
     }
 }
 
-/// Prints `count` entries, records separated by commas; returns the offset after them.
+/// Prints `count` entries, records separated by commas; returns the offset after them, or
+/// `None` if the message ends inside a record.
 fn list(
     cx: &mut Context<'_>,
     message: &Message<'_>,
     mut at: usize,
     count: u16,
     section: Section,
-) -> Result<Next> {
+) -> Result<Option<usize>> {
     for index in 0..count {
         if index > 0 && matches!(section, Section::Record) {
             cx.line.str(",");
@@ -252,13 +234,13 @@ fn list(
             return Err(Truncated);
         }
         let next = match section {
-            Section::Question => records::question(cx, message, at)?,
+            Section::Question => Some(records::question(cx, message, at)?),
             Section::Record => records::record(cx, message, at)?,
         };
-        let Next::At(next) = next else {
-            return Ok(next);
+        let Some(next) = next else {
+            return Ok(None);
         };
         at = next;
     }
-    Ok(Next::At(at))
+    Ok(Some(at))
 }

@@ -5,15 +5,6 @@ use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::line::{Address, Duration, Named, end, name_in, put};
 
-/// How a list continues after an entry.
-#[derive(Clone, Copy)]
-pub(super) enum Next {
-    /// With the entry at this offset.
-    At(usize),
-    /// The list ends: the message ends inside the entry's fixed fields.
-    End,
-}
-
 /// The kind of a list's entries.
 #[derive(Clone, Copy)]
 pub(super) enum Section {
@@ -64,8 +55,8 @@ fn name(cx: &mut Context<'_>, data: &[u8], at: usize) -> Result<usize> {
     names::print(cx.line, data, at)?.ok_or(Truncated)
 }
 
-/// Prints a question: type, class if it is not the Internet's, name.
-pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<Next> {
+/// Prints a question: type, class if it is not the Internet's, name. Returns the offset after it.
+pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<usize> {
     let after = names::skip(message.data, at)?;
     let (kind, mut class) = (message.data.u16_at(after)?, message.data.u16_at(after + 2)?);
     cx.line.str(" ");
@@ -83,21 +74,25 @@ pub(super) fn question(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -
     cx.line.str(note);
     cx.line.str("?");
     name(cx, message.data, at)?;
-    Ok(Next::At(after + 4))
+    Ok(after + 4)
 }
 
-/// Prints a record.
-pub(super) fn record(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> Result<Next> {
+/// Prints a record. Returns the offset after it, or `None` if the message ends inside its fixed fields.
+pub(super) fn record(
+    cx: &mut Context<'_>,
+    message: &Message<'_>,
+    at: usize,
+) -> Result<Option<usize>> {
     let data = message.data;
     let after = if cx.verbose() {
         name(cx, data, at)?
     } else if at > data.len() && message.captured {
-        return Ok(Next::End);
+        return Ok(None);
     } else {
         names::skip(data, at)?
     };
     if data.part(after, 10).is_err() {
-        return Ok(Next::End);
+        return Ok(None);
     }
     let (kind, mut class) = (data.u16_at(after)?, data.u16_at(after + 2)?);
     if kind != OPT {
@@ -130,7 +125,7 @@ pub(super) fn record(cx: &mut Context<'_>, message: &Message<'_>, at: usize) -> 
     } else {
         body(cx, data, kind, begin, end)?;
     }
-    Ok(Next::At(end))
+    Ok(Some(end))
 }
 
 /// Prints the fields of EDNS (RFC 6891): the class is the sender's buffer size, the time to live holds flags.

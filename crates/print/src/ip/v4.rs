@@ -5,7 +5,7 @@ use ringtap_packet::headers::route::{self, Stop};
 use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
-use crate::line::{Address, Flags, end, put};
+use crate::line::{Address, Flags, Named, end, name_in, put};
 
 const HEADER: usize = 20;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -126,19 +126,16 @@ const LOOSE_SOURCE: u8 = 131;
 const STRICT_SOURCE: u8 = 137;
 const ROUTER_ALERT: u8 = 148;
 
-fn option_name(kind: u8) -> &'static str {
-    match kind {
-        0 => "EOL",
-        1 => "NOP",
-        RECORD_ROUTE => "RR",
-        TIMESTAMP => "timestamp",
-        130 => "security",
-        LOOSE_SOURCE => "LSRR",
-        STRICT_SOURCE => "SSRR",
-        ROUTER_ALERT => "RA",
-        _ => "unknown",
-    }
-}
+const OPTIONS: [(u8, &str); 8] = [
+    (0, "EOL"),
+    (1, "NOP"),
+    (RECORD_ROUTE, "RR"),
+    (TIMESTAMP, "timestamp"),
+    (130, "security"),
+    (LOOSE_SOURCE, "LSRR"),
+    (STRICT_SOURCE, "SSRR"),
+    (ROUTER_ALERT, "RA"),
+];
 
 fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result {
     let mut at = HEADER;
@@ -147,10 +144,11 @@ fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result {
             cx.line.str(",");
         }
         let kind = data.u8_at(at)?;
-        cx.line.str(option_name(kind));
-        if option_name(kind) == "unknown" {
-            put!(cx.line, " {kind}");
-        }
+        put!(
+            cx.line,
+            "{}",
+            Named(name_in(&OPTIONS, kind), format_args!("unknown {kind}"))
+        );
         if kind <= 1 {
             at += 1;
             if kind == 0 {
@@ -192,12 +190,9 @@ fn route(cx: &mut Context<'_>, option: &[u8]) -> Result {
     if pointer < 3 || pointer > option.len() || pointer & 3 != 3 {
         put!(cx.line, " [bad ptr {}]", option.u8_at(2)?);
     }
-    for (index, hop) in option.rest(3).chunks_exact(4).enumerate() {
-        cx.line.str(" ");
-        cx.line.ipv4(hop.array_at(0)?);
-        if pointer > 3 + index * 4 {
-            cx.line.str(",");
-        }
+    for (index, &hop) in option.rest(3).as_chunks().0.iter().enumerate() {
+        let comma = if pointer > 3 + index * 4 { "," } else { "" };
+        put!(cx.line, " {}{comma}", Address::V4(hop));
     }
     Ok(())
 }
@@ -227,18 +222,16 @@ fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result {
         }
     };
     for (index, stamp) in option.rest(4).chunks_exact(entry).enumerate() {
-        cx.line.str(if 4 + index * entry + 1 == pointer {
+        let mark = if 4 + index * entry + 1 == pointer {
             " ^ "
         } else {
             " "
-        });
-        let mut time = stamp.u32_at(0)?;
+        };
+        cx.line.str(mark);
         if entry == 8 {
-            cx.line.ipv4(stamp.array_at(0)?);
-            time = stamp.u32_at(4)?;
-            cx.line.str(" ");
+            put!(cx.line, "{} ", Address::V4(stamp.array_at(0)?));
         }
-        put!(cx.line, "{time}@");
+        put!(cx.line, "{}@", stamp.u32_at(entry - 4)?);
     }
     if flags >> 4 != 0 {
         put!(cx.line, " [{} hops not recorded]}} ", flags >> 4);

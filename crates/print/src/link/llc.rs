@@ -106,27 +106,19 @@ impl Control {
 
     /// Prints the header as `-e` shows it.
     fn print(self, cx: &mut Context<'_>) {
-        let Self {
-            dsap,
-            ssap,
-            control,
-            unnumbered,
-        } = self;
+        let Self { dsap, ssap, .. } = self;
         put!(
             cx.line,
-            "LLC, dsap {} (0x{:02x}) {}, ssap {} (0x{:02x}) {}, ctrl 0x",
+            "LLC, dsap {} (0x{:02x}) {}, ssap {} (0x{:02x}) {}, ctrl 0x{:0width$x}: ",
             sap_name(dsap & 0xfe),
             dsap & 0xfe,
             if dsap & 1 == 1 { "Group" } else { "Individual" },
             sap_name(ssap & 0xfe),
             ssap & 0xfe,
-            if ssap & 1 == 1 { "Response" } else { "Command" }
+            if ssap & 1 == 1 { "Response" } else { "Command" },
+            self.control,
+            width = if self.unnumbered { 2 } else { 4 }
         );
-        if unnumbered {
-            put!(cx.line, "{control:02x}: ");
-        } else {
-            put!(cx.line, "{control:04x}: ");
-        }
     }
 }
 
