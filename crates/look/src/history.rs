@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::view::Split;
+
 const SECOND: u64 = 1_000_000_000;
 /// Steps in seconds, and how many of them are kept.
 const RINGS: [(u64, usize); 3] = [(1, 300), (10, 2160), (300, 8640)];
@@ -25,14 +27,6 @@ impl Count {
         self.packets = self.packets.saturating_add(more.packets);
         self.bytes = self.bytes.saturating_add(more.bytes);
     }
-}
-
-/// The dimensions that are counted separately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum By {
-    Total,
-    Protocol,
-    Application,
 }
 
 /// A step.
@@ -211,7 +205,7 @@ impl History {
     }
 
     /// Returns the lines of a span, in the finest steps that are kept for all of it.
-    pub(crate) fn lines(&self, by: By, from_ns: u64, to_ns: u64) -> Lines {
+    pub(crate) fn lines(&self, by: Split, from_ns: u64, to_ns: u64) -> Lines {
         let covers = |ring: &&Ring| {
             let kept = ring.step_ns * ring.capacity as u64;
             let end = ring.from_ns + ring.step_ns * ring.steps.len() as u64;
@@ -239,9 +233,9 @@ impl History {
             lines.lost[at] = step.lost;
             let total = [(0, step.total)];
             let classes = match by {
-                By::Total => &total[..],
-                By::Protocol => &step.protocols,
-                By::Application => &step.applications,
+                Split::Total => &total[..],
+                Split::Protocol => &step.protocols,
+                Split::Application => &step.applications,
             };
             lines.add(at, count, classes);
         }
@@ -299,14 +293,14 @@ mod tests {
             history.add(BEGIN + second * SECOND, 6, 1, count(10));
         }
         let now = BEGIN + 3999 * SECOND;
-        let minute = history.lines(By::Total, now - 59 * SECOND, now);
+        let minute = history.lines(Split::Total, now - 59 * SECOND, now);
         assert_eq!(minute.step_ns, SECOND);
         assert_eq!(minute.lines[0].counts, vec![count(10); 60]);
-        let hour = history.lines(By::Protocol, now - 3000 * SECOND, now);
+        let hour = history.lines(Split::Protocol, now - 3000 * SECOND, now);
         assert_eq!(hour.step_ns, 10 * SECOND);
         assert_eq!(hour.lines[0].class, 6);
         assert_eq!(hour.lines[0].counts[5].bytes, 100);
-        let day = history.lines(By::Application, now - 86_400 * SECOND, now);
+        let day = history.lines(Split::Application, now - 86_400 * SECOND, now);
         assert_eq!((day.step_ns, day.lines[0].class), (300 * SECOND, 1));
         let sum: u64 = day.lines[0].counts.iter().map(|count| count.bytes).sum();
         assert_eq!(sum, 40_000);
@@ -320,7 +314,7 @@ mod tests {
         history.add(BEGIN - 100 * SECOND, 6, 1, count(2));
         history.add(BEGIN - 1000 * SECOND, 6, 1, count(4));
         let sum = |from: u64| {
-            let lines = history.lines(By::Total, BEGIN - from * SECOND, BEGIN);
+            let lines = history.lines(Split::Total, BEGIN - from * SECOND, BEGIN);
             let counts = lines.lines.iter().flat_map(|line| &line.counts);
             counts.map(|count| count.bytes).sum::<u64>()
         };
@@ -333,7 +327,7 @@ mod tests {
         for class in 0..1000 {
             history.add(BEGIN, class, class, count(1));
         }
-        let lines = history.lines(By::Application, BEGIN, BEGIN);
+        let lines = history.lines(Split::Application, BEGIN, BEGIN);
         assert_eq!(lines.lines.len(), CLASSES + 1);
         assert_eq!(
             (lines.lines[0].class, lines.lines[0].counts[0].bytes),

@@ -10,7 +10,7 @@ use crate::api::{
 };
 use crate::filter::FlowFilter;
 use crate::heavy::{HeavyKey, Row, Sum};
-use crate::history::{By, OTHERS};
+use crate::history::OTHERS;
 use crate::hosts::ListedHost;
 use crate::label::ProtocolName;
 use crate::model::{LAYERS, Look};
@@ -30,30 +30,47 @@ const HOST_FLOWS: usize = 100;
 /// Rows that are returned at most.
 const MOST: usize = 1000;
 
-/// The measure by which rows are sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Measure {
-    /// Bytes.
-    #[default]
-    Bytes,
-    /// Packets.
-    Packets,
-    /// Flows.
-    Flows,
+/// Makes an enumeration whose values have words in queries.
+macro_rules! words {
+    (
+        $(#[$attribute:meta])*
+        $kind:ident {
+            $($(#[$doc:meta])* $variant:ident $word:literal;)*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum $kind {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $kind {
+            const WORDS: &[(&str, Self)] = &[$(($word, Self::$variant),)*];
+
+            /// Returns the value of a word.
+            #[must_use]
+            pub fn parse(text: &str) -> Option<Self> {
+                let known = Self::WORDS.iter().find(|(word, _)| *word == text);
+                known.map(|(_, value)| *value)
+            }
+        }
+    };
+}
+
+words! {
+    /// The measure by which rows are sorted.
+    Measure {
+        /// Bytes.
+        #[default]
+        Bytes "bytes";
+        /// Packets.
+        Packets "packets";
+        /// Flows.
+        Flows "flows";
+    }
 }
 
 impl Measure {
-    /// Returns the measure of a name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "bytes" => Some(Self::Bytes),
-            "packets" => Some(Self::Packets),
-            "flows" => Some(Self::Flows),
-            _ => None,
-        }
-    }
-
     fn of(self) -> fn(&Sum) -> u64 {
         match self {
             Self::Bytes => |sum| sum.bytes,
@@ -63,115 +80,69 @@ impl Measure {
     }
 }
 
-/// The kind of the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
-    /// Hosts.
-    #[default]
-    Hosts,
-    /// Pairs of hosts.
-    Pairs,
-    /// Applications.
-    Applications,
-    /// Protocols above IP.
-    Protocols,
-    /// Ports of responders, with their protocol.
-    Ports,
-    /// VLANs.
-    Vlans,
-    /// Autonomous systems; none without a database of them.
-    AutonomousSystems,
-    /// Countries; none without a database of them.
-    Countries,
-    /// Processes; none unless packets have some.
-    Processes,
+words! {
+    /// The kind of the rows.
+    Kind {
+        /// Hosts.
+        #[default]
+        Hosts "hosts";
+        /// Pairs of hosts.
+        Pairs "pairs";
+        /// Applications.
+        Applications "applications";
+        /// Protocols above IP.
+        Protocols "protocols";
+        /// Ports of responders, with their protocol.
+        Ports "ports";
+        /// VLANs.
+        Vlans "vlans";
+        /// Autonomous systems; none without a database of them.
+        AutonomousSystems "as";
+        /// Countries; none without a database of them.
+        Countries "countries";
+        /// Processes; none unless packets have some.
+        Processes "processes";
+    }
 }
 
-/// The names of kinds.
-const KINDS: [(&str, Kind); 9] = [
-    ("hosts", Kind::Hosts),
-    ("pairs", Kind::Pairs),
-    ("applications", Kind::Applications),
-    ("protocols", Kind::Protocols),
-    ("ports", Kind::Ports),
-    ("vlans", Kind::Vlans),
-    ("as", Kind::AutonomousSystems),
-    ("countries", Kind::Countries),
-    ("processes", Kind::Processes),
-];
-
 impl Kind {
-    /// Returns the kind of a name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let known = KINDS.iter().find(|(name, _)| *name == text);
-        known.map(|(_, kind)| *kind)
-    }
-
     /// Returns the kind's name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let known = KINDS.iter().find(|(_, kind)| *kind == self);
+        let known = Self::WORDS.iter().find(|(_, kind)| *kind == self);
         known.map_or("", |(name, _)| name)
     }
 }
 
-/// Which lines of traffic over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Split {
-    /// All traffic.
-    #[default]
-    Total,
-    /// By protocol.
-    Protocol,
-    /// By application.
-    Application,
-}
-
-impl Split {
-    /// Returns the split of a name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "total" => Some(Self::Total),
-            "protocol" => Some(Self::Protocol),
-            "application" => Some(Self::Application),
-            _ => None,
-        }
+words! {
+    /// Which lines of traffic over time.
+    Split {
+        /// All traffic.
+        #[default]
+        Total "total";
+        /// By protocol.
+        Protocol "protocol";
+        /// By application.
+        Application "application";
     }
 }
 
-/// By what flows are sorted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FlowSort {
-    /// Bytes of both directions.
-    #[default]
-    Bytes,
-    /// Packets of both directions.
-    Packets,
-    /// The first packet.
-    First,
-    /// The last packet.
-    Last,
-    /// The time between them.
-    Duration,
-    /// The round-trip time.
-    Rtt,
-}
-
-impl FlowSort {
-    /// Returns the order of a name.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "bytes" => Some(Self::Bytes),
-            "packets" => Some(Self::Packets),
-            "first" => Some(Self::First),
-            "last" => Some(Self::Last),
-            "duration" => Some(Self::Duration),
-            "rtt" => Some(Self::Rtt),
-            _ => None,
-        }
+words! {
+    /// By what flows are sorted.
+    FlowSort {
+        /// Bytes of both directions.
+        #[default]
+        Bytes "bytes";
+        /// Packets of both directions.
+        Packets "packets";
+        /// The first packet.
+        First "first";
+        /// The last packet.
+        Last "last";
+        /// The time between them.
+        Duration "duration";
+        /// The round-trip time.
+        Rtt "rtt";
     }
 }
 
@@ -254,15 +225,10 @@ impl Look {
     pub fn series(&self, split: Split, from_ms: Option<u64>, to_ms: Option<u64>) -> Series {
         let to_ms = to_ms.unwrap_or(self.clock.now_ns / MILLISECOND);
         let from_ms = from_ms.unwrap_or(to_ms.saturating_sub(299 * SECOND_MS));
-        let by = match split {
-            Split::Total => By::Total,
-            Split::Protocol => By::Protocol,
-            Split::Application => By::Application,
-        };
         let nanos = |ms: u64| ms.saturating_mul(MILLISECOND);
         let lines = self
             .history
-            .lines(by, nanos(from_ms.min(to_ms)), nanos(to_ms));
+            .lines(split, nanos(from_ms.min(to_ms)), nanos(to_ms));
         let name = |class: u16| match split {
             Split::Total => "total".to_owned(),
             _ if class == OTHERS => "others".to_owned(),
@@ -405,9 +371,8 @@ impl Look {
             .parse()
             .ok()
             .and_then(|key: IpAddr| self.host_table.get(key));
-        if let Some(name) = host.and_then(|host| host.names.first()) {
-            row.name = Some(name.name.clone());
-            row.name_source = Some(name.source);
+        if let Some(host) = host {
+            set_name(&mut row, host);
         }
         row
     }
@@ -583,7 +548,7 @@ impl Look {
     pub fn losses(&self) -> Losses {
         let now_ns = self.clock.now_ns;
         let from_ns = now_ns.saturating_sub(299 * SECOND_MS * MILLISECOND);
-        let lines = self.history.lines(By::Total, from_ns, now_ns);
+        let lines = self.history.lines(Split::Total, from_ns, now_ns);
         let counts = self.losses.counts();
         let layer = |(at, &layer): (usize, &&'static str)| {
             let (explanation, advice) = EXPLANATIONS[at];
@@ -656,6 +621,13 @@ fn top_row(key: String, sum: &Sum, error: u64) -> TopRow {
     }
 }
 
+fn set_name(row: &mut TopRow, host: &ListedHost) {
+    if let Some(name) = host.names.first() {
+        row.name = Some(name.name.clone());
+        row.name_source = Some(name.source);
+    }
+}
+
 fn host_row(host: &ListedHost) -> HostRow {
     let sum = Sum {
         bytes: host.bytes(),
@@ -664,10 +636,7 @@ fn host_row(host: &ListedHost) -> HostRow {
         flows: host.flows,
     };
     let mut row = top_row(host.address.to_string(), &sum, 0);
-    if let Some(name) = host.names.first() {
-        row.name = Some(name.name.clone());
-        row.name_source = Some(name.source);
-    }
+    set_name(&mut row, host);
     HostRow {
         row,
         first_ms: host.first_ns / MILLISECOND,
