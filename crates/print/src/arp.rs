@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::bytes::{Bytes, Result, Truncated};
 use super::context::Context;
-use super::line::{Address, Mac, Named, end, name_in, put};
+use super::line::{Address, Mac, end, name_in, put};
 use super::link;
 
 const ETHERNET: u16 = 1;
@@ -68,18 +68,14 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 }
 
 fn types(cx: &mut Context<'_>, hardware: u16, network: u16, link_length: u8, net_length: u8) {
-    put!(
-        cx.line,
-        "{} (len {link_length}), {} (len {net_length})",
-        Named(
-            name_in(&HARDWARE, hardware),
-            format_args!("Unknown Hardware ({hardware})")
-        ),
-        Named(
-            link::ether_type_known(network),
-            format_args!("Unknown Protocol (0x{network:04x})")
-        )
-    );
+    let name = name_in(&HARDWARE, hardware);
+    cx.line
+        .name(name, format_args!("Unknown Hardware ({hardware})"));
+    put!(cx.line, " (len {link_length}), ");
+    let name = link::ether_type_known(network);
+    cx.line
+        .name(name, format_args!("Unknown Protocol (0x{network:04x})"));
+    put!(cx.line, " (len {net_length})");
 }
 
 const HARDWARE: [(u16, &str); 7] = [
@@ -94,32 +90,22 @@ const HARDWARE: [(u16, &str); 7] = [
 
 /// Prints a request or reply; returns false for an unknown operation.
 fn message(cx: &mut Context<'_>, operation: u16, who: &Parties<'_>) -> bool {
-    let [source, target] =
-        [who.source, who.target].map(|address| NetworkAddress(who.network, address));
-    let [source_link, target_link] = [who.source_link, who.target_link].map(LinkAddress);
+    let network = |address| NetworkAddress(who.network, address);
+    let [source, target] = [who.source, who.target].map(network);
+    let [from, to] = [who.source_link, who.target_link].map(LinkAddress);
     match operation {
         REQUEST => {
             put!(cx.line, "Request who-has {target}");
             if who.target_link.iter().any(|&octet| octet != 0) {
-                put!(cx.line, " ({target_link})");
+                put!(cx.line, " ({to})");
             }
             put!(cx.line, " tell {source}");
         }
-        REPLY => put!(cx.line, "Reply {source} is-at {source_link}"),
-        REVERSE_REQUEST => {
-            put!(
-                cx.line,
-                "Reverse Request who-is {target_link} tell {source_link}"
-            );
-        }
-        REVERSE_REPLY => put!(cx.line, "Reverse Reply {target_link} at {target}"),
-        INVERSE_REQUEST => {
-            put!(
-                cx.line,
-                "Inverse Request who-is {target_link} tell {source_link}"
-            );
-        }
-        INVERSE_REPLY => put!(cx.line, "Inverse Reply {source_link} at {source}"),
+        REPLY => put!(cx.line, "Reply {source} is-at {from}"),
+        REVERSE_REQUEST => put!(cx.line, "Reverse Request who-is {to} tell {from}"),
+        REVERSE_REPLY => put!(cx.line, "Reverse Reply {to} at {target}"),
+        INVERSE_REQUEST => put!(cx.line, "Inverse Request who-is {to} tell {from}"),
+        INVERSE_REPLY => put!(cx.line, "Inverse Reply {from} at {source}"),
         other => put!(cx.line, "Unknown ({other}) "),
     }
     matches!(

@@ -268,6 +268,11 @@ impl Line {
         let _ = fmt::write(&mut Escaped(self), format_args!("{note}: "));
     }
 
+    /// Writes a name, or other text where there is none.
+    pub(crate) fn name(&mut self, name: Option<&str>, unknown: fmt::Arguments<'_>) {
+        put!(self, "{}", Named(name, unknown));
+    }
+
     /// Writes the letters of the set bits, one after another.
     pub(crate) fn marks<B: Into<u32> + Copy>(&mut self, value: B, marks: &[(B, &str)]) {
         for &(bit, mark) in marks {

@@ -25,9 +25,6 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     if length < HEADER {
         return end!(cx.line, " (invalid)");
     }
-    end!(
-        cx.line,
-        ", Flags: [{}]",
-        Flags(u32::from(first & 0x0f), &FLAGS)
-    )
+    let flags = Flags(u32::from(first & 0x0f), &FLAGS);
+    end!(cx.line, ", Flags: [{flags}]")
 }

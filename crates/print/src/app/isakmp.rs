@@ -6,7 +6,7 @@
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
 use crate::ip::security;
-use crate::line::{Address, Named, end, name_in, put};
+use crate::line::{Address, end, name_in};
 
 const HEADER: usize = 28;
 /// RFC 3948 section 2.2: no ESP follows.
@@ -133,7 +133,7 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8]) -> Result 
 /// Prints the name of an exchange, and letters in brackets if a bit is set.
 fn exchange_and_flags(cx: &mut Context<'_>, exchange: u8, flags: u8, letters: &[(u8, &str)]) {
     let name = name_in(&EXCHANGES, exchange);
-    put!(cx.line, "{}", Named(name, format_args!("#{exchange}")));
+    cx.line.name(name, format_args!("#{exchange}"));
     if flags != 0 {
         cx.line.str("[");
         cx.line.marks(flags, letters);

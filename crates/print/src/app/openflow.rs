@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{Named, put};
+use crate::line::put;
 
 const HEADER: usize = 8;
 
@@ -59,21 +59,16 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 fn message(cx: &mut Context<'_>, data: &[u8], left: usize) -> Result<Option<usize>> {
     let version = data.u8_at(0)?;
     let name = VERSIONS.get(usize::from(version).wrapping_sub(1)).copied();
-    put!(
-        cx.line,
-        "\n\tversion {}",
-        Named(name, format_args!("unknown (0x{version:02x})"))
-    );
+    cx.line.str("\n\tversion ");
+    cx.line
+        .name(name, format_args!("unknown (0x{version:02x})"));
     if left < 2 {
         return Ok(ended(cx));
     }
     let kind = data.u8_at(1)?;
     let name = type_name(version, kind);
-    put!(
-        cx.line,
-        ", type {}",
-        Named(name, format_args!("unknown (0x{kind:02x})"))
-    );
+    cx.line.str(", type ");
+    cx.line.name(name, format_args!("unknown (0x{kind:02x})"));
     if left < 4 {
         return Ok(ended(cx));
     }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{Named, put};
+use crate::line::put;
 
 const READ: u16 = 1;
 const WRITE: u16 = 2;
@@ -50,11 +50,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
             cx.line.str(", ERROR");
             let code = data.u16_at(2)?;
             let name = ERRORS.get(usize::from(code)).copied();
-            put!(
-                cx.line,
-                " {}",
-                Named(name, format_args!("tftp-err-#{code} \""))
-            );
+            cx.line.str(" ");
+            cx.line.name(name, format_args!("tftp-err-#{code} \""));
             quoted(cx, data, 4)?;
         }
         _ => put!(cx.line, ", tftp-#{operation}"),

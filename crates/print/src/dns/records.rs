@@ -3,7 +3,7 @@
 use super::{Message, names, type_name};
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{Address, Duration, Named, end, name_in, put};
+use crate::line::{Address, Duration, end, name_in, put};
 
 /// The kind of a list's entries.
 #[derive(Clone, Copy)]
@@ -32,11 +32,7 @@ const TOP_BIT: u16 = 0x8000;
 const DNSSEC_OK: u16 = 0x8000;
 
 fn put_type(cx: &mut Context<'_>, kind: u16) {
-    put!(
-        cx.line,
-        "{}",
-        Named(type_name(kind), format_args!("Type{kind}"))
-    );
+    cx.line.name(type_name(kind), format_args!("Type{kind}"));
 }
 
 fn put_class(cx: &mut Context<'_>, class: u16) {
@@ -146,11 +142,8 @@ fn edns_options(cx: &mut Context<'_>, options: &[u8]) -> Result {
     while at < options.len() && !cx.line.is_full() {
         cx.line.str(if at == 0 { " [" } else { "," });
         let (code, size) = (options.u16_at(at)?, usize::from(options.u16_at(at + 2)?));
-        put!(
-            cx.line,
-            "{}",
-            Named(name_in(&OPTIONS, code), format_args!("Opt{code}"))
-        );
+        cx.line
+            .name(name_in(&OPTIONS, code), format_args!("Opt{code}"));
         let value = options.part(at + 4, size)?;
         match code {
             _ if value.is_empty() => {}

@@ -8,7 +8,7 @@ use super::checksum;
 use super::context::{Context, Network};
 use super::groups;
 use super::ip;
-use super::line::{Named, end, name_in, put};
+use super::line::{end, name_in, put};
 
 const HEADER: usize = 8;
 
@@ -70,11 +70,8 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     let kind = kind?;
     let code = data.u8_at(1)?;
     let name = name_in(&NAMES, kind);
-    put!(
-        cx.line,
-        "{}",
-        Named(name, format_args!("unknown icmp6 type ({kind})"))
-    );
+    cx.line
+        .name(name, format_args!("unknown icmp6 type ({kind})"));
     let discovery = matches!(
         kind,
         ROUTER_SOLICITATION

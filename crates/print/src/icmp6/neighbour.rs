@@ -39,11 +39,8 @@ pub(super) fn print(cx: &mut Context<'_>, kind: u8, data: &[u8], length: usize) 
             cx.line.str(", tgt is ");
             cx.line.ipv6(data.array_at(8)?);
             if cx.verbose() {
-                put!(
-                    cx.line,
-                    ", Flags [{}]",
-                    Flags(data.u32_at(4)?, &NEIGHBOUR_FLAGS)
-                );
+                let flags = Flags(data.u32_at(4)?, &NEIGHBOUR_FLAGS);
+                put!(cx.line, ", Flags [{flags}]");
             }
             24
         }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{Address, Named, end, put};
+use crate::line::{Address, end, put};
 
 /// The number that drafts used before 135 was assigned.
 pub(super) const OLD: u8 = 62;
@@ -36,11 +36,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8]) -> Result {
     }
     let name = NAMES.get(usize::from(kind)).copied();
     let units = data.u8_at(1)?;
-    put!(
-        cx.line,
-        "mobility: {}",
-        Named(name, format_args!("type-#{kind} len={units}"))
-    );
+    cx.line.str("mobility: ");
+    cx.line.name(name, format_args!("type-#{kind} len={units}"));
     match kind {
         HOME_TEST | CARE_OF_TEST => {
             put!(cx.line, " nonce id=0x{:x}", data.u16_at(6)?);

@@ -5,7 +5,7 @@ use ringtap_packet::headers::route::{self, Stop};
 use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
-use crate::line::{Address, Flags, Named, end, name_in, put};
+use crate::line::{Address, Flags, end, name_in, put};
 
 const HEADER: usize = 20;
 const MORE_FRAGMENTS: u16 = 0x2000;
@@ -144,11 +144,8 @@ fn options(cx: &mut Context<'_>, data: &[u8], header: usize) -> Result {
             cx.line.str(",");
         }
         let kind = data.u8_at(at)?;
-        put!(
-            cx.line,
-            "{}",
-            Named(name_in(&OPTIONS, kind), format_args!("unknown {kind}"))
-        );
+        cx.line
+            .name(name_in(&OPTIONS, kind), format_args!("unknown {kind}"));
         if kind <= 1 {
             at += 1;
             if kind == 0 {
@@ -222,12 +219,8 @@ fn timestamps(cx: &mut Context<'_>, option: &[u8]) -> Result {
         }
     };
     for (index, stamp) in option.rest(4).chunks_exact(entry).enumerate() {
-        let mark = if 4 + index * entry + 1 == pointer {
-            " ^ "
-        } else {
-            " "
-        };
-        cx.line.str(mark);
+        let is_next = 4 + index * entry + 1 == pointer;
+        cx.line.str(if is_next { " ^ " } else { " " });
         if entry == 8 {
             put!(cx.line, "{} ", Address::V4(stamp.array_at(0)?));
         }

@@ -69,12 +69,8 @@ impl Serialize for Object<'_> {
         members.add("len", &packet.len)?;
         members.some("direction", direction(packet.flags))?;
         members.some("drop", self.dropped.map(Dropped))?;
-        members.some(
-            "process",
-            packet
-                .process
-                .map(|process| Process(process, self.processes)),
-        )?;
+        let process = packet.process.map(|one| Process(one, self.processes));
+        members.some("process", process)?;
         members.some("cooked", Cooked::of(data, self.link_type))?;
         members.some("ethernet", Ethernet::of(data, &headers))?;
         members.some("vlan", Vlans::of(data, &headers))?;
@@ -139,15 +135,11 @@ impl Serialize for Dropped<'_> {
         members.add("code", &note.code)?;
         members.some("function", note.symbol)?;
         members.some("offset", note.symbol.map(|_| note.offset))?;
-        members.some(
-            "address",
-            note.address.map(|address| format!("{address:#x}")),
-        )?;
+        let address = note.address.map(|address| format!("{address:#x}"));
+        members.some("address", address)?;
         members.some("interface", note.interface)?;
-        members.some(
-            "interface_index",
-            (note.ifindex != 0).then_some(note.ifindex),
-        )?;
+        let index = Some(note.ifindex).filter(|index| *index != 0);
+        members.some("interface_index", index)?;
         members.some("network_namespace", note.namespace)?;
         members.0.end()
     }

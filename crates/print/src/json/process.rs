@@ -18,6 +18,7 @@ impl Serialize for Process<'_> {
         let Self(process, table) = self;
         let tag = process.tag;
         let described = tag.as_ref().and_then(|tag| table.get(tag));
+        let of = |text: fn(&ProcessDescription) -> &str| described.map_or("", text);
         let comm = tag.as_ref().map(|tag| String::from_utf8_lossy(tag.comm()));
         let command = described.map(ProcessDescription::command);
         let container = described.and_then(ProcessDescription::container);
@@ -25,26 +26,17 @@ impl Serialize for Process<'_> {
         members.add("pid", &process.pid)?;
         members.some("tid", Some(process.tid).filter(|tid| *tid > 0))?;
         members.some("start", tag.map(|tag| tag.start()))?;
-        members.some(
-            "uid",
-            tag.map(|tag| tag.uid()).filter(|uid| *uid != NO_USER),
-        )?;
+        let uid = tag.map(|tag| tag.uid());
+        members.some("uid", uid.filter(|uid| *uid != NO_USER))?;
         members.text("comm", &comm.unwrap_or_default())?;
-        members.text(
-            "executable",
-            described.map_or("", |process| &process.executable),
-        )?;
+        members.text("executable", of(|process| &process.executable))?;
         members.text("command", &command.unwrap_or_default())?;
-        members.text("cgroup", described.map_or("", |process| &process.cgroup))?;
-        members.some(
-            "cgroup_id",
-            tag.map(|tag| tag.cgroup()).filter(|id| *id > 0),
-        )?;
+        members.text("cgroup", of(|process| &process.cgroup))?;
+        let cgroup = tag.map(|tag| tag.cgroup());
+        members.some("cgroup_id", cgroup.filter(|id| *id > 0))?;
         members.some("container", container.map(JsonContainer))?;
-        members.some(
-            "netns",
-            tag.map(|tag| tag.namespace()).filter(|number| *number > 0),
-        )?;
+        let namespace = tag.map(|tag| tag.namespace());
+        members.some("netns", namespace.filter(|number| *number > 0))?;
         // The role is left out if the socket is the packet's own.
         let role = tag.and_then(|tag| match (tag.is_sender(), tag.listens()) {
             (true, _) => Some("sender"),

@@ -5,7 +5,7 @@ use super::llc;
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
 use crate::ip;
-use crate::line::{Flags, Named, end, put};
+use crate::line::{Flags, end, put};
 use crate::routing::osi;
 
 const UNNUMBERED_INFORMATION: u8 = 0x03;
@@ -221,11 +221,8 @@ fn fragment_header(cx: &mut Context<'_>, begin: &str, data: &[u8], hexadecimal: 
     } else {
         put!(cx.line, "{sequence}");
     }
-    end!(
-        cx.line,
-        ", Flags [{}]",
-        Flags(u32::from(field >> 8), &FRAGMENT_FLAGS)
-    )
+    let flags = Flags(u32::from(field >> 8), &FRAGMENT_FLAGS);
+    end!(cx.line, ", Flags [{flags}]")
 }
 
 const BUNDLE_MESSAGES: [&str; 7] = [
@@ -252,16 +249,14 @@ pub(super) fn bundle(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     let first = u32::from(data.u8_at(0)?);
     if first & CONTROL_FRAME == CONTROL_FRAME && data.u8_at(1)? == 0 {
         let message = data.u8_at(2)?;
-        let name = BUNDLE_MESSAGES.get(usize::from(message).wrapping_sub(1));
-        return end!(
-            cx.line,
-            "FRF.16 Control, Flags [{}], {}, length {length}",
-            Flags(first, &FRAGMENT_FLAGS),
-            Named(
-                name.copied(),
-                format_args!("Unknown Message (0x{message:02x})")
-            )
-        );
+        let flags = Flags(first, &FRAGMENT_FLAGS);
+        put!(cx.line, "FRF.16 Control, Flags [{flags}], ");
+        let name = BUNDLE_MESSAGES
+            .get(usize::from(message).wrapping_sub(1))
+            .copied();
+        cx.line
+            .name(name, format_args!("Unknown Message (0x{message:02x})"));
+        return end!(cx.line, ", length {length}");
     }
     fragment_header(cx, "FRF.16 Frag, seq ", data, false)?;
     cx.header += FRAGMENT_HEADER;

@@ -4,7 +4,7 @@ use super::{ether_type_known, ethernet};
 use crate::access::{cdp, cisco};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{Named, name_in, put};
+use crate::line::{name_in, put};
 use crate::routing::osi;
 use crate::small::stp;
 
@@ -172,11 +172,8 @@ fn generic(
     let poll = if unnumbered {
         cx.line.str("Unnumbered, ");
         let kind = control & !POLL;
-        put!(
-            cx.line,
-            "{}",
-            Named(name_in(&UNNUMBERED, kind), format_args!("{kind:02x}"))
-        );
+        cx.line
+            .name(name_in(&UNNUMBERED, kind), format_args!("{kind:02x}"));
         control & POLL != 0
     } else {
         let (sent, received) = (control >> 1 & 0x7f, control >> 9);

@@ -4,7 +4,7 @@ use super::{chdlc, ppp_authentication};
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
 use crate::ip;
-use crate::line::{Flags, Named, end, put};
+use crate::line::{Flags, end, put};
 use crate::routing::osi;
 use crate::small;
 
@@ -99,13 +99,9 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 }
 
 fn put_protocol(cx: &mut Context<'_>, protocol: u16) {
-    let unknown = "unknown PPP protocol";
     let name = protocol_name(protocol);
-    put!(
-        cx.line,
-        "{}",
-        Named(name, format_args!("{unknown} (0x{protocol:04x})"))
-    );
+    cx.line
+        .name(name, format_args!("unknown PPP protocol ({protocol:#06x})"));
 }
 
 /// Prints a frame of a serial line that had `length` bytes on the wire: PPP, or Cisco's HDLC.
@@ -249,9 +245,6 @@ fn multilink(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     }
     let field = data.u16_at(0)?;
     let flags = Flags(u32::from(field), &FLAGS);
-    end!(
-        cx.line,
-        "seq 0x{:03x}, Flags [{flags}], length {length}",
-        field & 0xfff
-    )
+    put!(cx.line, "seq 0x{:03x}, Flags [{flags}]", field & 0xfff);
+    end!(cx.line, ", length {length}")
 }

@@ -3,7 +3,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{Named, end, name_in, put};
+use crate::line::{end, name_in, put};
 
 const HEADER: usize = 6;
 const TAG_HEADER: usize = 4;
@@ -53,11 +53,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         put!(cx.line, " [type {}]", version & 15);
     }
     cx.line.str("PPPoE ");
-    put!(
-        cx.line,
-        "{}",
-        Named(name_in(&CODES, code), format_args!("PAD-{code:x}"))
-    );
+    cx.line
+        .name(name_in(&CODES, code), format_args!("PAD-{code:x}"));
     let room = length - HEADER;
     if code == INITIATION && stated > LARGE {
         put!(cx.line, " [len {stated}!]");
@@ -82,11 +79,9 @@ fn tags(cx: &mut Context<'_>, data: &[u8], end: usize) -> Result {
         let (kind, size) = (data.u16_at(at)?, usize::from(data.u16_at(at + 2)?));
         let value = data.part(at + TAG_HEADER, size)?;
         at += TAG_HEADER + size;
-        put!(
-            cx.line,
-            " [{}",
-            Named(name_in(&TAGS, kind), format_args!("TAG-0x{kind:x}"))
-        );
+        cx.line.str(" [");
+        cx.line
+            .name(name_in(&TAGS, kind), format_args!("TAG-0x{kind:x}"));
         if !value.is_empty() {
             cx.line.str(" ");
             tag_value(cx, value);

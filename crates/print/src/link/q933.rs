@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{Named, name_in, put};
+use crate::line::{name_in, put};
 
 /// The bit of elements of one byte.
 const SINGLE: u8 = 0x80;
@@ -69,11 +69,9 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.hex(reference);
     }
     let name = name_in(&MESSAGES, kind);
-    put!(
-        cx.line,
-        ", {}",
-        Named(name, format_args!("unknown message 0x{kind:02x}"))
-    );
+    cx.line.str(", ");
+    cx.line
+        .name(name, format_args!("unknown message 0x{kind:02x}"));
     let result = elements(cx, data.rest(at), length.saturating_sub(at), sets);
     if result != Ok(End::Mark) {
         put!(cx.line, ", length {length}");

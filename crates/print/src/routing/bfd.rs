@@ -71,11 +71,7 @@ pub(super) fn print(cx: &mut Context<'_>, port: u16, data: &[u8], length: usize)
     }
     cx.line.str(name);
     match version {
-        0 => put!(
-            cx.line,
-            ", Flags: [{}]",
-            Flags(u32::from(second), &FLAGS_V0)
-        ),
+        0 => put!(cx.line, ", Flags: [{}]", Flags(second.into(), &FLAGS_V0)),
         1 => {
             let state = STATES[usize::from(second >> 6)];
             let flags = Flags(u32::from(second & 0x3f), &FLAGS);

@@ -72,7 +72,7 @@ fn too_short(cx: &mut Context<'_>) -> Result {
     Ok(())
 }
 
-const END_SYSTEM_TYPES: [(u8, &str); 3] = [(2, "ESH"), (4, "ISH"), (6, "redirect")];
+const ES_TYPES: [(u8, &str); 3] = [(2, "ESH"), (4, "ISH"), (6, "redirect")];
 
 /// Prints an ES-IS packet of `length` bytes: its type.
 pub(super) fn end_system(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
@@ -100,11 +100,6 @@ pub(super) fn end_system(cx: &mut Context<'_>, data: &[u8], length: usize) -> Re
     }
     osi::separate(cx);
     let kind = data.u8_at(4)? & 0x1f;
-    named(
-        cx,
-        &END_SYSTEM_TYPES,
-        kind,
-        format_args!("unknown type ({kind})"),
-    );
+    named(cx, &ES_TYPES, kind, format_args!("unknown type ({kind})"));
     end!(cx.line, ", length {length}")
 }

@@ -21,16 +21,11 @@ const OPERATIONS: [(u8, &str); 6] = [
 pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("eigrp");
     data.part(0, HEADER)?;
-    let (version, operation) = (data.u8_at(0)?, data.u8_at(1)?);
+    let (version, kind) = (data.u8_at(0)?, data.u8_at(1)?);
     cx.line.str("EIGRP ");
     if version != VERSION {
         return end!(cx.line, "version {version} packet not supported");
     }
-    named(
-        cx,
-        &OPERATIONS,
-        operation,
-        format_args!("unknown ({operation})"),
-    );
+    named(cx, &OPERATIONS, kind, format_args!("unknown ({kind})"));
     end!(cx.line, ", length: {length}")
 }

@@ -26,13 +26,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return Ok(());
     }
     cx.line.str("-");
-    let operation = data.u8_at(1)?;
-    named(
-        cx,
-        &OPERATIONS,
-        operation,
-        format_args!("unknown ({operation})"),
-    );
+    let kind = data.u8_at(1)?;
+    named(cx, &OPERATIONS, kind, format_args!("unknown ({kind})"));
     put!(cx.line, " {length}: ");
     let state = data.u8_at(2)?;
     cx.line.str("state=");

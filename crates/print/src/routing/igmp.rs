@@ -117,10 +117,8 @@ fn trace(cx: &mut Context<'_>, name: &str, data: &[u8], length: usize) -> Result
     let [source, receiver, reply_to] =
         [data.array_at(8)?, data.array_at(12)?, data.array_at(16)?].map(Address::V4);
     let query = data.u24_at(21)?;
-    put!(
-        cx.line,
-        "{name} {query}: {source} to {receiver} reply-to {reply_to}"
-    );
+    put!(cx.line, "{name} {query}: {source} to {receiver}");
+    put!(cx.line, " reply-to {reply_to}");
     if data.u8_at(16)? >> 4 == MULTICAST {
         put!(cx.line, " with-ttl {}", data.u8_at(20)?);
     }

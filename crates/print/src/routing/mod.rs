@@ -27,7 +27,7 @@ use std::fmt;
 use crate::bytes::Result;
 use crate::context::{Context, Network};
 use crate::ip::{self, IGMP, PIM, VRRP};
-use crate::line::{Named, name_in, put};
+use crate::line::name_in;
 use crate::small;
 
 const RSVP: u8 = 46;
@@ -107,5 +107,5 @@ fn named(
     value: u8,
     unknown: fmt::Arguments<'_>,
 ) {
-    put!(cx.line, "{}", Named(name_in(names, value), unknown));
+    cx.line.name(name_in(names, value), unknown);
 }

@@ -1,9 +1,8 @@
 //! OSPF, version 2 (RFC 2328 appendix A.3) and version 3 (RFC 5340 appendix A.3): the type of a packet.
 
-use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::{Context, Network};
-use crate::line::{Address, end, put};
+use crate::line::{Address, end, name_in, put};
 
 /// The bytes that must have been captured; for version 2, all up to the type of authentication.
 const HEADER_V2: usize = 16;
@@ -24,15 +23,12 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     data.part(0, if over_ipv4 { HEADER_V2 } else { HEADER_V3 })?;
     let (version, kind) = (data.u8_at(0)?, data.u8_at(1)?);
     put!(cx.line, "OSPFv{version}, ");
+    let name = name_in(&TYPES, kind);
     if over_ipv4 {
-        named(cx, &TYPES, kind, format_args!("unknown LS-type {kind}"));
+        cx.line.name(name, format_args!("unknown LS-type {kind}"));
     } else {
-        named(
-            cx,
-            &TYPES,
-            kind,
-            format_args!("unknown packet type ({kind})"),
-        );
+        cx.line
+            .name(name, format_args!("unknown packet type ({kind})"));
     }
     end!(cx.line, ", length {length}")
 }

@@ -102,14 +102,8 @@ fn assert(cx: &mut Context<'_>, data: &[u8]) -> Result {
         [data.array_at(8)?, data.array_at(12)?, data.array_at(16)?].map(Address::V4);
     put!(cx.line, " for {source} > {group}/{mask}");
     let (preference, metric) = (data.u32_at(20)?, data.u32_at(24)?);
-    let tree = if preference & SHARED_TREE == 0 {
-        "SPT"
-    } else {
-        "RP"
-    };
-    end!(
-        cx.line,
-        " {tree} pref {} metric {metric}",
-        preference & !SHARED_TREE
-    )
+    let is_shared = preference & SHARED_TREE != 0;
+    let tree = if is_shared { "RP" } else { "SPT" };
+    let preference = preference & !SHARED_TREE;
+    end!(cx.line, " {tree} pref {preference} metric {metric}")
 }

@@ -2,10 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{Address, end, put};
+use crate::line::{Address, end, name_in, put};
 
 const HEADER: usize = 4;
 const ENTRY: usize = 20;
@@ -38,12 +37,9 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         return Ok(());
     }
     cx.line.str(", ");
-    named(
-        cx,
-        &COMMANDS,
-        command,
-        format_args!("unknown command ({command})"),
-    );
+    let name = name_in(&COMMANDS, command);
+    cx.line
+        .name(name, format_args!("unknown command ({command})"));
     put!(cx.line, ", length: {length}");
     if !cx.verbose() {
         return Ok(());

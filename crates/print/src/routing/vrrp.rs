@@ -1,11 +1,10 @@
 //! VRRP, version 2 (RFC 3768 section 5.1) and version 3 (RFC 5798 section 5.1).
 
-use super::named;
 use crate::bytes::{Bytes, Result};
 use crate::checksum;
 use crate::context::{Context, Network};
 use crate::ip::VRRP;
-use crate::line::{Address, end, put};
+use crate::line::{Address, end, name_in, put};
 
 /// The hop limit of every valid packet.
 const HOP_LIMIT: u8 = 255;
@@ -47,12 +46,8 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         let authentication = data.u8_at(4)?;
         simple = authentication == SIMPLE_AUTHENTICATION;
         cx.line.str(", authtype ");
-        named(
-            cx,
-            &AUTHENTICATIONS,
-            authentication,
-            format_args!("#{authentication}"),
-        );
+        let name = name_in(&AUTHENTICATIONS, authentication);
+        cx.line.name(name, format_args!("#{authentication}"));
         put!(cx.line, ", intvl {}s, length {length}", data.u8_at(5)?);
     } else {
         let interval = data.u16_at(4)? & INTERVAL;

@@ -25,9 +25,7 @@ pub(crate) fn vxlan(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let name = if flags & VALID == 0 { "invalid" } else { "I" };
     let network = data.u32_at(4)? >> 8;
     put!(cx.line, ", flags [{name}] (0x{flags:02x}), vni {network}\n");
-    nested(cx, |cx| {
-        link::nested_ethernet(cx, data.rest(HEADER), length - HEADER)
-    })
+    frame(cx, data.rest(HEADER), length - HEADER)
 }
 
 /// Prints an OTV header (draft-hasmit-otv-04 section 4.7), and on the next line the inner frame.
@@ -46,9 +44,7 @@ pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
         data.u24_at(4)?
     );
     data.part(0, HEADER)?;
-    nested(cx, |cx| {
-        link::nested_ethernet(cx, data.rest(HEADER), length - HEADER)
-    })
+    frame(cx, data.rest(HEADER), length - HEADER)
 }
 
 /// Prints a Geneve header and its payload. Options are counted, not parsed.
@@ -93,7 +89,11 @@ pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
     match protocol {
         link::IPV4 => nested(cx, |cx| v4::announced(cx, inner, length, named)),
         link::IPV6 => nested(cx, |cx| v6::announced(cx, inner, length)),
-        link::BRIDGED => nested(cx, |cx| link::nested_ethernet(cx, inner, length)),
+        link::BRIDGED => frame(cx, inner, length),
         _ => end!(cx.line, "geneve-proto-0x{protocol:x}"),
     }
+}
+
+fn frame(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
+    nested(cx, |cx| link::nested_ethernet(cx, data, length))
 }

@@ -93,12 +93,8 @@ fn multiple(cx: &mut Context<'_>, version: u8, data: &[u8], length: usize) -> Re
     if data.u8_at(35)? != 0 || MULTIPLE + trees > length {
         return end!(cx.line, " (invalid)");
     }
-    let flags = u32::from(data.u8_at(4)?);
-    put!(
-        cx.line,
-        ", CIST Flags [{}], length {length}",
-        Flags(flags, &FLAGS)
-    );
+    let flags = Flags(data.u8_at(4)?.into(), &FLAGS);
+    put!(cx.line, ", CIST Flags [{flags}], length {length}");
     if version == 4 {
         let at = MULTIPLE + trees;
         let paths = usize::from(data.up_to(length).u16_at(at)?);

@@ -4,7 +4,7 @@ use super::codes::{self, ACTIONS, CATEGORIES};
 use super::elements::Elements;
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{Mac, Named, end, name_in, put};
+use crate::line::{Mac, end, name_in, put};
 use crate::link;
 
 /// Additions to a frame beside its own fields, according to the radio header.
@@ -101,6 +101,7 @@ fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &
     if flags & PROTECTED != 0 {
         return vector(cx, body);
     }
+    let sender = Mac(data.part(SECOND, 6)?);
     match subtype {
         0 => network_and_rates(cx, body, 4),
         1 | 3 => association_response(cx, body),
@@ -109,13 +110,8 @@ fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &
         5 | 8 => beacon(cx, body, subtype == 8),
         10 => end!(cx.line, ": {}", reason(body)?),
         11 => authentication(cx, body),
-        12 => end!(
-            cx.line,
-            " ({}): {}",
-            Mac(data.part(SECOND, 6)?),
-            reason(body)?
-        ),
-        13 => action(cx, data, body),
+        12 => end!(cx.line, " ({sender}): {}", reason(body)?),
+        13 => action(cx, &sender, body),
         _ => Ok(()),
     }
 }
@@ -214,21 +210,15 @@ fn reason(body: &[u8]) -> Result<&'static str> {
     Ok(codes::reason(little(body, 0)?))
 }
 
-fn action(cx: &mut Context<'_>, data: &[u8], body: &[u8]) -> Result {
+fn action(cx: &mut Context<'_>, sender: &Mac<'_>, body: &[u8]) -> Result {
     let [category, number] = body.array_at(0)?;
-    end!(
-        cx.line,
-        " ({}): {} {}",
-        Mac(data.part(SECOND, 6)?),
-        Named(
-            name_in(&CATEGORIES, category),
-            format_args!("Reserved({category})")
-        ),
-        Named(
-            name_in(&ACTIONS, (category, number)),
-            format_args!("Act#{number}")
-        )
-    )
+    put!(cx.line, " ({sender}): ");
+    let name = name_in(&CATEGORIES, category);
+    cx.line.name(name, format_args!("Reserved({category})"));
+    cx.line.str(" ");
+    let name = name_in(&ACTIONS, (category, number));
+    cx.line.name(name, format_args!("Act#{number}"));
+    Ok(())
 }
 
 fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result {

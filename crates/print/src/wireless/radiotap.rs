@@ -7,7 +7,7 @@
 use super::frame::{self, Trailer};
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::{Named, put};
+use crate::line::put;
 
 /// The size of version, padding, length and one word of presence.
 const MIN_HEADER: usize = 8;
@@ -373,11 +373,8 @@ fn very_high_throughput(cx: &mut Context<'_>, fields: &mut Fields<'_>) -> Result
     if known & 0x40 != 0 {
         let width = width & 0x1f;
         let name = WIDTHS.get(usize::from(width)).copied();
-        put!(
-            cx.line,
-            "{} ",
-            Named(name, format_args!("unknown ({width})"))
-        );
+        cx.line.name(name, format_args!("unknown ({width})"));
+        cx.line.str(" ");
     }
     if known & 0x04 != 0 {
         cx.line.str(guard(flags & 0x04 != 0));

@@ -4,7 +4,7 @@ mod ber;
 
 use crate::bytes::{Result, Truncated};
 use crate::context::Context;
-use crate::line::{Named, end, put};
+use crate::line::{end, put};
 use ber::{Element, Encoded, Halt, PDUS, Value, step};
 
 const VERSION_1: i64 = 0;
@@ -236,11 +236,7 @@ fn print_error(cx: &mut Context<'_>, error: i64) {
         .and_then(|error| ERRORS.get(error));
     // A number is printed as an unsigned one, as in tcpdump.
     let number = error & i64::from(u32::MAX);
-    put!(
-        cx.line,
-        "{}",
-        Named(name.copied(), format_args!("err={number}"))
-    );
+    cx.line.name(name.copied(), format_args!("err={number}"));
 }
 
 fn request(cx: &mut Context<'_>, kind: u8, mut from: Encoded<'_>) -> Result<(), Halt> {
@@ -285,11 +281,8 @@ fn trap(cx: &mut Context<'_>, mut from: Encoded<'_>) -> Result<(), Halt> {
     let name = usize::try_from(generic)
         .ok()
         .and_then(|generic| TRAPS.get(generic));
-    put!(
-        cx.line,
-        " {}",
-        Named(name.copied(), format_args!("gt={generic}"))
-    );
+    cx.line.str(" ");
+    cx.line.name(name.copied(), format_args!("gt={generic}"));
     let specific = integer(cx, &mut from, "specific-trap!=INT")?;
     if generic == ENTERPRISE_SPECIFIC {
         put!(cx.line, " s={specific}");
