@@ -33,12 +33,8 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     match kind {
         ECHO | ECHO_REPLY => {
             let what = if kind == ECHO { "request" } else { "reply" };
-            put!(
-                cx.line,
-                "echo {what}, id {}, seq {}",
-                data.u16_at(4)?,
-                data.u16_at(6)?
-            );
+            let (id, sequence) = (data.u16_at(4)?, data.u16_at(6)?);
+            put!(cx.line, "echo {what}, id {id}, seq {sequence}");
         }
         UNREACHABLE => unreachable(cx, code, data)?,
         SOURCE_QUENCH => cx.line.str("source quench"),
@@ -52,12 +48,7 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         },
         PARAMETER_PROBLEM if code != 0 => put!(cx.line, "parameter problem - code {code}"),
         PARAMETER_PROBLEM => put!(cx.line, "parameter problem - octet {}", data.u8_at(4)?),
-        TIMESTAMP => put!(
-            cx.line,
-            "time stamp query id {} seq {}",
-            data.u16_at(4)?,
-            data.u16_at(6)?
-        ),
+        TIMESTAMP => timestamp(cx, "query", data)?,
         TIMESTAMP_REPLY => timestamp_reply(cx, data)?,
         INFORMATION => cx.line.str("information request"),
         INFORMATION_REPLY => cx.line.str("information reply"),
@@ -84,11 +75,8 @@ fn print_checksum(cx: &mut Context<'_>, message: &[u8]) -> Result {
     let sum = checksum::plain(message);
     if sum.checksum() != 0 {
         let field = message.u16_at(2)?;
-        put!(
-            cx.line,
-            " (wrong icmp cksum {field:x} (->{:x})!)",
-            sum.corrected(field)
-        );
+        let right = sum.corrected(field);
+        put!(cx.line, " (wrong icmp cksum {field:x} (->{right:x})!)");
     }
     Ok(())
 }
@@ -193,13 +181,13 @@ fn router_advertisement(cx: &mut Context<'_>, data: &[u8]) -> Result {
     Ok(())
 }
 
+fn timestamp(cx: &mut Context<'_>, what: &str, data: &[u8]) -> Result {
+    let (id, sequence) = (data.u16_at(4)?, data.u16_at(6)?);
+    end!(cx.line, "time stamp {what} id {id} seq {sequence}")
+}
+
 fn timestamp_reply(cx: &mut Context<'_>, data: &[u8]) -> Result {
-    put!(
-        cx.line,
-        "time stamp reply id {} seq {}",
-        data.u16_at(4)?,
-        data.u16_at(6)?
-    );
+    timestamp(cx, "reply", data)?;
     for (name, at) in [(": org", 8), (", recv", 12), (", xmit", 16)] {
         let millis = data.u32_at(at)?;
         let secs = millis / 1000;

@@ -58,12 +58,8 @@ pub(crate) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
         return Ok(());
     }
     if missing && !net.fragmented {
-        return end!(
-            cx.line,
-            "UDP, bad length {} > {}",
-            stated - HEADER,
-            length - HEADER
-        );
+        let (stated, room) = (stated - HEADER, length - HEADER);
+        return end!(cx.line, "UDP, bad length {stated} > {room}");
     }
     cx.line.str("UDP, length ");
     cx.line.size(stated - HEADER);
@@ -85,11 +81,8 @@ fn print_checksum(cx: &mut Context<'_>, net: &Network, data: &[u8], length: usiz
     if sum.checksum() == 0 {
         cx.line.str("[udp sum ok] ");
     } else {
-        put!(
-            cx.line,
-            "[bad udp cksum 0x{field:04x} -> 0x{:04x}!] ",
-            sum.corrected(field)
-        );
+        let right = sum.corrected(field);
+        put!(cx.line, "[bad udp cksum 0x{field:04x} -> 0x{right:04x}!] ");
     }
     Ok(())
 }

@@ -55,10 +55,8 @@ pub(crate) fn vtp(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
         4 => "Join message",
         _ => "Unknown message type",
     };
-    put!(
-        cx.line,
-        "VTPv{version}, Message {name} (0x{code:02x}), length {length}"
-    );
+    put!(cx.line, "VTPv{version}, Message {name} (0x{code:02x})");
+    put!(cx.line, ", length {length}");
     data.part(0, length).map(|_| ())
 }
 

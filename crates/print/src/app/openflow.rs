@@ -74,11 +74,8 @@ fn message(cx: &mut Context<'_>, data: &[u8], left: usize) -> Result<Option<usiz
     }
     let size = usize::from(data.u16_at(2)?);
     let short = size < HEADER;
-    put!(
-        cx.line,
-        ", length {size}{}",
-        if short { " (too short!)" } else { "" }
-    );
+    let note = if short { " (too short!)" } else { "" };
+    put!(cx.line, ", length {size}{note}");
     if left < HEADER {
         return Ok(ended(cx));
     }

@@ -76,12 +76,9 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
 
 fn version_2(cx: &mut Context<'_>, data: &[u8], first: u8) -> Result {
     let kind = first & 0x0f;
-    put!(
-        cx.line,
-        ", v1 compat : {}, msg type : {}",
-        if first & 0x10 == 0 { "no" } else { "yes" },
-        KINDS[usize::from(kind)]
-    );
+    let compatible = if first & 0x10 == 0 { "no" } else { "yes" };
+    put!(cx.line, ", v1 compat : {compatible}");
+    put!(cx.line, ", msg type : {}", KINDS[usize::from(kind)]);
     put!(cx.line, ", length : {}", data.u16_at(2)?);
     put!(cx.line, ", domain : {}", data.u8_at(4)?);
     put!(cx.line, ", reserved1 : {}", data.u8_at(5)?);

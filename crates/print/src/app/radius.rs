@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result, Truncated};
 use crate::context::Context;
-use crate::line::end;
+use crate::line::{end, put};
 
 /// The size of the header with its authenticator, in bytes.
 const HEADER: usize = 20;
@@ -36,12 +36,7 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     if stated < HEADER {
         return Err(Truncated);
     }
-    let code = data.u8_at(0)?;
-    end!(
-        cx.line,
-        "RADIUS, {} ({code}), id: 0x{:02x} length: {}",
-        name(code),
-        data.u8_at(1)?,
-        stated.min(length)
-    )
+    let (code, id) = (data.u8_at(0)?, data.u8_at(1)?);
+    put!(cx.line, "RADIUS, {} ({code})", name(code));
+    end!(cx.line, ", id: 0x{id:02x} length: {}", stated.min(length))
 }

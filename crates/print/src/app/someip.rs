@@ -56,23 +56,13 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     } else {
         "event"
     };
-    put!(
-        cx.line,
-        ", service {service}, {role} {}, len {}",
-        method & !EVENT,
-        data.u32_at(4)?
-    );
+    let (number, size) = (method & !EVENT, data.u32_at(4)?);
+    put!(cx.line, ", service {service}, {role} {number}, len {size}");
     let [protocol, interface, kind, result] = data.array_at(12)?;
-    put!(
-        cx.line,
-        ", client {}, session {}, pver {protocol}, iver {interface}",
-        data.u16_at(8)?,
-        data.u16_at(10)?
-    );
-    end!(
-        cx.line,
-        ", msgtype {}, retcode {}",
-        kind_name(kind),
-        RESULTS.get(usize::from(result)).unwrap_or(&"Unknown")
-    )
+    let (client, session) = (data.u16_at(8)?, data.u16_at(10)?);
+    put!(cx.line, ", client {client}, session {session}");
+    put!(cx.line, ", pver {protocol}, iver {interface}");
+    put!(cx.line, ", msgtype {}", kind_name(kind));
+    let result = RESULTS.get(usize::from(result)).unwrap_or(&"Unknown");
+    end!(cx.line, ", retcode {result}")
 }

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Bytes, Result};
 use crate::context::Context;
-use crate::line::{Named, end, put};
+use crate::line::{end, put};
 
 const FACILITIES: [&str; 24] = [
     "kernel", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
@@ -40,11 +40,9 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         cx.line.escaped(data.rest(at));
         return Ok(());
     }
-    end!(
-        cx.line,
-        "SYSLOG {}.{severity_name}, length: {length}",
-        Named(known, format_args!("unknown ({facility})"))
-    )
+    cx.line.str("SYSLOG ");
+    cx.line.name(known, format_args!("unknown ({facility})"));
+    end!(cx.line, ".{severity_name}, length: {length}")
 }
 
 /// Returns the number in angle brackets, and the offset of the message after it.

@@ -88,12 +88,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize, multicast:
     }
     data.part(0, HEADER)?;
     let flags = data.u16_at(2)?;
-    put!(
-        cx.line,
-        "{}{}",
-        data.u16_at(0)?,
-        OPCODES[usize::from(flags >> 11 & 15)]
-    );
+    let opcode = OPCODES[usize::from(flags >> 11 & 15)];
+    put!(cx.line, "{}{opcode}", data.u16_at(0)?);
     let message = Message {
         data,
         captured: data.len() >= length,

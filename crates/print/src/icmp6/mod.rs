@@ -114,10 +114,10 @@ fn print_checksum(cx: &mut Context<'_>, net: &Network, message: &[u8]) -> Result
         cx.line.str("[icmp6 sum ok] ");
     } else {
         let field = message.u16_at(2)?;
+        let right = sum.corrected(field);
         put!(
             cx.line,
-            "[bad icmp6 cksum 0x{field:04x} -> 0x{:04x}!] ",
-            sum.corrected(field)
+            "[bad icmp6 cksum 0x{field:04x} -> 0x{right:04x}!] "
         );
     }
     Ok(())

@@ -112,11 +112,8 @@ fn options(cx: &mut Context<'_>, data: &[u8], mut at: usize, length: usize) -> R
     while at + 2 <= length && !cx.line.is_full() {
         let (kind, units) = (data.u8_at(at)?, data.u8_at(at + 1)?);
         let size = usize::from(units) * 8;
-        put!(
-            cx.line,
-            "\n\t  {} option ({kind}), length {size} ({units}): ",
-            option_name(kind)
-        );
+        put!(cx.line, "\n\t  {} option ({kind})", option_name(kind));
+        put!(cx.line, ", length {size} ({units}): ");
         if size == 0 {
             return Err(Truncated);
         }
@@ -159,12 +156,8 @@ fn body(cx: &mut Context<'_>, kind: u8, option: &[u8]) -> Result {
         MTU => put!(cx.line, " {}", option.u32_at(4)?),
         ADVERTISEMENT_INTERVAL => put!(cx.line, " {}ms", option.u32_at(4)?),
         HOME_AGENT => {
-            put!(
-                cx.line,
-                " preference {}, lifetime {}",
-                option.u16_at(4)?,
-                option.u16_at(6)?
-            );
+            let (preference, lifetime) = (option.u16_at(4)?, option.u16_at(6)?);
+            put!(cx.line, " preference {preference}, lifetime {lifetime}");
         }
         RDNSS => {
             put!(cx.line, " lifetime {}s,", option.u32_at(4)?);

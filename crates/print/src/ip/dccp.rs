@@ -50,11 +50,8 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     let long = control & 1 != 0;
     let fixed = if long { LONG } else { SHORT };
     if length < fixed {
-        return end!(
-            cx.line,
-            "truncated-dccp - {} bytes missing!",
-            fixed - length
-        );
+        let missing = fixed - length;
+        return end!(cx.line, "truncated-dccp - {missing} bytes missing!");
     }
     data.part(0, fixed)?;
     net.ports(cx.line, data.u16_at(0)?, data.u16_at(2)?);

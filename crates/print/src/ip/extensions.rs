@@ -66,11 +66,8 @@ fn note(cx: &mut Context<'_>, text: &str) {
 fn jumbo(cx: &mut Context<'_>, stated: u32, captured: usize, length: &mut usize) {
     let stated = usize::try_from(stated).unwrap_or(usize::MAX);
     if stated > *length.max(&mut captured.clone()) {
-        put!(
-            cx.line,
-            "truncated-ip6 - {} bytes missing!",
-            stated - *length
-        );
+        let missing = stated - *length;
+        put!(cx.line, "truncated-ip6 - {missing} bytes missing!");
     }
     *length = stated;
 }

@@ -19,12 +19,8 @@ pub(super) fn authentication(cx: &mut Context<'_>, data: &[u8]) -> Result<Option
     if reserved != 0 {
         put!(cx.line, "reserved=0x{reserved:x}[MustBeZero],");
     }
-    put!(
-        cx.line,
-        "spi=0x{:08x},seq=0x{:x},icv=0x",
-        data.u32_at(4)?,
-        data.u32_at(8)?
-    );
+    let (spi, sequence) = (data.u32_at(4)?, data.u32_at(8)?);
+    put!(cx.line, "spi=0x{spi:08x},seq=0x{sequence:x},icv=0x");
     let check = data.rest(FIXED).up_to(header.saturating_sub(FIXED));
     cx.line.hex(check);
     data.part(0, header.max(FIXED))?;
@@ -41,8 +37,6 @@ pub(crate) fn payload(cx: &mut Context<'_>, data: &[u8], length: usize) -> Resul
     // A packet that ends with its header is empty.
     data.part(0, 9)?;
     let (spi, sequence) = (data.u32_at(0)?, data.u32_at(4)?);
-    end!(
-        cx.line,
-        "ESP(spi=0x{spi:08x},seq=0x{sequence:x}), length {length}"
-    )
+    put!(cx.line, "ESP(spi=0x{spi:08x},seq=0x{sequence:x})");
+    end!(cx.line, ", length {length}")
 }

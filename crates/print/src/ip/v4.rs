@@ -40,11 +40,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     }
     let stated = usize::from(data.u16_at(2)?);
     if length < stated {
-        put!(
-            cx.line,
-            "truncated-ip - {} bytes missing! ",
-            stated - length
-        );
+        let missing = stated - length;
+        put!(cx.line, "truncated-ip - {missing} bytes missing! ");
     }
     // Without a length, the adapter will segment the packet (TSO), or it is longer than 65,535
     // bytes (BIG TCP).
@@ -110,11 +107,8 @@ fn header_line(cx: &mut Context<'_>, data: &[u8], header: usize, total: usize) -
         let sum = checksum::plain(bytes);
         if sum.checksum() != 0 {
             let field = data.u16_at(10)?;
-            put!(
-                cx.line,
-                ", bad cksum {field:x} (->{:x})!",
-                sum.corrected(field)
-            );
+            let right = sum.corrected(field);
+            put!(cx.line, ", bad cksum {field:x} (->{right:x})!");
         }
     }
     end!(cx.line, ")\n    ")

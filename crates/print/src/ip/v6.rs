@@ -29,11 +29,8 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let jumbo = stated == 0 && next == super::HOP_BY_HOP;
     let payload_length = if jumbo { length - HEADER } else { stated };
     if !jumbo && length < HEADER + stated {
-        put!(
-            cx.line,
-            "truncated-ip6 - {} bytes missing!",
-            HEADER + stated - length
-        );
+        let missing = HEADER + stated - length;
+        put!(cx.line, "truncated-ip6 - {missing} bytes missing!");
     }
     let source = data.array_at(8)?;
     let destination = data.array_at(24)?;
@@ -68,9 +65,7 @@ fn header_line(cx: &mut Context<'_>, first: u32, next: u8, hop_limit: u8, stated
     if label != 0 {
         put!(cx.line, "flowlabel 0x{label:05x}, ");
     }
-    put!(
-        cx.line,
-        "hlim {hop_limit}, next-header {} ({next}) payload length: {stated}) ",
-        super::name(next)
-    );
+    let name = super::name(next);
+    put!(cx.line, "hlim {hop_limit}, next-header {name} ({next})");
+    put!(cx.line, " payload length: {stated}) ");
 }

@@ -24,10 +24,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
             address => put!(cx.line, "0x{address:02x}"),
         }
         let name = super::ether_type_name(kind);
-        put!(
-            cx.line,
-            ", ethertype {name} (0x{kind:04x}), length {length}: "
-        );
+        put!(cx.line, ", ethertype {name} (0x{kind:04x})");
+        put!(cx.line, ", length {length}: ");
     }
     let (packet, rest) = (data.rest(HEADER), length.saturating_sub(HEADER));
     match kind {

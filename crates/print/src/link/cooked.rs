@@ -136,11 +136,8 @@ fn protocol(cx: &mut Context<'_>, fields: &Fields<'_>) {
             None => put!(cx.line, "Unknown Ethertype (0x{number:04x})"),
         }
     } else {
-        put!(
-            cx.line,
-            "ethertype {} (0x{number:04x})",
-            name.unwrap_or("Unknown")
-        );
+        let name = name.unwrap_or("Unknown");
+        put!(cx.line, "ethertype {name} (0x{number:04x})");
     }
 }
 

@@ -78,17 +78,16 @@ impl Address {
             Flags(self.flags, &FLAGS)
         );
         match u8::try_from(identifier) {
-            Ok(identifier) => put!(
-                cx.line,
-                ", NLPID {} (0x{identifier:02x}), length {length}: ",
-                osi::name(identifier).unwrap_or("unknown")
-            ),
-            Err(_) => put!(
-                cx.line,
-                ", cisco-ethertype {} (0x{identifier:04x}), length {length}: ",
-                super::ether_type_known(identifier).unwrap_or("unknown")
-            ),
+            Ok(identifier) => {
+                let name = osi::name(identifier).unwrap_or("unknown");
+                put!(cx.line, ", NLPID {name} (0x{identifier:02x})");
+            }
+            Err(_) => {
+                let name = super::ether_type_known(identifier).unwrap_or("unknown");
+                put!(cx.line, ", cisco-ethertype {name} (0x{identifier:04x})");
+            }
         }
+        put!(cx.line, ", length {length}: ");
     }
 }
 
@@ -201,15 +200,11 @@ const INTERFACE: u8 = 0x01;
 fn fragment(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     let first = data.u8_at(0)?;
     fragment_header(cx, "FRF.15, seq 0x", data, true)?;
-    end!(
-        cx.line,
-        ",{} Fragmentation, length {length}",
-        if first & INTERFACE != 0 {
-            "Interface"
-        } else {
-            "End-to-End"
-        }
-    )
+    let scope = match first & INTERFACE {
+        0 => "End-to-End",
+        _ => "Interface",
+    };
+    end!(cx.line, ",{scope} Fragmentation, length {length}")
 }
 
 fn fragment_header(cx: &mut Context<'_>, begin: &str, data: &[u8], hexadecimal: bool) -> Result {

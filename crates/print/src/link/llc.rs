@@ -319,8 +319,6 @@ fn snap_header(cx: &mut Context<'_>, oui: u32, name: &str, protocol: u16, length
     } else {
         "pid"
     };
-    put!(
-        cx.line,
-        "{kind} {name} (0x{protocol:04x}), length {length}: "
-    );
+    put!(cx.line, "{kind} {name} (0x{protocol:04x})");
+    put!(cx.line, ", length {length}: ");
 }

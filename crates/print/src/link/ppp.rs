@@ -224,13 +224,9 @@ fn control(cx: &mut Context<'_>, protocol: u16, data: &[u8], length: usize) -> R
         cx.line.truncated(name);
         return Ok(());
     };
-    let code_name = CODES.get(usize::from(code));
-    end!(
-        cx.line,
-        "{} (0x{code:02x}), id {id}, length {}",
-        code_name.unwrap_or(&"Unknown Opcode"),
-        length + 2
-    )
+    let name = CODES.get(usize::from(code)).unwrap_or(&"Unknown Opcode");
+    let length = length + 2;
+    end!(cx.line, "{name} (0x{code:02x}), id {id}, length {length}")
 }
 
 /// Prints a fragment of a packet that several links carry (RFC 1990 section 3).

@@ -90,12 +90,10 @@ pub(super) fn print(cx: &mut Context<'_>, port: u16, data: &[u8], length: usize)
 /// Prints why the session changed last, and its fields. Times are in microseconds.
 fn session(cx: &mut Context<'_>, data: &[u8]) -> Result {
     let diagnostic = data.u8_at(0)? & 0x1f;
-    let name = DIAGNOSTICS.get(usize::from(diagnostic));
-    put!(
-        cx.line,
-        ", Diagnostic: {} (0x{diagnostic:02x})",
-        name.unwrap_or(&"unknown")
-    );
+    let name = DIAGNOSTICS
+        .get(usize::from(diagnostic))
+        .unwrap_or(&"unknown");
+    put!(cx.line, ", Diagnostic: {name} (0x{diagnostic:02x})");
     let (multiplier, stated) = (data.u8_at(2)?, data.u8_at(3)?);
     let detection = u64::from(multiplier) * u64::from(data.u32_at(12)?) / 1000;
     put!(

@@ -40,12 +40,9 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     }
     put!(cx.line, "addr={}", Address::V4(data.array_at(ADDRESS)?));
     if cx.verbose() {
-        let (hello, hold) = (data.u8_at(3)?, data.u8_at(4)?);
-        put!(
-            cx.line,
-            " hellotime={hello}s holdtime={hold}s priority={} auth=\"",
-            data.u8_at(5)?
-        );
+        let [hello, hold, priority] = data.array_at(3)?;
+        put!(cx.line, " hellotime={hello}s holdtime={hold}s");
+        put!(cx.line, " priority={priority} auth=\"");
         cx.line.escaped_string(data.part(AUTHENTICATION, 8)?);
         cx.line.str("\"");
     }

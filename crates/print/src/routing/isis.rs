@@ -67,12 +67,8 @@ pub(super) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         Form::Hello => identifier(cx, ", src-id ", data.part(COMMON + 1, SYSTEM)?),
         Form::LinkState => {
             identifier(cx, ", lsp-id ", data.part(COMMON + 4, SYSTEM + 2)?);
-            put!(
-                cx.line,
-                ", seq 0x{:08x}, lifetime {:5}s",
-                data.u32_at(COMMON + 12)?,
-                data.u16_at(COMMON + 2)?
-            );
+            let (sequence, lifetime) = (data.u32_at(COMMON + 12)?, data.u16_at(COMMON + 2)?);
+            put!(cx.line, ", seq 0x{sequence:08x}, lifetime {lifetime:5}s");
         }
         Form::SequenceNumbers => identifier(cx, ", src-id ", data.part(COMMON + 2, SYSTEM + 1)?),
     }

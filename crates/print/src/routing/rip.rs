@@ -96,12 +96,8 @@ fn route_v2(cx: &mut Context<'_>, entry: &[u8]) -> Result {
         Some(length) => put!(cx.line, "{length:<2}"),
         None => cx.line.str("-1"),
     }
-    put!(
-        cx.line,
-        ", tag 0x{:04x}, metric: {}, next-hop: ",
-        entry.u16_at(2)?,
-        entry.u32_at(16)?
-    );
+    let (tag, metric) = (entry.u16_at(2)?, entry.u32_at(16)?);
+    put!(cx.line, ", tag 0x{tag:04x}, metric: {metric}, next-hop: ");
     match entry.array_at(12)? {
         [0, 0, 0, 0] => cx.line.str("self"),
         next => cx.line.ipv4(next),

@@ -35,12 +35,8 @@ pub(super) fn print(cx: &mut Context<'_>, net: &Network, data: &[u8], length: us
     if kind != ADVERTISEMENT || !matches!(version, 2 | 3) {
         return Ok(());
     }
-    put!(
-        cx.line,
-        ", vrid {}, prio {}",
-        data.u8_at(1)?,
-        data.u8_at(2)?
-    );
+    let (router, priority) = (data.u8_at(1)?, data.u8_at(2)?);
+    put!(cx.line, ", vrid {router}, prio {priority}");
     let mut simple = false;
     if version == 2 {
         let authentication = data.u8_at(4)?;

@@ -26,12 +26,11 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
     let function = data.u16_at(at)?.swap_bytes();
     let rest = length - at - 2;
     match function {
-        REPLY if rest >= 2 => put!(
-            cx.line,
-            ", Reply, receipt number {}, data ({} octets)",
-            data.u16_at(at + 2)?.swap_bytes(),
-            rest - 2
-        ),
+        REPLY if rest >= 2 => {
+            let receipt = data.u16_at(at + 2)?.swap_bytes();
+            put!(cx.line, ", Reply, receipt number {receipt}");
+            put!(cx.line, ", data ({} octets)", rest - 2);
+        }
         FORWARD if rest >= 6 => {
             cx.line.str(", Forward Data, forwarding address ");
             cx.line.link_address(data.part(at + 2, 6)?);

@@ -32,15 +32,9 @@ pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result 
         let entry = data.u32_at(at)?;
         at += ENTRY;
         let label = entry >> 12;
-        put!(
-            cx.line,
-            "{}(label {label}",
-            if cx.verbose() && at > ENTRY {
-                "\n\t"
-            } else {
-                " "
-            }
-        );
+        let is_alone = cx.verbose() && at > ENTRY;
+        cx.line.str(if is_alone { "\n\t" } else { " " });
+        put!(cx.line, "(label {label}");
         if cx.verbose()
             && let Some(name) = usize::try_from(label)
                 .ok()

@@ -19,10 +19,6 @@ const MODES: [&str; 8] = [
 pub(crate) fn print(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     cx.enter("ntp");
     let first = data.u8_at(0)?;
-    end!(
-        cx.line,
-        "NTPv{}, {}, length {length}",
-        first >> 3 & 7,
-        MODES[usize::from(first & 7)]
-    )
+    let (version, mode) = (first >> 3 & 7, MODES[usize::from(first & 7)]);
+    end!(cx.line, "NTPv{version}, {mode}, length {length}")
 }

@@ -37,12 +37,9 @@ pub(crate) fn otv(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result {
     }
     let flags = data.u8_at(0)?;
     let name = if flags & VALID == 0 { "." } else { "I" };
-    put!(
-        cx.line,
-        "flags [{name}] (0x{flags:02x}), overlay {}, instance {}\n",
-        data.u24_at(1)?,
-        data.u24_at(4)?
-    );
+    let (overlay, instance) = (data.u24_at(1)?, data.u24_at(4)?);
+    put!(cx.line, "flags [{name}] (0x{flags:02x}), overlay {overlay}");
+    put!(cx.line, ", instance {instance}\n");
     data.part(0, HEADER)?;
     frame(cx, data.rest(HEADER), length - HEADER)
 }
@@ -67,10 +64,8 @@ pub(crate) fn geneve(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result
         ""
     };
     let network = data.u32_at(4)? >> 8;
-    put!(
-        cx.line,
-        ", Flags [{control}{critical}{none}], vni 0x{network:x}"
-    );
+    put!(cx.line, ", Flags [{control}{critical}{none}]");
+    put!(cx.line, ", vni 0x{network:x}");
     if cx.options.link_header {
         let name = link::ether_type_known(protocol).unwrap_or("unknown");
         put!(cx.line, ", proto {name} (0x{protocol:04x})");

@@ -140,12 +140,8 @@ fn option(
         (SCPS, 2) => put!(cx.line, " cap {:02x} id {}", body.u8_at(0)?, body.u8_at(1)?),
         (USER_TIMEOUT, 2) => user_timeout(cx, body.u16_at(0)?),
         (AUTHENTICATION, 2..) => {
-            put!(
-                cx.line,
-                " keyid {} rnextkeyid {} mac 0x",
-                body.u8_at(0)?,
-                body.u8_at(1)?
-            );
+            let [key, next] = body.array_at(0)?;
+            put!(cx.line, " keyid {key} rnextkeyid {next} mac 0x");
             cx.line.hex(body.rest(2));
         }
         // Captured only in part: the caller adds the note.

@@ -79,13 +79,9 @@ fn address(cx: &mut Context<'_>, name: &str, data: &[u8], at: usize) -> Result {
 /// Prints the vector at the start of an encrypted body.
 fn vector(cx: &mut Context<'_>, body: &[u8]) -> Result {
     let vector = body.u32_at(0)?.swap_bytes();
-    end!(
-        cx.line,
-        " IV:{:3x} Pad {:x} KeyID {:x}",
-        vector & 0xff_ffff,
-        vector >> 24 & 0x3f,
-        vector >> 30
-    )
+    let (pad, key) = (vector >> 24 & 0x3f, vector >> 30);
+    let vector = vector & 0xff_ffff;
+    end!(cx.line, " IV:{vector:3x} Pad {pad:x} KeyID {key:x}")
 }
 
 fn management(cx: &mut Context<'_>, data: &[u8], subtype: u8, flags: u8, body: &[u8]) -> Result {
@@ -273,12 +269,8 @@ fn print_control(cx: &mut Context<'_>, data: &[u8], subtype: u8) -> Result {
 fn block_request(cx: &mut Context<'_>, data: &[u8]) -> Result {
     address(cx, "RA", data, FIRST)?;
     address(cx, "TA", data, SECOND)?;
-    end!(
-        cx.line,
-        "CTL({:x}) SEQ({}) ",
-        little(data, 16)?,
-        little(data, 18)?
-    )
+    let (control, sequence) = (little(data, 16)?, little(data, 18)?);
+    end!(cx.line, "CTL({control:x}) SEQ({sequence}) ")
 }
 
 fn print_data(
