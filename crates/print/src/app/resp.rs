@@ -83,28 +83,17 @@ fn counted(cx: &mut Context<'_>, rest: &[u8]) -> Result<(Option<u64>, usize)> {
         let digit = char::from(*digit).to_digit(10)?;
         value.checked_mul(10)?.checked_add(digit)
     });
-    let known = match (negative, value) {
-        _ if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) => {
-            cx.line.str(" invalid");
-            return Err(Truncated);
-        }
-        (_, None) => {
-            cx.line.str(" length too large");
-            None
-        }
-        (true, Some(1)) => {
-            cx.line.str(" null");
-            None
-        }
-        (true, Some(_)) => {
-            cx.line.str(" length negative and not -1");
-            None
-        }
-        (false, Some(0)) => {
-            cx.line.str(" empty");
-            Some(0)
-        }
-        (false, Some(value)) => Some(u64::from(value)),
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        cx.line.str(" invalid");
+        return Err(Truncated);
+    }
+    let (known, note) = match (negative, value) {
+        (_, None) => (None, " length too large"),
+        (true, Some(1)) => (None, " null"),
+        (true, Some(_)) => (None, " length negative and not -1"),
+        (false, Some(0)) => (Some(0), " empty"),
+        (false, Some(value)) => (Some(u64::from(value)), ""),
     };
+    cx.line.str(note);
     Ok((known, end + 2))
 }

@@ -80,36 +80,23 @@ fn is_supported(cx: &mut Context<'_>, data: &[u8], length: usize) -> Result<bool
     let (header, system) = (usize::from(data.u8_at(1)?), data.u8_at(3)?);
     if data.u8_at(2)? != VERSION {
         put!(cx.line, "version {} packet not supported", data.u8_at(2)?);
-        return Ok(false);
-    }
-    // 0 means 6.
-    if system != 0 && usize::from(system) != SYSTEM {
+    } else if system != 0 && usize::from(system) != SYSTEM {
+        // 0 means 6.
         put!(cx.line, "system ID length of {system} is not supported");
-        return Ok(false);
-    }
-    if data.u8_at(5)? != VERSION {
+    } else if data.u8_at(5)? != VERSION {
         put!(cx.line, "version {} packet not supported", data.u8_at(5)?);
-        return Ok(false);
-    }
-    if header < COMMON {
-        put!(
-            cx.line,
-            "fixed header length {header} < minimum header size {COMMON}"
-        );
-        return Ok(false);
-    }
-    if header > length {
-        put!(
-            cx.line,
-            "fixed header length {header} > packet length {length}"
-        );
-        return Ok(false);
-    }
-    if data.u8_at(7)? == TOO_MANY_AREAS {
+    } else if header < COMMON {
+        put!(cx.line, "fixed header length {header}");
+        put!(cx.line, " < minimum header size {COMMON}");
+    } else if header > length {
+        put!(cx.line, "fixed header length {header}");
+        put!(cx.line, " > packet length {length}");
+    } else if data.u8_at(7)? == TOO_MANY_AREAS {
         put!(cx.line, "bad packet -- {TOO_MANY_AREAS} areas");
-        return Ok(false);
+    } else {
+        return Ok(true);
     }
-    Ok(true)
+    Ok(false)
 }
 
 /// Prints a system, the number of one of its links, and the fragment of its link states:
