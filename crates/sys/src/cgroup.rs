@@ -2,9 +2,10 @@
 
 use std::ffi::CStr;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
+use crate::calls::owned;
 use crate::{Error, Result};
 
 /// Where the hierarchy is mounted: beside those of version 1, or alone.
@@ -33,9 +34,12 @@ pub fn open_root() -> Result<OwnedFd> {
 
 fn own_mount() -> Result<OwnedFd> {
     const NAME: &CStr = c"cgroup2";
-    // SAFETY: the name is read up to its closing zero, and lives until the call returns.
-    let context = unsafe { libc::syscall(libc::SYS_fsopen, NAME.as_ptr(), 0) };
-    let context = owned(context).ok_or_else(|| Error::last("fsopen", "cgroup2"))?;
+    // SAFETY: the name is read up to its closing zero, and lives until the call returns, which makes a
+    // descriptor.
+    let context = unsafe {
+        let answer = libc::syscall(libc::SYS_fsopen, NAME.as_ptr(), 0);
+        owned(answer, "fsopen", "cgroup2")
+    }?;
     let none = std::ptr::null::<libc::c_char>();
     // SAFETY: this command takes neither a key nor a value.
     let made = unsafe {
@@ -48,17 +52,10 @@ fn own_mount() -> Result<OwnedFd> {
             0,
         )
     };
-    if made != 0 {
-        return Err(Error::last("fsconfig(FSCONFIG_CMD_CREATE)", "cgroup2"));
+    Error::check(made, "fsconfig(FSCONFIG_CMD_CREATE)", "cgroup2")?;
+    // SAFETY: the call takes three numbers, touches no memory, and makes a descriptor.
+    unsafe {
+        let mount = libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 0, 0);
+        owned(mount, "fsmount", "cgroup2")
     }
-    // SAFETY: the call takes three numbers and touches no memory.
-    let mount = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 0, 0) };
-    owned(mount).ok_or_else(|| Error::last("fsmount", "cgroup2"))
-}
-
-/// Returns the new fd that a system call returned.
-fn owned(answer: libc::c_long) -> Option<OwnedFd> {
-    let fd = i32::try_from(answer).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel returned a new fd, so nothing else owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -117,9 +117,8 @@ impl Usage {
         // SAFETY: all zeros are a valid value of this structure of integers.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: the pointer describes `usage`, which outlives the call.
-        if unsafe { libc::getrusage(whose, &raw mut usage) } < 0 {
-            return Err(Error::last("getrusage", ""));
-        }
+        let result = unsafe { libc::getrusage(whose, &raw mut usage) };
+        Error::check(result, "getrusage", "")?;
         let time = |time: libc::timeval| {
             let micros = u64::try_from(time.tv_usec).unwrap_or_default();
             Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default())
@@ -166,9 +165,8 @@ pub fn thread_time(thread: u32) -> Result<Duration> {
         tv_nsec: 0,
     };
     // SAFETY: the pointer describes `time`, which outlives the call.
-    if unsafe { libc::clock_gettime(clock, &raw mut time) } < 0 {
-        return Err(Error::last("clock_gettime", "a thread's clock"));
-    }
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    Error::check(result, "clock_gettime", "a thread's clock")?;
     let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     Ok(Duration::new(seconds, nanos))

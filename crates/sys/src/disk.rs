@@ -29,19 +29,15 @@ pub fn set_direct(file: &File, on: bool) -> Result<()> {
     let fd = file.as_raw_fd();
     // SAFETY: takes no pointer.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    if flags < 0 {
-        return Err(Error::last("fcntl(F_GETFL)", ""));
-    }
+    Error::check(flags, "fcntl(F_GETFL)", "")?;
     let flags = if on {
         flags | libc::O_DIRECT
     } else {
         flags & !libc::O_DIRECT
     };
     // SAFETY: takes no pointer.
-    if unsafe { libc::fcntl(fd, libc::F_SETFL, flags) } < 0 {
-        return Err(Error::last("fcntl(F_SETFL)", "O_DIRECT"));
-    }
-    Ok(())
+    let result = unsafe { libc::fcntl(fd, libc::F_SETFL, flags) };
+    Error::check(result, "fcntl(F_SETFL)", "O_DIRECT")
 }
 
 /// Returns whether a file is kept in memory only (`tmpfs`, `ramfs`; fstatfs(2)). If the file system
@@ -50,12 +46,17 @@ pub fn set_direct(file: &File, on: bool) -> Result<()> {
 pub fn is_in_memory(file: &File) -> bool {
     /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of `linux/magic.h`.
     const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+    system_of(file).is_some_and(|kind| IN_MEMORY.contains(&kind))
+}
+
+/// Returns the number of the file system that a file is in (`linux/magic.h`; fstatfs(2)).
+pub(crate) fn system_of(file: &File) -> Option<u64> {
     // SAFETY: the structure holds integers only, for which zero is valid.
     let mut system: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: `system` is writable for its own size, and outlives the call.
     let result = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
     // The type's width and sign differ between architectures; the numbers have 32 bits.
-    result == 0 && u64::try_from(system.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind))
+    u64::try_from(system.f_type).ok().filter(|_| result == 0)
 }
 
 /// Reserves disk space for `bytes` bytes at `offset` without changing the file's size
@@ -85,10 +86,8 @@ fn allocate(file: &File, mode: libc::c_int, (offset, bytes): (u64, u64)) -> Resu
     let offset = libc::off_t::try_from(offset).map_err(|_| too_far())?;
     let bytes = libc::off_t::try_from(bytes).map_err(|_| too_far())?;
     // SAFETY: takes no pointer.
-    if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } < 0 {
-        return Err(Error::last("fallocate", ""));
-    }
-    Ok(())
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) };
+    Error::check(result, "fallocate", "")
 }
 
 /// Locks a file against other opened files of it (flock(2)): alone, or with others that lock it the same
@@ -98,14 +97,9 @@ fn allocate(file: &File, mode: libc::c_int, (offset, bytes): (u64, u64)) -> Resu
 /// The file system has no locks.
 pub fn try_lock(file: &File, alone: bool) -> Result<bool> {
     let kind = if alone { libc::LOCK_EX } else { libc::LOCK_SH };
-    // SAFETY: takes no pointer.
-    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    let error = Error::last("flock", "");
-    match error.source.kind() {
-        std::io::ErrorKind::WouldBlock => Ok(false),
-        _ => Err(error),
+    match flock(file, kind | libc::LOCK_NB) {
+        Err(error) if error.source.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
+        outcome => outcome.map(|()| true),
     }
 }
 
@@ -114,11 +108,13 @@ pub fn try_lock(file: &File, alone: bool) -> Result<bool> {
 /// # Errors
 /// The file system has no locks.
 pub fn unlock(file: &File) -> Result<()> {
+    flock(file, libc::LOCK_UN)
+}
+
+fn flock(file: &File, operation: libc::c_int) -> Result<()> {
     // SAFETY: takes no pointer.
-    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) } {
-        0 => Ok(()),
-        _ => Err(Error::last("flock", "")),
-    }
+    let result = unsafe { libc::flock(file.as_raw_fd(), operation) };
+    Error::check(result, "flock", "")
 }
 
 /// Exchanges what two paths name, in one step (`RENAME_EXCHANGE`, renameat2(2)).
@@ -143,10 +139,7 @@ pub fn exchange(one: &Path, other: &Path) -> Result<()> {
             libc::RENAME_EXCHANGE,
         )
     };
-    match result {
-        0 => Ok(()),
-        _ => Err(Error::last("renameat2", context())),
-    }
+    Error::check(result, "renameat2", context())
 }
 
 /// Returns the bytes that users without privileges may still write to the file system of an open file or
@@ -158,9 +151,8 @@ pub fn free(file: &File) -> Result<u64> {
     // SAFETY: the structure holds integers only, for which zero is valid.
     let mut system: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: `system` is writable for its own size, and outlives the call.
-    if unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut system) } < 0 {
-        return Err(Error::last("fstatvfs", ""));
-    }
+    let result = unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut system) };
+    Error::check(result, "fstatvfs", "")?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 

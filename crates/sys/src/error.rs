@@ -31,6 +31,19 @@ impl Error {
         }
     }
 
+    /// Returns the current `errno` as an error if the answer of a call is negative, by which calls
+    /// report a failure.
+    pub(crate) fn check(
+        answer: impl Into<i64>,
+        call: &'static str,
+        context: impl Into<String>,
+    ) -> Result<()> {
+        match answer.into() {
+            0.. => Ok(()),
+            _ => Err(Self::last(call, context)),
+        }
+    }
+
     /// Returns the error number, if the operating system gave one.
     #[must_use]
     pub fn errno(&self) -> Option<i32> {

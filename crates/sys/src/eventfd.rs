@@ -1,10 +1,11 @@
 //! A wake-up for a waiting thread, given by another thread or a signal handler.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::calls::owned;
 
 /// A latched wake-up: if it is given before the wait begins, it ends that wait at once.
 ///
@@ -28,13 +29,9 @@ impl Waker {
     ///
     /// `eventfd` fails if the process or the system has no file descriptor left.
     pub fn new() -> Result<Self> {
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(Error::last("eventfd", ""));
-        }
-        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
-        let event = unsafe { OwnedFd::from_raw_fd(fd) };
+        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+        // SAFETY: takes no pointer, and makes a descriptor.
+        let event = unsafe { owned(libc::eventfd(0, flags), "eventfd", "") }?;
         Ok(Self(Arc::new(Inner {
             pending: AtomicBool::new(false),
             event,

@@ -41,9 +41,8 @@ impl Channel {
         let mut ends: [RawFd; 2] = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: the call writes two numbers to the array, which outlives it.
-        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
-            return Err(Error::last("socketpair", ""));
-        }
+        let result = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) };
+        Error::check(result, "socketpair", "")?;
         // SAFETY: the kernel has just made these descriptors, so nothing else owns them.
         let [one, other] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         Ok((Self(one), Self(other)))
@@ -230,9 +229,7 @@ impl Helper {
         let (ours, theirs) = Channel::pair()?;
         // SAFETY: there is one thread, so no other thread holds a lock and the copy is complete.
         let process = unsafe { libc::fork() };
-        if process < 0 {
-            return Err(Error::last("fork", name));
-        }
+        Error::check(process, "fork", name)?;
         if process > 0 {
             return Ok(Self {
                 channel: ours,

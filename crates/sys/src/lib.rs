@@ -8,6 +8,7 @@
 #[cfg(feature = "testing")]
 pub mod alloc_count;
 pub mod bpf;
+mod calls;
 pub mod cgroup;
 pub mod cycles;
 pub mod disk;
@@ -26,6 +27,7 @@ pub mod netlink;
 pub mod netns;
 pub mod output;
 pub mod packet;
+mod pages;
 pub mod perf;
 pub mod poll;
 pub mod privileges;

@@ -1,10 +1,10 @@
 //! Unix-domain sockets (unix(7)): functions that the standard library lacks.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use crate::{Error, Result};
+use crate::{Error, Result, calls};
 
 /// The process at the other end of a socket, as recorded when it connected or began to listen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,19 +36,13 @@ pub fn connect_abstract(name: &[u8]) -> Result<Option<UnixStream>> {
     for (to, &from) in address.sun_path[1..].iter_mut().zip(name) {
         *to = libc::c_char::from_ne_bytes([from]);
     }
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    if fd < 0 {
-        return Err(Error::last("socket(AF_UNIX)", ""));
-    }
-    // SAFETY: the descriptor was just made, so nothing else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+    let socket = calls::socket(libc::AF_UNIX, kind, 0, "socket(AF_UNIX)", "")?;
     let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
     let length = libc::socklen_t::try_from(length).unwrap_or_default();
     // SAFETY: the address outlives the call, is only read, and has at least `length` bytes: the
     // name was checked to be shorter than its array.
-    let done = unsafe { libc::connect(fd, (&raw const address).cast(), length) };
+    let done = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
     if done == 0 {
         return Ok(Some(UnixStream::from(socket)));
     }
@@ -72,21 +66,8 @@ pub fn peer(socket: &UnixStream) -> Result<Peer> {
         uid: u32::MAX,
         gid: u32::MAX,
     };
-    let mut length = libc::socklen_t::try_from(size_of_val(&found)).unwrap_or_default();
-    // SAFETY: pointer and length describe `found`, which the kernel writes within, and `length`; both
-    // outlive the call.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut found).cast(),
-            &raw mut length,
-        )
-    };
-    if done != 0 {
-        return Err(Error::last("getsockopt(SO_PEERCRED)", ""));
-    }
+    calls::get_option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, &mut found)
+        .map_err(|source| Error::new("getsockopt(SO_PEERCRED)", "", source))?;
     Ok(Peer {
         process: u32::try_from(found.pid).ok().filter(|&pid| pid > 0),
         user: found.uid,

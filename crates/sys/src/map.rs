@@ -8,9 +8,9 @@
 //! Source: mmap(2), fcntl(2) "Leases", cachestat(2).
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd};
 
+use crate::pages::Pages;
 use crate::{Error, Result};
 
 /// Bytes between two checks: whether they are in memory, and whether a process waits for the file.
@@ -38,8 +38,7 @@ struct CacheStat {
 /// The bytes of a file, mapped for reading.
 #[derive(Debug)]
 pub struct FileMap {
-    start: NonNull<u8>,
-    len: usize,
+    pages: Pages,
     /// The end of the bytes that are known to be in memory.
     present: usize,
     /// The beginning of the bytes whose pages are still mapped.
@@ -47,9 +46,6 @@ pub struct FileMap {
     /// Holds the lease.
     file: File,
 }
-
-// SAFETY: the mapping belongs to the process, not to a thread, and nothing writes to it.
-unsafe impl Send for FileMap {}
 
 impl FileMap {
     /// Maps a whole regular file that is open for reading only.
@@ -60,26 +56,16 @@ impl FileMap {
         take_lease(&file)?;
         let len = file.metadata().map_or(0, |metadata| metadata.len());
         let len = usize::try_from(len).unwrap_or(0);
-        // SAFETY: a new mapping, for reading, at a place that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        let mapped = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED);
-        let Some(start) = mapped else {
-            let error = Error::last("mmap", "");
-            give_back(&file);
-            return Err(error);
-        };
-        Ok(Self {
-            start,
+        let pages = Pages::map(
+            Some(file.as_fd()),
+            0,
             len,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+        );
+        let pages = pages.inspect_err(|_| give_back(&file));
+        Ok(Self {
+            pages: pages.map_err(|source| Error::new("mmap", "", source))?,
             present: 0,
             held: 0,
             file,
@@ -103,7 +89,7 @@ impl FileMap {
         // read. The kernel ends a lease by itself 45 s after another process has asked for the
         // file. `reach` checks this before each step, so the file can only change under a process
         // that stands still for that long between two steps.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.pages.start.as_ptr(), self.pages.len) }
     }
 
     /// Makes the bytes up to `end` ready for access: bytes that are not in memory are read.
@@ -113,7 +99,7 @@ impl FileMap {
     /// or bytes are not in memory and the kernel is older than Linux 5.14 (`EINVAL`). Use read(2)
     /// then, which may give the reason.
     pub fn reach(&mut self, end: usize) -> Result<()> {
-        let end = end.min(self.len);
+        let end = end.min(self.pages.len);
         while self.present < end {
             self.have_more()?;
         }
@@ -125,18 +111,16 @@ impl FileMap {
             let source = std::io::Error::from_raw_os_error(libc::EAGAIN);
             return Err(Error::new("fcntl(F_GETLEASE)", "", source));
         }
-        let length = STEP.min(self.len - self.present);
+        let length = STEP.min(self.pages.len - self.present);
         if !self.is_cached(length) {
             // SAFETY: the range begins at a page and lies within the mapping, whose last page may
             // be partial. The pages are mapped as if each were read. This changes no byte, and
             // fails where an access would raise a signal.
             let result = unsafe {
-                let from = self.start.as_ptr().add(self.present);
+                let from = self.pages.start.as_ptr().add(self.present);
                 libc::madvise(from.cast(), length, libc::MADV_POPULATE_READ)
             };
-            if result != 0 {
-                return Err(Error::last("madvise(MADV_POPULATE_READ)", ""));
-            }
+            Error::check(result, "madvise(MADV_POPULATE_READ)", "")?;
         }
         self.present += length;
         Ok(())
@@ -163,14 +147,14 @@ impl FileMap {
 
     /// Declares the bytes before `end` as read: their pages need not stay mapped.
     pub fn pass(&mut self, end: usize) {
-        let end = end.min(self.len) / PAGE * PAGE;
+        let end = end.min(self.pages.len) / PAGE * PAGE;
         if end.saturating_sub(self.held) < LET_GO {
             return;
         }
         // SAFETY: whole pages within the mapping. This advice to a file mapping changes no byte:
         // the kernel maps a page again on its next access.
         unsafe {
-            let from = self.start.as_ptr().add(self.held);
+            let from = self.pages.start.as_ptr().add(self.held);
             libc::madvise(from.cast(), end - self.held, libc::MADV_DONTNEED);
         }
         self.held = end;
@@ -185,8 +169,6 @@ impl FileMap {
 
 impl Drop for FileMap {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and no borrow of it is left.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
         give_back(&self.file);
     }
 }
@@ -202,9 +184,8 @@ pub fn take_lease(file: &File) -> Result<()> {
     // If another process waits for the lease, the kernel sends this process a signal, which would
     // end it. SIGURG is ignored by default.
     // SAFETY: the call takes integers.
-    if unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) } < 0 {
-        return Err(Error::last("fcntl(F_SETSIG)", ""));
-    }
+    let set = unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) };
+    Error::check(set, "fcntl(F_SETSIG)", "")?;
     // SAFETY: as above.
     if unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) } < 0 {
         let error = Error::last("fcntl(F_SETLEASE)", "");

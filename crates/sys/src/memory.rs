@@ -27,11 +27,7 @@ pub fn prefer_large_pages(addresses: Range<usize>) -> Result<()> {
     // SAFETY: this advice changes no content and no access right, whatever is mapped at these
     // addresses, or nothing (madvise(2), "MADV_HUGEPAGE"); the kernel checks them.
     let result = unsafe { libc::madvise(start, length, libc::MADV_HUGEPAGE) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(Error::last("madvise(MADV_HUGEPAGE)", ""))
-    }
+    Error::check(result, "madvise(MADV_HUGEPAGE)", "")
 }
 
 /// Returns each freed allocation of this many bytes or more to the kernel at once, for the whole process. A

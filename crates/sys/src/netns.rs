@@ -227,10 +227,8 @@ fn refused(error: Error) -> UserNamespaceError {
 
 fn unshare(flags: libc::c_int, names: &'static str) -> Result<()> {
     // SAFETY: the call takes a number and changes only the namespaces of the thread.
-    match unsafe { libc::unshare(flags) } {
-        0 => Ok(()),
-        _ => Err(Error::last("unshare", names)),
-    }
+    let result = unsafe { libc::unshare(flags) };
+    Error::check(result, "unshare", names)
 }
 
 fn setns(fd: BorrowedFd<'_>) -> io::Result<()> {

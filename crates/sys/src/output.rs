@@ -424,11 +424,7 @@ fn is_shared(directory: &Metadata) -> bool {
 fn is_in_proc(directory: &File) -> bool {
     /// `PROC_SUPER_MAGIC` of `linux/magic.h`.
     const PROC: u64 = 0x9fa0;
-    // SAFETY: the structure holds integers only, for which zero is valid.
-    let mut system: libc::statfs = unsafe { mem::zeroed() };
-    // SAFETY: `system` is writable for its own size, and outlives the call.
-    let result = unsafe { libc::fstatfs(directory.as_raw_fd(), &raw mut system) };
-    result == 0 && u64::try_from(system.f_type) == Ok(PROC)
+    crate::disk::system_of(directory) == Some(PROC)
 }
 
 /// Returns the target of a symbolic link in a directory; with an empty name, `directory` is the

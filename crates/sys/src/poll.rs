@@ -1,10 +1,11 @@
 //! Waiting for file descriptors.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
+use crate::calls::owned;
 use crate::{Error, Result};
 
 /// A file descriptor and the event to wait for.
@@ -177,13 +178,9 @@ impl PollGroup {
     ///
     /// The process has no descriptor left, or one of the descriptors cannot be polled.
     pub fn new<'a>(fds: impl IntoIterator<Item = BorrowedFd<'a>>) -> Result<Self> {
-        // SAFETY: no pointers are passed.
-        let made = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if made < 0 {
-            return Err(Error::last("epoll_create1", ""));
-        }
-        // SAFETY: the call has just returned this fd, so nothing else owns it.
-        let group = unsafe { OwnedFd::from_raw_fd(made) };
+        let flags = libc::EPOLL_CLOEXEC;
+        // SAFETY: no pointers are passed, and the call makes a descriptor.
+        let group = unsafe { owned(libc::epoll_create1(flags), "epoll_create1", "") }?;
         for fd in fds {
             let mut event = libc::epoll_event {
                 events: libc::EPOLLIN.cast_unsigned(),
@@ -192,9 +189,7 @@ impl PollGroup {
             let (group, fd) = (group.as_raw_fd(), fd.as_raw_fd());
             // SAFETY: `event` is readable and outlives the call.
             let added = unsafe { libc::epoll_ctl(group, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
-            if added < 0 {
-                return Err(Error::last("epoll_ctl", ""));
-            }
+            Error::check(added, "epoll_ctl", "")?;
         }
         Ok(Self { fd: group })
     }

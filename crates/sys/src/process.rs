@@ -1,11 +1,12 @@
 //! The limit on open files; other processes: a handle that cannot be mistaken for a later process with the same number, and copies of
 //! their file descriptors.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::Result;
+use crate::calls::{get_option, owned};
 
 /// Raises the limit on open files to the most that the process may have (`RLIMIT_NOFILE`). It works without, with fewer
 /// files, so errors are ignored.
@@ -47,10 +48,12 @@ impl ProcessHandle {
     /// `ESRCH` if there is no such process, `ENOSYS` on older kernels.
     pub fn open(pid: u32) -> Result<Self> {
         let id = libc::pid_t::try_from(pid).unwrap_or(libc::pid_t::MAX);
-        // SAFETY: the call takes two numbers and touches no memory.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
-        let fd = owned(fd).ok_or_else(|| Error::last("pidfd_open", format!("process {pid}")))?;
-        Ok(Self { fd, pid })
+        // SAFETY: the call takes two numbers, touches no memory, and makes a descriptor.
+        let fd = unsafe {
+            let answer = libc::syscall(libc::SYS_pidfd_open, id, 0);
+            owned(answer, "pidfd_open", format!("process {pid}"))
+        };
+        Ok(Self { fd: fd?, pid })
     }
 
     /// Returns a copy of the process's file descriptor with this number (pidfd_getfd(2), Linux 5.6). Needs
@@ -59,12 +62,12 @@ impl ProcessHandle {
     /// # Errors
     /// `EBADF` if the process has no such descriptor, `EPERM` without the rights.
     pub fn take_fd(&self, number: i32) -> Result<OwnedFd> {
-        // SAFETY: the call takes three numbers and touches no memory.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.fd.as_raw_fd(), number, 0) };
-        owned(fd).ok_or_else(|| {
+        // SAFETY: the call takes three numbers, touches no memory, and makes a descriptor.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_getfd, self.fd.as_raw_fd(), number, 0);
             let what = format!("descriptor {number} of process {}", self.pid);
-            Error::last("pidfd_getfd", what)
-        })
+            owned(fd, "pidfd_getfd", what)
+        }
     }
 }
 
@@ -72,29 +75,9 @@ impl ProcessHandle {
 /// `AF_UNIX` and `AF_NETLINK`.
 #[must_use]
 pub fn sends_packets(socket: BorrowedFd<'_>) -> bool {
-    let (mut family, mut size) = (0_i32, INT_SIZE);
-    // SAFETY: the kernel writes at most `size` bytes, which is the size of the number; both live until the call
-    // returns.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_DOMAIN,
-            (&raw mut family).cast(),
-            &raw mut size,
-        )
-    };
-    answer == 0 && family != libc::AF_UNIX && family != libc::AF_NETLINK
-}
-
-/// The size of a number that a socket's option holds.
-const INT_SIZE: libc::socklen_t = 4;
-
-/// Returns the new fd that a system call returned.
-fn owned(answer: libc::c_long) -> Option<OwnedFd> {
-    let fd = i32::try_from(answer).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the kernel returned a new fd, so nothing else owns it.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    let mut family = 0_i32;
+    let told = get_option(&socket, libc::SOL_SOCKET, libc::SO_DOMAIN, &mut family);
+    told.is_ok() && family != libc::AF_UNIX && family != libc::AF_NETLINK
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@
 //! Source: Documentation/networking/timestamping.rst, section 3.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::{Error, Result};
+use crate::{Error, Result, calls};
 
 /// `HWTSTAMP_FILTER_ALL`.
 const ALL: libc::c_int = 1;
@@ -103,16 +103,9 @@ impl ReceiveStamps {
     }
 
     fn unchanged(device: &str, index: u32) -> Result<Self> {
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_UNIX)", device));
-        }
-        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (kind, call) = (libc::SOCK_DGRAM, "socket(AF_UNIX)");
         Ok(Self {
-            socket,
+            socket: calls::socket(libc::AF_UNIX, kind, 0, call, device)?,
             index,
             device: device.to_owned(),
             change: None,
@@ -141,9 +134,7 @@ impl ReceiveStamps {
         // SAFETY: the request and the `config` that it points to are valid for reading and writing, and
         // outlive the call.
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), request, &raw mut argument) };
-        if result < 0 {
-            return Err(Error::last(call, &self.device));
-        }
+        Error::check(result, call, &self.device)?;
         Ok(Stamped {
             flags: config.flags,
             sent: config.tx_type,

@@ -117,13 +117,7 @@ fn parse_number(text: &str, position: usize) -> std::result::Result<usize, CpuLi
 /// # Errors
 /// Neither can be read.
 pub fn online_cpus() -> Result<CpuList> {
-    match fs::read_to_string(ONLINE)
-        .ok()
-        .and_then(|text| text.parse().ok())
-    {
-        Some(cpus) => Ok(cpus),
-        None => affinity(),
-    }
+    listed_in(ONLINE).map_or_else(affinity, Ok)
 }
 
 /// Returns the processors that the machine has now, including those that are switched off
@@ -132,13 +126,11 @@ pub fn online_cpus() -> Result<CpuList> {
 /// # Errors
 /// None of these can be read.
 pub fn present_cpus() -> Result<CpuList> {
-    match fs::read_to_string(PRESENT)
-        .ok()
-        .and_then(|text| text.parse().ok())
-    {
-        Some(cpus) => Ok(cpus),
-        None => online_cpus(),
-    }
+    listed_in(PRESENT).map_or_else(online_cpus, Ok)
+}
+
+fn listed_in(file: &str) -> Option<CpuList> {
+    fs::read_to_string(file).ok()?.parse().ok()
 }
 
 /// Returns the processors that the calling thread may use (`sched_getaffinity(2)`).
@@ -156,9 +148,7 @@ fn affinity_of(thread: u32) -> Result<CpuList> {
     // SAFETY: the pointer and the length in bytes describe `mask`, which outlives the call; a set
     // of processors is an array of unsigned longs of any length (sched_setaffinity(2)).
     let result = unsafe { libc::sched_getaffinity(thread, mask_bytes(), mask.as_mut_ptr().cast()) };
-    if result < 0 {
-        return Err(Error::last("sched_getaffinity", ""));
-    }
+    Error::check(result, "sched_getaffinity", "")?;
     let is_set = |cpu: &usize| mask[cpu / MASK_BITS] >> (cpu % MASK_BITS) & 1 != 0;
     Ok(CpuList((0..CPUS_MAX).filter(is_set).collect()))
 }
@@ -176,24 +166,16 @@ fn set_affinity_of(thread: u32, cpus: &[usize]) -> Result<()> {
     for &cpu in cpus {
         let Some(word) = mask.get_mut(cpu / MASK_BITS) else {
             let source = io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(Error::new(
-                "sched_setaffinity",
-                format!("processor {cpu}"),
-                source,
-            ));
+            let context = format!("processor {cpu}");
+            return Err(Error::new("sched_setaffinity", context, source));
         };
         *word |= 1 << (cpu % MASK_BITS);
     }
     let thread = thread.cast_signed();
     // SAFETY: the pointer and the length in bytes describe `mask`, which outlives the call.
     let result = unsafe { libc::sched_setaffinity(thread, mask_bytes(), mask.as_ptr().cast()) };
-    match result {
-        0 => Ok(()),
-        _ => Err(Error::last(
-            "sched_setaffinity",
-            format!("processors {cpus:?}"),
-        )),
-    }
+    let context = format!("processors {cpus:?}");
+    Error::check(result, "sched_setaffinity", context)
 }
 
 const fn mask_bytes() -> usize {
@@ -208,13 +190,9 @@ const fn mask_bytes() -> usize {
 /// `EINVAL` if the priority is out of range, `EPERM` if the privilege is missing.
 pub fn set_fifo(priority: u8) -> Result<()> {
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    match set_scheduler(0, policy, priority.into()) {
-        0 => Ok(()),
-        _ => Err(Error::last(
-            "sched_setscheduler(SCHED_FIFO)",
-            format!("priority {priority}"),
-        )),
-    }
+    let answer = set_scheduler(0, policy, priority.into());
+    let context = format!("priority {priority}");
+    Error::check(answer, "sched_setscheduler(SCHED_FIFO)", context)
 }
 
 /// The parameters of a policy, as the kernel has them (`linux/sched/types.h`). The functions of musl do not support
@@ -260,12 +238,8 @@ impl Placement {
         let result =
             unsafe { libc::syscall(libc::SYS_sched_getparam, thread, &raw mut parameters) };
         let policy = libc::c_int::try_from(policy).unwrap_or(-1);
-        if policy < 0 || result < 0 {
-            return Err(Error::last(
-                "sched_getscheduler",
-                format!("thread {thread}"),
-            ));
-        }
+        let answer = result.min(policy.into());
+        Error::check(answer, "sched_getscheduler", format!("thread {thread}"))?;
         Ok(Self {
             cpus,
             policy,
@@ -291,13 +265,8 @@ impl Placement {
     /// if the thread has ended.
     pub fn give(&self, thread: u32) -> Result<()> {
         set_affinity_of(thread, &self.cpus.0)?;
-        match set_scheduler(thread, self.policy, self.priority) {
-            0 => Ok(()),
-            _ => Err(Error::last(
-                "sched_setscheduler",
-                format!("thread {thread}"),
-            )),
-        }
+        let answer = set_scheduler(thread, self.policy, self.priority);
+        Error::check(answer, "sched_setscheduler", format!("thread {thread}"))
     }
 }
 
@@ -308,10 +277,8 @@ impl Placement {
 /// `ESRCH` if the process has ended; `EPERM` if it belongs to another user.
 pub fn least_share(process: u32) -> Result<()> {
     // SAFETY: takes no pointer.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, process, 19) } {
-        0 => Ok(()),
-        _ => Err(Error::last("setpriority", "")),
-    }
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, process, 19) };
+    Error::check(result, "setpriority", "")
 }
 
 /// Sets the calling thread's nice value (nice(2)), 0 to 19: the higher, the more it gives way to
@@ -321,10 +288,8 @@ pub fn least_share(process: u32) -> Result<()> {
 /// `EACCES` if the value is lower than the present one and `CAP_SYS_NICE` is missing.
 pub fn set_nice(value: u8) -> Result<()> {
     // SAFETY: takes no pointer; process 0 is the calling thread.
-    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value.into()) } {
-        0 => Ok(()),
-        _ => Err(Error::last("setpriority", "")),
-    }
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value.into()) };
+    Error::check(result, "setpriority", "")
 }
 
 /// Makes the calling thread's sleeps end as precisely as the kernel can, until this is dropped
@@ -348,9 +313,8 @@ impl TimerSlack {
             return Err(Error::last("prctl(PR_GET_TIMERSLACK)", ""));
         };
         // SAFETY: takes no pointer.
-        if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) } < 0 {
-            return Err(Error::last("prctl(PR_SET_TIMERSLACK)", ""));
-        }
+        let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
+        Error::check(result, "prctl(PR_SET_TIMERSLACK)", "")?;
         Ok(Self {
             before,
             thread: std::marker::PhantomData,
@@ -386,10 +350,7 @@ pub fn wait_for_all_cpus() -> Result<()> {
     const GLOBAL: libc::c_long = 1;
     // SAFETY: the call takes numbers only and touches no memory of ours.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
-    if result < 0 {
-        return Err(Error::last("membarrier", ""));
-    }
-    Ok(())
+    Error::check(result, "membarrier", "")
 }
 
 #[cfg(test)]

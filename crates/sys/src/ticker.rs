@@ -1,9 +1,10 @@
 //! A timer that does not drift (timerfd_create(2)): the n-th tick comes n intervals after the
 //! start, even if earlier ticks were noticed late.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use crate::calls::owned;
 use crate::{Error, Result};
 
 /// A timer whose ticks are waited for with [`crate::poll`].
@@ -18,9 +19,10 @@ impl Ticker {
     /// The process has no file descriptor left; or the interval is zero or too long for the kernel
     /// (`EINVAL`).
     pub fn every(interval: Duration) -> Result<Self> {
+        let (call, context) = ("timerfd_settime", format!("every {interval:?}"));
         let invalid = || {
             let source = std::io::Error::from_raw_os_error(libc::EINVAL);
-            Error::new("timerfd_settime", format!("every {interval:?}"), source)
+            Error::new(call, &context, source)
         };
         let period = libc::timespec {
             tv_sec: i64::try_from(interval.as_secs()).map_err(|_| invalid())?,
@@ -30,13 +32,11 @@ impl Ticker {
             return Err(invalid());
         }
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
-        if fd < 0 {
-            return Err(Error::last("timerfd_create", ""));
-        }
-        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: takes no pointer, and makes a descriptor.
+        let fd = unsafe {
+            let answer = libc::timerfd_create(libc::CLOCK_MONOTONIC, flags);
+            owned(answer, "timerfd_create", "")
+        }?;
         let setting = libc::itimerspec {
             it_interval: period,
             it_value: period,
@@ -45,12 +45,7 @@ impl Ticker {
         let set = unsafe {
             libc::timerfd_settime(fd.as_raw_fd(), 0, &raw const setting, std::ptr::null_mut())
         };
-        if set < 0 {
-            return Err(Error::last(
-                "timerfd_settime",
-                format!("every {interval:?}"),
-            ));
-        }
+        Error::check(set, call, &context)?;
         Ok(Self(fd))
     }
 
@@ -61,10 +56,9 @@ impl Ticker {
         // SAFETY: `count` is writable for its 8 bytes; the descriptor does not block.
         let read =
             unsafe { libc::read(self.0.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-        if read == 8 {
-            u64::from_ne_bytes(count)
-        } else {
-            0
+        match read {
+            8 => u64::from_ne_bytes(count),
+            _ => 0,
         }
     }
 }

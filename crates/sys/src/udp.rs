@@ -4,6 +4,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+use crate::calls::set_option;
 use crate::{Error, Result};
 
 /// Sets the size of a socket's receive buffer, in bytes.
@@ -16,7 +17,7 @@ use crate::{Error, Result};
 /// `setsockopt` fails only if the descriptor is not a socket.
 pub fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Result<()> {
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    let set = |option| set(socket, libc::SOL_SOCKET, option, bytes);
+    let set = |option| set_option(socket, libc::SOL_SOCKET, option, &bytes).is_ok();
     if set(libc::SO_RCVBUFFORCE) || set(libc::SO_RCVBUF) {
         return Ok(());
     }
@@ -26,7 +27,7 @@ pub fn set_receive_buffer(socket: &UdpSocket, bytes: usize) -> Result<()> {
 /// Returns whether the kernel knows [`send_cut`]. The route may still refuse it.
 #[must_use]
 pub fn can_cut(socket: &UdpSocket) -> bool {
-    set(socket, libc::SOL_UDP, libc::UDP_SEGMENT, 0)
+    set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &0_i32).is_ok()
 }
 
 /// Sends bytes to the socket's peer as datagrams of `length` bytes, by one call; the last one may be shorter.
@@ -84,21 +85,6 @@ impl Control {
         header.cmsg_type = libc::UDP_SEGMENT;
         Self { header, length }
     }
-}
-
-fn set(socket: &UdpSocket, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> bool {
-    let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or_default();
-    // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            length,
-        )
-    };
-    done == 0
 }
 
 #[cfg(test)]

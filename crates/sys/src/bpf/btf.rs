@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 
 use crate::Error;
+use crate::disk::system_of;
+use crate::pages::Pages;
 
 /// The types of the running kernel.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -167,7 +168,7 @@ impl Bytes {
     fn of_kernel() -> io::Result<Self> {
         let mut file = File::open(KERNEL_TYPES)?;
         let len = usize::try_from(file.metadata()?.len()).unwrap_or_default();
-        if let Some(pages) = Pages::of_kernel(&file, len) {
+        if let Some(pages) = kernel_pages(&file, len) {
             return Ok(Self::Mapped(pages));
         }
         let mut bytes = Vec::with_capacity(len);
@@ -177,59 +178,31 @@ impl Bytes {
 
     fn as_slice(&self) -> &[u8] {
         match self {
-            Self::Mapped(pages) => pages.as_slice(),
+            // SAFETY: the mapping has this length and lives as long as `self`. It shows a part of the
+            // kernel's image that is never written to or removed while the kernel runs: sysfs has
+            // no other files that can be mapped like this.
+            Self::Mapped(pages) => unsafe {
+                std::slice::from_raw_parts(pages.start.as_ptr(), pages.len)
+            },
             Self::Read(bytes) => bytes,
         }
     }
 }
 
-/// The kernel's own pages; unmapped when dropped.
-#[derive(Debug)]
-struct Pages {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-impl Pages {
-    /// Returns `None` if they cannot be mapped, or if another file was mounted in place of the
-    /// kernel's.
-    fn of_kernel(file: &File, len: usize) -> Option<Self> {
-        // SAFETY: all zero is a value of the structure, which holds numbers only.
-        let mut found: libc::statfs = unsafe { std::mem::zeroed() };
-        // SAFETY: the call writes the structure, which outlives it.
-        let told = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) };
-        // The type's width and sign differ between architectures; the number has 32 bits.
-        if told != 0 || u64::try_from(found.f_type) != Ok(SYSFS) {
-            return None;
-        }
-        // SAFETY: a new mapping, for reading, at a place that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ,
-                libc::MAP_PRIVATE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        let start = NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED)?;
-        Some(Self { start, len })
+/// Maps the kernel's own pages. Returns `None` if they cannot be mapped, or if another file was mounted
+/// in place of the kernel's.
+fn kernel_pages(file: &File, len: usize) -> Option<Pages> {
+    if system_of(file) != Some(SYSFS) {
+        return None;
     }
-
-    fn as_slice(&self) -> &[u8] {
-        // SAFETY: the mapping has this length and lives as long as `self`. It shows a part of the
-        // kernel's image that is never written to or removed while the kernel runs: sysfs has no
-        // other files that can be mapped like this.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and no borrow of it is left.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-    }
+    Pages::map(
+        Some(file.as_fd()),
+        0,
+        len,
+        libc::PROT_READ,
+        libc::MAP_PRIVATE,
+    )
+    .ok()
 }
 
 /// The two sections of the types.
@@ -502,7 +475,7 @@ mod tests {
         // A file outside sysfs is not mapped.
         let file = tempfile::tempfile().expect("temporary file");
         file.set_len(read.len() as u64).expect("long enough");
-        assert!(Pages::of_kernel(&file, read.len()).is_none());
+        assert!(kernel_pages(&file, read.len()).is_none());
     }
 
     #[test]

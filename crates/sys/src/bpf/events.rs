@@ -7,7 +7,8 @@ use super::error::Result;
 use super::kernel::Kernel;
 use super::map::{Map, MapKind, MapSpec};
 use super::mapping::page_size;
-use super::ring_pages::{BUSY, DISCARDED, HEADER, Pages};
+use super::ring_pages::{BUSY, DISCARDED, HEADER, map_ring};
+use crate::pages::Pages;
 
 /// A ring buffer with one reader (Linux 5.8).
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl Events {
         let size = size.max(page_size()).next_power_of_two();
         let bytes = u32::try_from(size).unwrap_or(1 << 31);
         let map = Map::create(kernel, &MapSpec::new(name, MapKind::RingBuffer, 0, bytes))?;
-        let (consumer, producer) = Pages::of_ring(&map, size)?;
+        let (consumer, producer) = map_ring(&map, size)?;
         Ok(Self {
             map,
             consumer,

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::abi::{self, Attribute};
@@ -161,6 +162,22 @@ impl Kernel {
             }
             answer => answer,
         }
+    }
+
+    /// Makes a call that returns a new descriptor.
+    ///
+    /// # Safety
+    /// The same as [`Self::call`], and the command makes a descriptor.
+    pub(super) unsafe fn open<A: Attribute>(
+        &self,
+        command: u32,
+        request: &Request<'_>,
+        attribute: &mut A,
+    ) -> io::Result<OwnedFd> {
+        // SAFETY: the caller keeps the conditions of `call`.
+        let answer = unsafe { self.call(command, request, attribute) };
+        // SAFETY: the kernel returns a new descriptor, so nothing else owns it.
+        answer.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 

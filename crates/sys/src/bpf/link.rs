@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::abi;
 use super::attribute::{address_mut, fd_number, get_info, size, u32_at};
@@ -233,18 +233,14 @@ impl Link {
         let request = Request::Attach {
             attach_type: attribute.attach_type,
         };
-        // SAFETY: the attribute holds no pointer.
-        let answer = unsafe { kernel.call(abi::LINK_CREATE, &request, &mut attribute) };
+        // SAFETY: the attribute holds no pointer, and the command makes a link.
+        let answer = unsafe { kernel.open(abi::LINK_CREATE, &request, &mut attribute) };
         let fd = answer.map_err(|source| {
             let device = format!("on interface {}", attribute.target_ifindex);
             Error::call(call, device, source, Some(needs))
         })?;
-        // SAFETY: the kernel returns a new fd, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self {
-            kernel: kernel.clone(),
-            fd,
-        })
+        let kernel = kernel.clone();
+        Ok(Self { kernel, fd })
     }
 
     /// Replaces the program in one step; no packet in between misses both. With `expected`, fails
@@ -311,26 +307,14 @@ impl Link {
             id,
             ..Default::default()
         };
-        // SAFETY: the attribute holds no pointer.
-        let answer = unsafe { kernel.call(abi::LINK_GET_FD_BY_ID, &Request::Info, &mut attribute) };
-        match answer {
-            Ok(fd) => {
-                // SAFETY: the kernel returns a new fd, so nothing else owns it.
-                let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-                let kernel = kernel.clone();
-                Ok(Some(Self { kernel, fd }))
-            }
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(source) => {
-                let what = format!("link {id}");
-                Err(Error::call(
-                    "bpf(BPF_LINK_GET_FD_BY_ID)",
-                    what,
-                    source,
-                    None,
-                ))
-            }
-        }
+        // SAFETY: the attribute holds no pointer, and the command makes a descriptor.
+        let answer = unsafe { kernel.open(abi::LINK_GET_FD_BY_ID, &Request::Info, &mut attribute) };
+        let kernel = kernel.clone();
+        let found = if_any(answer).map_err(|source| {
+            let (call, what) = ("bpf(BPF_LINK_GET_FD_BY_ID)", format!("link {id}"));
+            Error::call(call, what, source, None)
+        })?;
+        Ok(found.map(|fd| Self { kernel, fd }))
     }
 
     /// Returns the IDs of link and program, and the device.
@@ -356,13 +340,16 @@ fn link_after(kernel: &Kernel, id: u32) -> Result<Option<u32>> {
     };
     // SAFETY: the attribute holds no pointer.
     let answer = unsafe { kernel.call(abi::LINK_GET_NEXT_ID, &Request::Info, &mut attribute) };
+    let found = if_any(answer)
+        .map_err(|source| Error::call("bpf(BPF_LINK_GET_NEXT_ID)", "links", source, None))?;
+    Ok(found.map(|_| attribute.next_id))
+}
+
+/// Returns `None` if the call failed because there is no such thing.
+fn if_any<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
     match answer {
-        Ok(_) => Ok(Some(attribute.next_id)),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-        Err(source) => {
-            let call = "bpf(BPF_LINK_GET_NEXT_ID)";
-            Err(Error::call(call, "links", source, None))
-        }
+        answer => answer.map(Some),
     }
 }
 
@@ -413,13 +400,13 @@ pub fn query_tcx(kernel: &Kernel, ifindex: u32, side: TcxSide) -> Result<TcxChai
     // SAFETY: both arrays have room for `count` IDs and are borrowed exclusively until the call
     // returns; the other pointers are null, which the kernel ignores.
     let answer = unsafe { kernel.call(abi::PROG_QUERY, &request, &mut attribute) };
-    match answer {
-        Ok(_) => {}
-        // The chain has never been used.
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => attribute.count = 0,
-        Err(source) => return Err(query_failed(side, ifindex, source)),
-    }
-    let members = programs.iter().zip(&links).take(attribute.count as usize);
+    let chain = if_any(answer).map_err(|source| {
+        let context = format!("on interface {ifindex}");
+        Error::call(side.query_call(), context, source, Some(TCX))
+    })?;
+    // Without one, the chain has never been used.
+    let count = chain.map_or(0, |_| attribute.count as usize);
+    let members = programs.iter().zip(&links).take(count);
     Ok(TcxChain {
         revision: attribute.revision,
         members: members
@@ -429,13 +416,4 @@ pub fn query_tcx(kernel: &Kernel, ifindex: u32, side: TcxSide) -> Result<TcxChai
             })
             .collect(),
     })
-}
-
-fn query_failed(side: TcxSide, ifindex: u32, source: io::Error) -> Error {
-    Error::call(
-        side.query_call(),
-        format!("on interface {ifindex}"),
-        source,
-        Some(TCX),
-    )
 }

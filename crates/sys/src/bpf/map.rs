@@ -1,6 +1,6 @@
 //! Maps: memory that programs and the application share, divided into elements.
 
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::abi;
 use super::attribute::{address, address_mut, fd_number};
@@ -44,6 +44,17 @@ pub enum MapKind {
 }
 
 impl MapKind {
+    /// An array for programs and single calls.
+    pub const ARRAY: Self = Self::Array {
+        mmapable: false,
+        inner: false,
+    };
+    /// An array whose memory can be mapped.
+    pub const MAPPED_ARRAY: Self = Self::Array {
+        mmapable: true,
+        inner: false,
+    };
+
     fn number(self) -> u32 {
         match self {
             Self::Hash => 1,
@@ -151,11 +162,7 @@ impl Map {
     /// # Errors
     /// The error holds a hint if a capability or a newer kernel is needed, or if memory is short.
     pub fn create(kernel: &Kernel, spec: &MapSpec<'_>) -> Result<Self> {
-        let numa = if spec.numa_node.is_some() {
-            abi::MAP_NUMA_NODE
-        } else {
-            0
-        };
+        let numa = spec.numa_node.map_or(0, |_| abi::MAP_NUMA_NODE);
         let flags = spec.kind.flags() | numa;
         let mut attribute = abi::MapCreate {
             kind: spec.kind.number(),
@@ -181,15 +188,14 @@ impl Map {
             kind: spec.kind.number(),
             flags,
         };
-        // SAFETY: the attribute holds no pointer.
-        let answer = unsafe { kernel.call(abi::MAP_CREATE, &request, &mut attribute) };
+        // SAFETY: the attribute holds no pointer, and the command makes a map.
+        let answer = unsafe { kernel.open(abi::MAP_CREATE, &request, &mut attribute) };
         let fd = answer.map_err(|source| {
             Error::call("bpf(BPF_MAP_CREATE)", spec.name, source, spec.kind.needs())
         })?;
         Ok(Self {
             kernel: kernel.clone(),
-            // SAFETY: the kernel returns a new fd, so nothing else owns it.
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            fd,
             name: spec.name.to_owned(),
             kind: spec.kind,
             value_size: spec.value_size,

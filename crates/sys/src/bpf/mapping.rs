@@ -12,20 +12,14 @@ use std::sync::atomic::AtomicU64;
 
 use super::error::{Error, Result};
 use super::map::{Map, MapKind};
+use crate::pages::{Pages, READ_WRITE};
 
 /// A mapped array map; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
+    pages: Pages,
     writable: Range<usize>,
 }
-
-// SAFETY: the mapping is plain memory that any thread may use; all shared access is atomic, or
-// unsafe with its own conditions.
-unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps all elements of an array map created with `mmapable`: read-only, except for the byte
@@ -77,36 +71,46 @@ impl Mapping {
         if !matches!(map.kind(), MapKind::Array { mmapable: true, .. }) {
             return Err(failed(map, io::Error::from_raw_os_error(libc::EINVAL)));
         }
-        let start = map_pages(map, None, from, len, libc::PROT_READ)?;
-        let mapping = Self {
-            start,
+        let pages = Pages::map(
+            Some(map.as_fd()),
+            from,
             len,
-            writable,
-        };
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+        );
+        let pages = pages.map_err(|source| failed(map, source))?;
+        let mapping = Self { pages, writable };
         if !mapping.writable.is_empty() {
-            let Range { start: first, end } = mapping.writable.clone();
-            let at = mapping.at(first);
-            map_pages(
-                map,
-                Some(at),
-                from + first,
-                end - first,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )?;
+            mapping.make_writable(map, from)?;
         }
         Ok(mapping)
+    }
+
+    /// Maps the writable range again, in place of the pages there.
+    fn make_writable(&self, map: &Map, from: usize) -> Result<()> {
+        let place = self.at(self.writable.start).as_ptr().cast();
+        let offset = from + self.writable.start;
+        let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
+        let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+        let (len, fd) = (self.writable.len(), map.as_fd().as_raw_fd());
+        // SAFETY: only pages of this mapping are replaced, which `part` has not yet returned.
+        let made = unsafe { libc::mmap(place, len, READ_WRITE, flags, fd, offset) };
+        if made == libc::MAP_FAILED {
+            return Err(failed(map, io::Error::last_os_error()));
+        }
+        Ok(())
     }
 
     /// Returns the bytes mapped.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.pages.len
     }
 
     /// Returns whether nothing is mapped, which does not happen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.pages.len == 0
     }
 
     /// Returns the byte range that may be written.
@@ -118,7 +122,7 @@ impl Mapping {
     /// Returns the address of the first byte, for calls that take memory by address.
     #[must_use]
     pub fn as_ptr(&self) -> *const u8 {
-        self.start.as_ptr()
+        self.pages.start.as_ptr()
     }
 
     /// Returns the 64-bit word at an offset in the writable range.
@@ -163,7 +167,7 @@ impl Mapping {
     #[must_use]
     pub unsafe fn bytes(&self, range: Range<usize>) -> &[u8] {
         assert!(
-            range.start <= range.end && range.end <= self.len,
+            range.start <= range.end && range.end <= self.pages.len,
             "outside the mapping"
         );
         // SAFETY: in bounds as just checked, mapped and initialised (by the kernel, with zeros) for
@@ -176,57 +180,22 @@ impl Mapping {
     }
 
     fn check(&self, offset: usize, size: usize) {
-        let inside = offset.checked_add(size).is_some_and(|end| end <= self.len);
+        let inside = offset
+            .checked_add(size)
+            .is_some_and(|end| end <= self.pages.len);
         assert!(
             inside && offset.is_multiple_of(size),
             "offset {offset} of {}",
-            self.len
+            self.pages.len
         );
     }
 
     /// Returns the address of an offset inside the mapping.
     fn at(&self, offset: usize) -> NonNull<u8> {
-        debug_assert!(offset <= self.len);
+        debug_assert!(offset <= self.pages.len);
         // SAFETY: every caller has checked that the offset is inside the mapping.
-        unsafe { self.start.add(offset) }
+        unsafe { self.pages.start.add(offset) }
     }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: start and length are those of the mapping made in `part`, which nothing can use
-        // any more: every borrow of it ended with `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-    }
-}
-
-/// Maps `len` bytes of the map from `offset` on; with `over`, in place of the pages there.
-fn map_pages(
-    map: &Map,
-    over: Option<NonNull<u8>>,
-    offset: usize,
-    len: usize,
-    protection: i32,
-) -> Result<NonNull<u8>> {
-    let fixed = if over.is_some() { libc::MAP_FIXED } else { 0 };
-    let hint = over.map_or(std::ptr::null_mut(), |at| at.as_ptr().cast());
-    let offset = libc::off_t::try_from(offset).unwrap_or(libc::off_t::MAX);
-    // SAFETY: without `over`, the kernel picks free addresses; with it, only pages of the mapping
-    // are replaced that `Mapping::part` has just made and not yet returned.
-    let address = unsafe {
-        libc::mmap(
-            hint,
-            len,
-            protection,
-            libc::MAP_SHARED | fixed,
-            map.as_fd().as_raw_fd(),
-            offset,
-        )
-    };
-    if address == libc::MAP_FAILED {
-        return Err(failed(map, io::Error::last_os_error()));
-    }
-    NonNull::new(address.cast()).ok_or_else(|| failed(map, io::ErrorKind::OutOfMemory.into()))
 }
 
 fn failed(map: &Map, source: io::Error) -> Error {

@@ -5,7 +5,7 @@
 //! Documentation/bpf/btf.rst): each part is passed as one line whose text is the name.
 
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use super::abi;
 use super::attribute::{address, address_mut, fd_number, size, u32_at, u64_at};
@@ -140,11 +140,9 @@ fn load(kernel: &Kernel, blob: &[u8]) -> Result<OwnedFd> {
         types_size: size(blob.len()),
         ..Default::default()
     };
-    // SAFETY: the blob is read within its stated size; there is no log.
-    let answer = unsafe { kernel.call(abi::BTF_LOAD, &Request::Types, &mut attribute) };
-    let fd = answer.map_err(|source| Error::call("bpf(BPF_BTF_LOAD)", "", source, None))?;
-    // SAFETY: the kernel returns a new fd for a load, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    // SAFETY: the blob is read within its stated size; there is no log. A load makes a descriptor.
+    let answer = unsafe { kernel.open(abi::BTF_LOAD, &Request::Types, &mut attribute) };
+    answer.map_err(|source| Error::call("bpf(BPF_BTF_LOAD)", "", source, None))
 }
 
 fn size_of_index(index: usize) -> u32 {

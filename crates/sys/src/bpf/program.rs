@@ -1,7 +1,7 @@
 //! Loads programs through the verifier and runs them on test data.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::abi;
@@ -552,13 +552,9 @@ impl Load<'_> {
                 marks.describe(&mut attribute);
             }
             // SAFETY: instructions, licence (with its closing zero) and the tables of `marks` are
-            // read only; the log is written within its stated size and exclusively borrowed.
-            let answer = unsafe { self.kernel.call(abi::PROG_LOAD, &request, &mut attribute) };
-            outcome = match answer {
-                // SAFETY: the kernel returns a new fd for a load, so nothing else owns it.
-                Ok(fd) => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-                Err(error) => Err(error),
-            };
+            // read only; the log is written within its stated size and exclusively borrowed. A load
+            // makes a descriptor.
+            outcome = unsafe { self.kernel.open(abi::PROG_LOAD, &request, &mut attribute) };
             let interrupted = |error: &io::Error| error.raw_os_error() == Some(libc::EAGAIN);
             if !outcome.as_ref().is_err_and(interrupted) {
                 break;

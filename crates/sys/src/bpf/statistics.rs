@@ -1,7 +1,7 @@
 //! The kernel's statistics on programs, and programs at tracepoints.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::abi;
 use super::attribute::fd_number;
@@ -28,17 +28,15 @@ impl Statistics {
         let mut attribute = abi::Statistics {
             kind: abi::STATS_RUN_TIME,
         };
-        // SAFETY: the attribute holds no pointer.
+        // SAFETY: the attribute holds no pointer, and the command makes a descriptor.
         let answer =
-            unsafe { kernel.call(abi::ENABLE_STATS, &Request::Statistics, &mut attribute) };
+            unsafe { kernel.open(abi::ENABLE_STATS, &Request::Statistics, &mut attribute) };
         let needs = Needs {
             what: "statistics of BPF programs",
             since: (5, 8),
         };
         let fd = answer
             .map_err(|source| Error::call("bpf(BPF_ENABLE_STATS)", "", source, Some(needs)))?;
-        // SAFETY: the kernel returns a new fd, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { _fd: fd })
     }
 }
@@ -78,7 +76,7 @@ impl Tracepoint {
         // SAFETY: the name, if there is one, is read up to its closing zero, and lives until the
         // call returns.
         let answer = unsafe {
-            kernel.call(
+            kernel.open(
                 abi::RAW_TRACEPOINT_OPEN,
                 &Request::Tracepoint,
                 &mut attribute,
@@ -88,8 +86,6 @@ impl Tracepoint {
             let context = name.map_or(program.name().into(), CStr::to_string_lossy);
             Error::call("bpf(BPF_RAW_TRACEPOINT_OPEN)", context, source, None)
         })?;
-        // SAFETY: the kernel returns a new fd, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { _fd: fd })
     }
 }

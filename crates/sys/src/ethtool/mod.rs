@@ -13,23 +13,26 @@
 mod scratch;
 
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::netlink::{NAME_MAX, Name};
-use crate::{Error, Result};
+use crate::{Error, Result, calls};
 use scratch::Scratch;
 
-const ETHTOOL_GLINK: u32 = 0xa;
-const ETHTOOL_GDRVINFO: u32 = 0x03;
-const ETHTOOL_GRINGPARAM: u32 = 0x10;
-const ETHTOOL_GSTRINGS: u32 = 0x1b;
-const ETHTOOL_GSTATS: u32 = 0x1d;
-const ETHTOOL_SGRO: u32 = 0x2c;
-const ETHTOOL_GSSET_INFO: u32 = 0x37;
-const ETHTOOL_GFEATURES: u32 = 0x3a;
-const ETHTOOL_GCHANNELS: u32 = 0x3c;
-const ETHTOOL_GET_TS_INFO: u32 = 0x41;
-const ETHTOOL_GLINKSETTINGS: u32 = 0x4c;
+/// The number of a request, and its name in errors.
+type Command = (u32, &'static str);
+
+const GLINK: Command = (0xa, "SIOCETHTOOL(ETHTOOL_GLINK)");
+const GDRVINFO: Command = (0x03, "SIOCETHTOOL(ETHTOOL_GDRVINFO)");
+const GRINGPARAM: Command = (0x10, "SIOCETHTOOL(ETHTOOL_GRINGPARAM)");
+const GSTRINGS: Command = (0x1b, "SIOCETHTOOL(ETHTOOL_GSTRINGS)");
+const GSTATS: Command = (0x1d, "SIOCETHTOOL(ETHTOOL_GSTATS)");
+const SGRO: Command = (0x2c, "SIOCETHTOOL(ETHTOOL_SGRO)");
+const GSSET_INFO: Command = (0x37, "SIOCETHTOOL(ETHTOOL_GSSET_INFO)");
+const GFEATURES: Command = (0x3a, "SIOCETHTOOL(ETHTOOL_GFEATURES)");
+const GCHANNELS: Command = (0x3c, "SIOCETHTOOL(ETHTOOL_GCHANNELS)");
+const GET_TS_INFO: Command = (0x41, "SIOCETHTOOL(ETHTOOL_GET_TS_INFO)");
+const GLINKSETTINGS: Command = (0x4c, "SIOCETHTOOL(ETHTOOL_GLINKSETTINGS)");
 const STRINGS_STATISTICS: u32 = 1;
 const STRINGS_FEATURES: u32 = 4;
 /// The length of one string of a set, in bytes (`ETH_GSTRING_LEN`).
@@ -159,14 +162,8 @@ impl Ethtool {
     /// The socket or its memory cannot be created.
     pub fn open() -> Result<Self> {
         let scratch = Scratch::new()?;
-        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_UNIX)", "for SIOCETHTOOL"));
-        }
-        // SAFETY: the call has just returned this fd, so nothing else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (kind, what) = (libc::SOCK_DGRAM, "for SIOCETHTOOL");
+        let socket = calls::socket(libc::AF_UNIX, kind, 0, "socket(AF_UNIX)", what)?;
         Ok(Self { socket, scratch })
     }
 
@@ -175,8 +172,7 @@ impl Ethtool {
     /// # Errors
     /// There is no such interface, or the driver fails.
     pub fn driver(&mut self, interface: &Name) -> Result<Option<Driver>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GDRVINFO)";
-        let answer = self.request(call, interface, &[ETHTOOL_GDRVINFO])?;
+        let answer = self.request(GDRVINFO, interface, &[])?;
         Ok(answer.map(|bytes| Driver {
             name: string(bytes, 4),
             version: string(bytes, 36),
@@ -190,8 +186,7 @@ impl Ethtool {
     /// # Errors
     /// The same as [`driver`](Self::driver).
     pub fn link(&mut self, interface: &Name) -> Result<Option<bool>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GLINK)";
-        let answer = self.request(call, interface, &[ETHTOOL_GLINK])?;
+        let answer = self.request(GLINK, interface, &[])?;
         Ok(answer.map(|bytes| number(bytes, 4) != 0))
     }
 
@@ -202,8 +197,7 @@ impl Ethtool {
     /// # Errors
     /// The same as [`driver`](Self::driver); `EPERM` if the privilege is missing.
     pub fn set_receive_offload(&mut self, interface: &Name, on: bool) -> Result<bool> {
-        let call = "SIOCETHTOOL(ETHTOOL_SGRO)";
-        let answer = self.request(call, interface, &[ETHTOOL_SGRO, on.into()])?;
+        let answer = self.request(SGRO, interface, &[on.into()])?;
         Ok(answer.is_some())
     }
 
@@ -212,8 +206,7 @@ impl Ethtool {
     /// # Errors
     /// The same as [`driver`](Self::driver).
     pub fn channels(&mut self, interface: &Name) -> Result<Option<Channels>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GCHANNELS)";
-        let answer = self.request(call, interface, &[ETHTOOL_GCHANNELS])?;
+        let answer = self.request(GCHANNELS, interface, &[])?;
         Ok(answer.map(|bytes| Channels {
             max_rx: number(bytes, 4),
             max_tx: number(bytes, 8),
@@ -231,8 +224,7 @@ impl Ethtool {
     /// # Errors
     /// The same as [`driver`](Self::driver).
     pub fn rings(&mut self, interface: &Name) -> Result<Option<Rings>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GRINGPARAM)";
-        let answer = self.request(call, interface, &[ETHTOOL_GRINGPARAM])?;
+        let answer = self.request(GRINGPARAM, interface, &[])?;
         Ok(answer.map(|bytes| Rings {
             max_rx: number(bytes, 4),
             max_tx: number(bytes, 16),
@@ -246,16 +238,14 @@ impl Ethtool {
     /// # Errors
     /// The same as [`driver`](Self::driver).
     pub fn link_mode(&mut self, interface: &Name) -> Result<Option<LinkMode>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GLINKSETTINGS)";
         // The length of the mode masks is negotiated: the first reply holds it, negated.
-        let Some(bytes) = self.request(call, interface, &[ETHTOOL_GLINKSETTINGS])? else {
+        let Some(bytes) = self.request(GLINKSETTINGS, interface, &[])? else {
             return Ok(None);
         };
         let words = bytes[MASK_WORDS_AT].cast_signed().unsigned_abs();
-        let mut request = [0; 4];
-        request[0] = ETHTOOL_GLINKSETTINGS;
-        request[MASK_WORDS_AT / 4] = u32::from_ne_bytes([0, 0, 0, words]);
-        let Some(bytes) = self.request(call, interface, &request)? else {
+        let mut request = [0; 3];
+        request[MASK_WORDS_AT / 4 - 1] = u32::from_ne_bytes([0, 0, 0, words]);
+        let Some(bytes) = self.request(GLINKSETTINGS, interface, &request)? else {
             return Ok(None);
         };
         // SPEED_UNKNOWN is all ones, DUPLEX_UNKNOWN 255.
@@ -276,8 +266,7 @@ impl Ethtool {
     pub fn features(&mut self, interface: &Name) -> Result<Vec<Feature>> {
         let names = self.strings(interface, STRINGS_FEATURES)?;
         let blocks = u32::try_from(names.len().div_ceil(32)).unwrap_or(u32::MAX);
-        let call = "SIOCETHTOOL(ETHTOOL_GFEATURES)";
-        let answer = self.request(call, interface, &[ETHTOOL_GFEATURES, blocks])?;
+        let answer = self.request(GFEATURES, interface, &[blocks])?;
         let Some(bytes) = answer else {
             return Ok(Vec::new());
         };
@@ -306,8 +295,7 @@ impl Ethtool {
             return Ok(Vec::new());
         }
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
-        let call = "SIOCETHTOOL(ETHTOOL_GSTATS)";
-        let answer = self.request(call, interface, &[ETHTOOL_GSTATS, count])?;
+        let answer = self.request(GSTATS, interface, &[count])?;
         let Some(bytes) = answer else {
             return Ok(Vec::new());
         };
@@ -327,8 +315,7 @@ impl Ethtool {
     /// # Errors
     /// The same as [`driver`](Self::driver).
     pub fn timestamping(&mut self, interface: &Name) -> Result<Option<Timestamping>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GET_TS_INFO)";
-        let answer = self.request(call, interface, &[ETHTOOL_GET_TS_INFO])?;
+        let answer = self.request(GET_TS_INFO, interface, &[])?;
         Ok(answer.map(|bytes| Timestamping {
             capabilities: number(bytes, 4),
             // -1 means that there is no clock.
@@ -340,18 +327,16 @@ impl Ethtool {
 
     /// Returns a set of strings (`ETHTOOL_GSSET_INFO`, `ETHTOOL_GSTRINGS`).
     fn strings(&mut self, interface: &Name, set: u32) -> Result<Vec<Name>> {
-        let call = "SIOCETHTOOL(ETHTOOL_GSSET_INFO)";
         let mask = 1_u64 << set;
         let (low, high) = halves(mask);
-        let answer = self.request(call, interface, &[ETHTOOL_GSSET_INFO, 0, low, high])?;
+        let answer = self.request(GSSET_INFO, interface, &[0, low, high])?;
         // The kernel clears the bits of sets that the driver lacks.
         let count = answer.filter(|bytes| halves(mask) == (number(bytes, 8), number(bytes, 12)));
         let count = count.map_or(0, |bytes| number(bytes, 16));
         if count == 0 {
             return Ok(Vec::new());
         }
-        let call = "SIOCETHTOOL(ETHTOOL_GSTRINGS)";
-        let answer = self.request(call, interface, &[ETHTOOL_GSTRINGS, set, count])?;
+        let answer = self.request(GSTRINGS, interface, &[set, count])?;
         let Some(bytes) = answer else {
             return Ok(Vec::new());
         };
@@ -360,14 +345,16 @@ impl Ethtool {
         Ok(strings.map(|bytes| string(bytes, 0)).collect())
     }
 
-    /// Makes a request of 32-bit words; returns `None` if the driver does not support it.
+    /// Makes a request of 32-bit words, the command and these; returns `None` if the driver does not
+    /// support it.
     fn request(
         &mut self,
-        call: &'static str,
+        (command, call): Command,
         interface: &Name,
         words: &[u32],
     ) -> Result<Option<&[u8]>> {
-        let request: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let words = std::iter::once(&command).chain(words);
+        let request: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
         let data = self.scratch.fill(&request, CLEARED);
         // SAFETY: ifreq holds integers and pointers, for which zero is valid.
         let mut header: libc::ifreq = unsafe { zeroed() };

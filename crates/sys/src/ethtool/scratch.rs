@@ -5,9 +5,7 @@
 //! reply, a buffer of the exact size would overflow. Here the overflow hits a page without access:
 //! the call fails with `EFAULT`, and no memory is damaged.
 
-use std::io;
-use std::ptr::NonNull;
-
+use crate::pages::{Pages, READ_WRITE};
 use crate::{Error, Result};
 
 /// The size of one reply, in bytes: over a hundred thousand counters, or thirty thousand names.
@@ -17,48 +15,18 @@ const GUARD: usize = 64 << 10;
 
 /// A private mapping of [`ROOM`] bytes, zero at first, followed by one without access.
 #[derive(Debug)]
-pub(super) struct Scratch {
-    start: NonNull<u8>,
-}
-
-// SAFETY: the mapping is owned by this object alone and is not bound to a thread.
-unsafe impl Send for Scratch {}
+pub(super) struct Scratch(Pages);
 
 impl Scratch {
     pub(super) fn new() -> Result<Self> {
         // Map everything without access first, then open the room; the rest is the guard.
-        // SAFETY: a new private mapping at an address of the kernel's choice touches no memory
-        // that exists.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                ROOM + GUARD,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(Error::last("mmap", "memory for ethtool"));
-        }
-        let start = NonNull::new(start.cast()).ok_or_else(|| {
-            let source = io::Error::from_raw_os_error(libc::ENOMEM);
-            Error::new("mmap", "memory for ethtool", source)
-        })?;
-        let scratch = Self { start };
+        const WHAT: &str = "memory for ethtool";
+        let pages = Pages::map(None, 0, ROOM + GUARD, libc::PROT_NONE, libc::MAP_PRIVATE);
+        let pages = pages.map_err(|source| Error::new("mmap", WHAT, source))?;
         // SAFETY: the range is the first part of the mapping made above, which this object owns.
-        let opened = unsafe {
-            libc::mprotect(
-                start.as_ptr().cast(),
-                ROOM,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        };
-        match opened {
-            0 => Ok(scratch),
-            _ => Err(Error::last("mprotect", "memory for ethtool")),
-        }
+        let opened = unsafe { libc::mprotect(pages.start.as_ptr().cast(), ROOM, READ_WRITE) };
+        Error::check(opened, "mprotect", WHAT)?;
+        Ok(Self(pages))
     }
 
     /// Writes a request to the beginning, then zeros up to `clear` bytes, and returns its address.
@@ -67,26 +35,18 @@ impl Scratch {
         let used = request.len().max(clear).min(room.len());
         room[..used].fill(0);
         room[..request.len()].copy_from_slice(request);
-        self.start.as_ptr().cast()
+        self.0.start.as_ptr().cast()
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: ROOM bytes from the start are mapped readable and initialised (anonymous memory
         // is zero) as long as this object lives, and nothing writes them while it is borrowed.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), ROOM) }
+        unsafe { std::slice::from_raw_parts(self.0.start.as_ptr(), ROOM) }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`, and the borrow is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), ROOM) }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // SAFETY: the range is the mapping made in `new`; its owner is being dropped, so nothing
-        // uses it any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), ROOM + GUARD) };
+        unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr(), ROOM) }
     }
 }
 

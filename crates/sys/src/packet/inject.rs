@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use super::Instruction;
 use super::socket::Socket;
-use crate::{Error, Result};
+use crate::{Error, Result, calls};
 
 /// A packet socket bound to an interface, for sending only.
 #[derive(Debug)]
@@ -62,26 +62,15 @@ impl Injector {
 /// `setsockopt` fails if the kernel rejects the program (`EINVAL`), or if it is longer than 4096
 /// instructions or than the socket's option memory (`ENOMEM`).
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<()> {
-    const CALL: &str = "setsockopt(SO_ATTACH_FILTER)";
-    let Ok(len) = libc::c_ushort::try_from(program.len()) else {
-        let source = std::io::Error::from_raw_os_error(libc::E2BIG);
-        return Err(Error::new(CALL, "", source));
-    };
+    attach(&socket, program, "")
+}
+
+pub(super) fn attach(socket: &impl AsRawFd, program: &[Instruction], device: &str) -> Result<()> {
+    let failed = |source| Error::new("setsockopt(SO_ATTACH_FILTER)", device, source);
+    let len = libc::c_ushort::try_from(program.len())
+        .map_err(|_| failed(std::io::Error::from_raw_os_error(libc::E2BIG)))?;
+    // The kernel copies the instructions and does not write to them.
     let filter = program.as_ptr().cast_mut().cast();
     let program = libc::sock_fprog { len, filter };
-    // SAFETY: the option takes a `sock_fprog`, which is readable for its own size; it points to
-    // `len` instructions in the kernel's layout, which the kernel copies. All outlive the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const program).cast(),
-            super::layout::len_of::<libc::sock_fprog>(),
-        )
-    };
-    if result < 0 {
-        return Err(Error::last(CALL, ""));
-    }
-    Ok(())
+    calls::set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program).map_err(failed)
 }

@@ -1,7 +1,7 @@
 //! The receive ring: opened in an order that lets no unfiltered packet in, mapped, read block by
 //! block.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +12,7 @@ use super::layout::{RingRequest, TPACKET_V2, TPACKET_V3};
 use super::slots::{self, Slots, Taken};
 use super::socket::Socket;
 use super::{Instruction, LinkLayer, RingOptions, Statistics};
+use crate::pages::{Pages, READ_WRITE};
 use crate::receive_stamps::ReceiveStamps;
 use crate::{Error, Result};
 
@@ -34,7 +35,7 @@ const REJECT_ALL: [Instruction; 1] = [Instruction {
 #[derive(Debug)]
 pub struct Ring {
     // The mapping is declared first, so that it is dropped before the socket.
-    map: Map,
+    map: Pages,
     socket: Arc<Socket>,
     shape: Shape,
     geometry: Geometry,
@@ -316,7 +317,7 @@ impl Ring {
         let offset = index as usize * self.geometry.block_size() as usize;
         debug_assert!(offset < self.map.len);
         // SAFETY: the cursor stays below the number of blocks, so the offset is in the mapping.
-        unsafe { self.map.address.add(offset) }
+        unsafe { self.map.start.add(offset) }
     }
 }
 
@@ -354,7 +355,7 @@ fn allocate(
     geometry: Geometry,
     slots: Option<Slots>,
     retire_timeout: u32,
-) -> Result<Map> {
+) -> Result<Pages> {
     // TPACKET_V3 packs frames of any length; the kernel requires consistent fields.
     let (frame_size, per_block) = slots.map_or((geometry.block_size(), 1), |slots| {
         (slots.size, slots.per_block)
@@ -368,62 +369,22 @@ fn allocate(
         private_size: 0,
         features: 0,
     })?;
-    Map::new(socket, geometry.bytes(), "mmap(PACKET_RX_RING)").inspect_err(|_| {
+    map_ring(socket, geometry.bytes(), "mmap(PACKET_RX_RING)").inspect_err(|_| {
         // So that the next attempt can set up a smaller ring; it would report an error of this
         // call.
         let _ = socket.set_ring(&RingRequest::default());
     })
 }
 
-/// The mapped ring.
-#[derive(Debug)]
-pub(super) struct Map {
-    address: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: this owner alone has the mapping, which is not bound to the thread that made it.
-unsafe impl Send for Map {}
-
-impl Map {
-    /// Maps `bytes` bytes, the size of the socket's ring.
-    pub(super) fn new(socket: &Socket, bytes: u64, call: &'static str) -> Result<Self> {
-        let context = || format!("{} ({bytes} bytes)", socket.device());
-        let Ok(len) = usize::try_from(bytes) else {
-            let source = std::io::Error::from_raw_os_error(libc::ENOMEM);
-            return Err(Error::new(call, context(), source));
-        };
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                socket.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        match NonNull::new(address.cast::<u8>()) {
-            Some(address) if address.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Self { address, len })
-            }
-            _ => Err(Error::last(call, context())),
-        }
-    }
-
-    /// Returns the address of the first byte.
-    pub(super) const fn address(&self) -> NonNull<u8> {
-        self.address
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: address and length are those of the mapping; no block is borrowed from the ring
-        // any more. The call fails only for invalid arguments.
-        unsafe { libc::munmap(self.address.as_ptr().cast(), self.len) };
-    }
+/// Maps `bytes` bytes, the size of the socket's ring.
+pub(super) fn map_ring(socket: &Socket, bytes: u64, call: &'static str) -> Result<Pages> {
+    let failed = |source| {
+        let context = format!("{} ({bytes} bytes)", socket.device());
+        Error::new(call, context, source)
+    };
+    let len = usize::try_from(bytes)
+        .map_err(|_| failed(std::io::Error::from_raw_os_error(libc::ENOMEM)))?;
+    Pages::map(Some(socket.as_fd()), 0, len, READ_WRITE, libc::MAP_SHARED).map_err(failed)
 }
 
 #[cfg(test)]

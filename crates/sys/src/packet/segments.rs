@@ -67,10 +67,10 @@ impl SegmentSender {
     pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
         let socket = Socket::open(false, options.device)?;
         socket.set_packet(option::VNET_HDR, &1_i32, "setsockopt(PACKET_VNET_HDR)")?;
-        if let Some(bytes) = options.buffer {
-            socket.set_send_buffer(bytes)?;
-        }
-        socket.bind_for_sending(options.ifindex)?;
+        socket.begin_sending(&SenderOptions {
+            qdisc_bypass: false,
+            ..*options
+        })?;
         Ok(Self { socket })
     }
 

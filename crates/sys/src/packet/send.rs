@@ -71,13 +71,7 @@ impl Sender {
     /// (`ENODEV`) or is down (`ENETDOWN`).
     pub fn open(options: &SenderOptions<'_>) -> Result<Self> {
         let socket = Socket::open(false, options.device)?;
-        if options.qdisc_bypass {
-            socket.set_qdisc_bypass()?;
-        }
-        if let Some(bytes) = options.buffer {
-            socket.set_send_buffer(bytes)?;
-        }
-        socket.bind_for_sending(options.ifindex)?;
+        socket.begin_sending(options)?;
         Ok(Self {
             socket,
             headers: Headers::new(),
@@ -174,26 +168,28 @@ impl Headers {
 }
 
 impl Socket {
-    pub(super) fn set_qdisc_bypass(&self) -> Result<()> {
-        const CALL: &str = "setsockopt(PACKET_QDISC_BYPASS)";
-        self.set_packet(option::QDISC_BYPASS, &1_i32, CALL)
+    /// Applies a sender's options, and binds the socket to the interface without receiving from it:
+    /// protocol 0 matches nothing.
+    pub(super) fn begin_sending(&self, options: &SenderOptions<'_>) -> Result<()> {
+        if options.qdisc_bypass {
+            const CALL: &str = "setsockopt(PACKET_QDISC_BYPASS)";
+            self.set_packet(option::QDISC_BYPASS, &1_i32, CALL)?;
+        }
+        if let Some(bytes) = options.buffer {
+            self.set_send_buffer(bytes)?;
+        }
+        let mut address = link_address(options.ifindex);
+        address.sll_protocol = 0;
+        self.bind_to(&address)
     }
 
-    pub(super) fn set_send_buffer(&self, bytes: u32) -> Result<()> {
+    fn set_send_buffer(&self, bytes: u32) -> Result<()> {
+        const FORCE: &str = "setsockopt(SO_SNDBUFFORCE)";
         let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-        let forced = self.set(
-            libc::SOL_SOCKET,
-            libc::SO_SNDBUFFORCE,
-            &bytes,
-            "setsockopt(SO_SNDBUFFORCE)",
-        );
-        match forced {
-            Err(error) if error.errno() == Some(libc::EPERM) => self.set(
-                libc::SOL_SOCKET,
-                libc::SO_SNDBUF,
-                &bytes,
-                "setsockopt(SO_SNDBUF)",
-            ),
+        match self.set(libc::SO_SNDBUFFORCE, &bytes, FORCE) {
+            Err(error) if error.errno() == Some(libc::EPERM) => {
+                self.set(libc::SO_SNDBUF, &bytes, "setsockopt(SO_SNDBUF)")
+            }
             result => result,
         }
     }
@@ -207,19 +203,5 @@ impl Socket {
             Some(libc::EINVAL) => Refused::Invalid,
             _ => Refused::Failed(Error::last(call, self.device())),
         }
-    }
-
-    /// Binds the socket to an interface without receiving from it: protocol 0 matches nothing.
-    pub(super) fn bind_for_sending(&self, ifindex: u32) -> Result<()> {
-        let mut address = link_address(ifindex);
-        address.sll_protocol = 0;
-        let len = super::layout::len_of::<libc::sockaddr_ll>();
-        let fd = self.as_fd().as_raw_fd();
-        // SAFETY: `address` is readable for `len` bytes and outlives the call.
-        let result = unsafe { libc::bind(fd, (&raw const address).cast(), len) };
-        if result < 0 {
-            return Err(Error::last("bind(AF_PACKET)", self.device()));
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The packet socket and its options, each with its name in packet(7) and socket(7).
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use super::layout::{
@@ -8,7 +8,7 @@ use super::layout::{
     option,
 };
 use super::{Fanout, Instruction, TimestampSource};
-use crate::{Error, Result};
+use crate::{Error, Result, calls};
 
 /// `PACKET_FANOUT_FLAG_UNIQUEID` (Linux 4.12): the kernel chooses an unused group number.
 const FANOUT_UNIQUE_ID: u16 = 0x2000;
@@ -32,15 +32,8 @@ impl Socket {
         } else {
             libc::SOCK_RAW
         };
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_PACKET)", device));
-        }
-        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self {
-            fd,
+            fd: calls::socket(libc::AF_PACKET, kind, 0, "socket(AF_PACKET)", device)?,
             device: device.to_owned(),
         })
     }
@@ -78,19 +71,8 @@ impl Socket {
 
     pub(super) fn set_busy_poll(&self, duration: Duration) -> Result<()> {
         let micros = libc::c_int::try_from(duration.as_micros()).unwrap_or(libc::c_int::MAX);
-        self.set(
-            libc::SOL_SOCKET,
-            libc::SO_BUSY_POLL,
-            &micros,
-            "setsockopt(SO_BUSY_POLL)",
-        )?;
-        let prefer = self.set(
-            libc::SOL_SOCKET,
-            SO_PREFER_BUSY_POLL,
-            &1,
-            "setsockopt(SO_PREFER_BUSY_POLL)",
-        );
-        match prefer {
+        self.set(libc::SO_BUSY_POLL, &micros, "setsockopt(SO_BUSY_POLL)")?;
+        match self.set(SO_PREFER_BUSY_POLL, &1, "setsockopt(SO_PREFER_BUSY_POLL)") {
             Err(error) if error.errno() == Some(libc::ENOPROTOOPT) => Ok(()),
             result => result,
         }
@@ -113,15 +95,7 @@ impl Socket {
     }
 
     pub(super) fn attach_filter(&self, program: &[Instruction]) -> Result<()> {
-        const CALL: &str = "setsockopt(SO_ATTACH_FILTER)";
-        let Ok(len) = libc::c_ushort::try_from(program.len()) else {
-            let source = std::io::Error::from_raw_os_error(libc::E2BIG);
-            return Err(Error::new(CALL, &self.device, source));
-        };
-        // The kernel copies the instructions and does not write to them.
-        let filter = program.as_ptr().cast_mut().cast();
-        let program = libc::sock_fprog { len, filter };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program, CALL)
+        super::inject::attach(&self.fd, program, &self.device)
     }
 
     pub(super) fn set_ring(&self, request: &RingRequest) -> Result<()> {
@@ -130,14 +104,12 @@ impl Socket {
 
     /// Starts receiving from the interface; 0 means all.
     pub(super) fn bind(&self, ifindex: u32) -> Result<()> {
-        let address = link_address(ifindex);
-        let len = len_of::<libc::sockaddr_ll>();
-        // SAFETY: `address` is readable for `len` bytes and outlives the call.
-        let result = unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) };
-        if result < 0 {
-            return Err(Error::last("bind(AF_PACKET)", &self.device));
-        }
-        Ok(())
+        self.bind_to(&link_address(ifindex))
+    }
+
+    pub(super) fn bind_to(&self, address: &libc::sockaddr_ll) -> Result<()> {
+        calls::bind(&self.fd, address)
+            .map_err(|source| Error::new("bind(AF_PACKET)", &self.device, source))
     }
 
     /// Returns the interface that the socket is bound to; `None` after the interface was removed.
@@ -149,9 +121,7 @@ impl Socket {
         let result = unsafe {
             libc::getsockname(self.fd.as_raw_fd(), (&raw mut address).cast(), &raw mut len)
         };
-        if result < 0 {
-            return Err(Error::last("getsockname(AF_PACKET)", &self.device));
-        }
+        Error::check(result, "getsockname(AF_PACKET)", &self.device)?;
         Ok(u32::try_from(address.sll_ifindex).ok())
     }
 
@@ -207,38 +177,16 @@ impl Socket {
         value: &T,
         call: &'static str,
     ) -> Result<()> {
-        self.set(libc::SOL_PACKET, name, value, call)
+        calls::set_option(&self.fd, libc::SOL_PACKET, name, value)
+            .map_err(|source| Error::new(call, &self.device, source))
     }
 
-    pub(super) fn set<T>(
-        &self,
-        level: libc::c_int,
-        name: libc::c_int,
-        value: &T,
-        call: &'static str,
-    ) -> Result<()> {
-        let len = len_of::<T>();
-        // SAFETY: `value` is readable for its own size and outlives the call. The callers pass the
-        // type that the option takes; memory that it points to, for SO_ATTACH_FILTER, lives as
-        // long.
-        let result = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                level,
-                name,
-                (&raw const *value).cast(),
-                len,
-            )
-        };
-        if result < 0 {
-            Err(Error::last(call, &self.device))
-        } else {
-            Ok(())
-        }
+    /// Sets an option that sockets of all kinds have.
+    pub(super) fn set<T>(&self, name: libc::c_int, value: &T, call: &'static str) -> Result<()> {
+        calls::set_option(&self.fd, libc::SOL_SOCKET, name, value)
+            .map_err(|source| Error::new(call, &self.device, source))
     }
 
-    /// Reads an option. `T` is one of the plain structures and integers of this module, for which
-    /// any bytes are valid.
     fn get<T: Copy>(
         &self,
         level: libc::c_int,
@@ -246,17 +194,8 @@ impl Socket {
         value: &mut T,
         call: &'static str,
     ) -> Result<()> {
-        let mut len = len_of::<T>();
-        // SAFETY: `value` is writable for `len` bytes, and valid whatever the kernel writes.
-        let result = unsafe {
-            let value = (&raw mut *value).cast();
-            libc::getsockopt(self.fd.as_raw_fd(), level, name, value, &raw mut len)
-        };
-        if result < 0 {
-            Err(Error::last(call, &self.device))
-        } else {
-            Ok(())
-        }
+        calls::get_option(&self.fd, level, name, value)
+            .map_err(|source| Error::new(call, &self.device, source))
     }
 }
 

@@ -65,8 +65,7 @@ impl Sender {
         };
         let flags = which | flag::OPT_ID | flag::OPT_TSONLY;
         let call = "setsockopt(SO_TIMESTAMPING)";
-        self.socket()
-            .set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags, call)
+        self.socket().set(libc::SO_TIMESTAMPING, &flags, call)
     }
 
     /// Returns a stamp that has arrived, or `None`; does not wait.

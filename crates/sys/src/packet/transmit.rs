@@ -23,10 +23,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::layout::{RingRequest, TPACKET_V2, option};
-use super::ring::Map;
+use super::ring::map_ring;
 use super::send::{BATCH, Refused, SenderOptions};
 use super::socket::Socket;
 use crate::Result;
+use crate::pages::Pages;
 
 /// `TP_STATUS_AVAILABLE`, `TP_STATUS_SEND_REQUEST`, `TP_STATUS_WRONG_FORMAT`.
 const AVAILABLE: u32 = 0;
@@ -79,7 +80,7 @@ pub struct RingSender {
 /// The ring.
 #[derive(Debug)]
 struct Slots {
-    map: Map,
+    map: Pages,
     shape: Shape,
     /// The slot that the kernel looks at next.
     next: usize,
@@ -104,13 +105,7 @@ impl RingSender {
         let socket = Socket::open(false, options.device)?;
         socket.set_version(TPACKET_V2)?;
         socket.set_packet(option::VNET_HDR, &1_i32, "setsockopt(PACKET_VNET_HDR)")?;
-        if options.qdisc_bypass {
-            socket.set_qdisc_bypass()?;
-        }
-        if let Some(bytes) = options.buffer {
-            socket.set_send_buffer(bytes)?;
-        }
-        socket.bind_for_sending(options.ifindex)?;
+        socket.begin_sending(options)?;
         Ok(Self {
             slots: None,
             socket,
@@ -133,7 +128,7 @@ impl RingSender {
             &shape.request(),
             "setsockopt(PACKET_TX_RING)",
         )?;
-        let map = Map::new(&self.socket, shape.bytes(), "mmap(PACKET_TX_RING)")?;
+        let map = map_ring(&self.socket, shape.bytes(), "mmap(PACKET_TX_RING)")?;
         self.slots = Some(Slots {
             map,
             shape,
@@ -204,7 +199,7 @@ impl Slots {
     fn place(&self, number: usize) -> NonNull<u8> {
         let offset = self.shape.offset(number % self.shape.slots());
         // SAFETY: the shape's slots lie within its bytes, which is the length of the mapping.
-        unsafe { self.map.address().add(offset) }
+        unsafe { self.map.start.add(offset) }
     }
 
     fn status(&self, number: usize) -> &AtomicU32 {

@@ -11,8 +11,9 @@ mod ring;
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::calls::owned;
 use crate::{Error, Result};
 use ring::Ring;
 
@@ -163,9 +164,7 @@ impl Sampler {
         for event in &self.events {
             // SAFETY: the request takes a number and touches no memory of ours.
             let result = unsafe { libc::ioctl(event.fd.as_raw_fd(), request, 0) };
-            if result < 0 {
-                return Err(Error::last(call, ""));
-            }
+            Error::check(result, call, "")?;
         }
         Ok(())
     }
@@ -208,23 +207,19 @@ impl Event {
             stack_depth: DEPTH_MAX,
             ..Default::default()
         };
-        // SAFETY: the attribute is read only, states its own size, and lives until the call returns.
+        // SAFETY: the attribute is read only, states its own size, and lives until the call returns,
+        // which makes a descriptor.
         let fd = unsafe {
-            libc::syscall(
+            let answer = libc::syscall(
                 libc::SYS_perf_event_open,
                 &raw const attribute,
                 -1,
                 i32::try_from(cpu).unwrap_or(i32::MAX),
                 -1,
                 abi::OPEN_CLOEXEC,
-            )
-        };
-        let context = format!("processor {cpu}");
-        let Some(fd) = i32::try_from(fd).ok().filter(|&fd| fd >= 0) else {
-            return Err(Error::last(call, context));
-        };
-        // SAFETY: the kernel returns a new fd, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            );
+            owned(answer, call, format!("processor {cpu}"))
+        }?;
         let ring = Ring::map(&fd, PAGES)?;
         Ok(Self { fd, ring })
     }

@@ -5,26 +5,22 @@
 //! `data_tail` with release; after that the kernel may overwrite them (perf_event_open(2), "MMAP
 //! layout").
 
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::abi;
 use crate::bpf::page_size;
+use crate::pages::{Pages, READ_WRITE};
 use crate::{Error, Result};
 
 /// One event's ring; unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Ring {
-    start: NonNull<u8>,
+    pages: Pages,
     page: usize,
     /// Bytes of the ring, a power of two.
     size: usize,
 }
-
-// SAFETY: the mapping is plain memory that is not bound to a thread.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps an event's memory: `pages`, a power of two, or fewer if that many are not allowed.
@@ -32,32 +28,21 @@ impl Ring {
         let page = page_size();
         loop {
             let size = pages * page;
-            // SAFETY: the kernel picks addresses that are free.
-            let start = unsafe {
-                libc::mmap(
-                    std::ptr::null_mut(),
-                    page + size,
-                    libc::PROT_READ | libc::PROT_WRITE,
-                    libc::MAP_SHARED,
-                    fd.as_raw_fd(),
-                    0,
-                )
-            };
-            if start != libc::MAP_FAILED
-                && let Some(start) = NonNull::new(start.cast())
-            {
-                return Ok(Self { start, page, size });
+            match Pages::map(
+                Some(fd.as_fd()),
+                0,
+                page + size,
+                READ_WRITE,
+                libc::MAP_SHARED,
+            ) {
+                Ok(pages) => return Ok(Self { pages, page, size }),
+                // Beyond kernel.perf_event_mlock_kb the memory counts as locked.
+                Err(error) if pages > 1 && error.raw_os_error() == Some(libc::EPERM) => pages /= 2,
+                Err(error) => {
+                    let context = format!("{size} bytes");
+                    return Err(Error::new("mmap(perf event)", context, error));
+                }
             }
-            let error = io::Error::last_os_error();
-            // Beyond kernel.perf_event_mlock_kb the memory counts as locked.
-            if pages == 1 || error.raw_os_error() != Some(libc::EPERM) {
-                return Err(Error::new(
-                    "mmap(perf event)",
-                    format!("{size} bytes"),
-                    error,
-                ));
-            }
-            pages /= 2;
         }
     }
 
@@ -95,7 +80,7 @@ impl Ring {
             // SAFETY: `from + len` is within the ring, which is mapped as long as `self` lives; the
             // kernel writes only beyond what `take` has seen published and not yet given back.
             let bytes = unsafe {
-                std::slice::from_raw_parts(self.start.as_ptr().add(self.page + from), len)
+                std::slice::from_raw_parts(self.pages.start.as_ptr().add(self.page + from), len)
             };
             to.extend_from_slice(bytes);
         }
@@ -106,13 +91,6 @@ impl Ring {
         debug_assert!(offset + 8 <= self.page);
         // SAFETY: both offsets in use are aligned and inside the first page, mapped and writable for
         // as long as `self` lives; the kernel accesses the words whole.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: start and length are of the mapping made in `map`, which nothing can use any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.page + self.size) };
+        unsafe { AtomicU64::from_ptr(self.pages.start.as_ptr().add(offset).cast()) }
     }
 }

@@ -14,7 +14,7 @@ mod capability;
 mod held;
 mod user;
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -112,9 +112,7 @@ pub fn capabilities() -> crate::Result<Capabilities> {
     // SAFETY: version 3 reads one header and writes two data structures; both are locals of that
     // layout and outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
-    if result != 0 {
-        return Err(Error::last("capget", ""));
-    }
+    Error::check(result, "capget", "")?;
     let join = |half: fn(&CapData) -> u32| {
         CapabilitySet(u64::from(half(&data[0])) | u64::from(half(&data[1])) << 32)
     };
@@ -139,10 +137,7 @@ fn set_capabilities(sets: Capabilities) -> crate::Result<()> {
     // SAFETY: version 3 reads one header and two data structures; both are locals of that layout
     // and outlive the call.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw const header, data.as_ptr()) };
-    match result {
-        0 => Ok(()),
-        _ => Err(Error::last("capset", "")),
-    }
+    Error::check(result, "capset", "")
 }
 
 fn low_half(bits: u64) -> u32 {
@@ -240,10 +235,8 @@ fn require_no_privileged_thread(user: Option<&User>) -> Result<(), PrivilegeErro
 fn prctl(option: libc::c_int, argument: libc::c_ulong, call: &'static str) -> crate::Result<()> {
     const UNUSED: libc::c_ulong = 0;
     // SAFETY: the options used here take numbers only.
-    match unsafe { libc::prctl(option, argument, UNUSED, UNUSED, UNUSED) } {
-        0 => Ok(()),
-        _ => Err(Error::last(call, "")),
-    }
+    let result = unsafe { libc::prctl(option, argument, UNUSED, UNUSED, UNUSED) };
+    Error::check(result, call, "")
 }
 
 fn clear_bounding_set(keep: CapabilitySet) -> crate::Result<()> {
@@ -267,24 +260,16 @@ fn change_identity(user: &User) -> Result<(), PrivilegeError> {
     let c_name = CString::new(user.name.as_str()).map_err(|_| PrivilegeError::NoSuchUser {
         name: user.name.clone(),
     })?;
-    initgroups(&c_name, user)?;
-    // SAFETY: the call takes numbers only.
-    if unsafe { libc::setresgid(user.gid, user.gid, user.gid) } != 0 {
-        return Err(Error::last("setresgid", &user.name).into());
-    }
-    // SAFETY: the call takes numbers only.
-    if unsafe { libc::setresuid(user.uid, user.uid, user.uid) } != 0 {
-        return Err(Error::last("setresuid", &user.name).into());
-    }
-    Ok(())
-}
-
-fn initgroups(c_name: &CStr, user: &User) -> crate::Result<()> {
     // SAFETY: the name is terminated and outlives the call.
-    match unsafe { libc::initgroups(c_name.as_ptr(), user.gid) } {
-        0 => Ok(()),
-        _ => Err(Error::last("initgroups", &user.name)),
-    }
+    let result = unsafe { libc::initgroups(c_name.as_ptr(), user.gid) };
+    Error::check(result, "initgroups", &user.name)?;
+    // SAFETY: the call takes numbers only.
+    let result = unsafe { libc::setresgid(user.gid, user.gid, user.gid) };
+    Error::check(result, "setresgid", &user.name)?;
+    // SAFETY: the call takes numbers only.
+    let result = unsafe { libc::setresuid(user.uid, user.uid, user.uid) };
+    Error::check(result, "setresuid", &user.name)?;
+    Ok(())
 }
 
 /// Checks the thread's present privileges, and tries to regain root. Return values are not enough.
@@ -313,14 +298,12 @@ fn identities() -> crate::Result<([u32; 3], [u32; 3])> {
     let (mut u, mut g) = ([0; 3], [0; 3]);
     let [real, effective, saved] = &mut u;
     // SAFETY: the three pointers describe locals that outlive the call.
-    if unsafe { libc::getresuid(real, effective, saved) } != 0 {
-        return Err(Error::last("getresuid", ""));
-    }
+    let result = unsafe { libc::getresuid(real, effective, saved) };
+    Error::check(result, "getresuid", "")?;
     let [real, effective, saved] = &mut g;
     // SAFETY: as above.
-    if unsafe { libc::getresgid(real, effective, saved) } != 0 {
-        return Err(Error::last("getresgid", ""));
-    }
+    let result = unsafe { libc::getresgid(real, effective, saved) };
+    Error::check(result, "getresgid", "")?;
     Ok((u, g))
 }
 

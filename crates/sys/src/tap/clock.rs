@@ -1,9 +1,10 @@
 //! The wall clock for programs: a kernel clock that they may read, and the offset to add.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::calls::owned;
 use crate::eventfd::Waker;
 use crate::{Error, Result};
 
@@ -76,13 +77,11 @@ impl Clock {
     pub fn watch(wall: &WallClock) -> Result<Self> {
         let wall = wall.clone();
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, flags) };
-        if fd < 0 {
-            return Err(Error::last("timerfd_create", ""));
-        }
-        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
-        let timer = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: takes no pointer, and makes a descriptor.
+        let timer = unsafe {
+            let answer = libc::timerfd_create(libc::CLOCK_REALTIME, flags);
+            owned(answer, "timerfd_create", "")
+        }?;
         let clock = Self { timer, wall };
         clock.arm()?;
         Ok(clock)
@@ -110,10 +109,7 @@ impl Clock {
                 std::ptr::null_mut(),
             )
         };
-        if result < 0 {
-            return Err(Error::last("timerfd_settime", ""));
-        }
-        Ok(())
+        Error::check(result, "timerfd_settime", "")
     }
 
     /// Returns whether the clock was set since the last call.

@@ -19,15 +19,8 @@ impl Control {
     /// As [`Map::create`] and [`Mapping::new`].
     pub fn create(kernel: &Kernel) -> Result<Self> {
         let page = page_size();
-        let spec = MapSpec::new(
-            "ringtap_control",
-            MapKind::Array {
-                mmapable: true,
-                inner: false,
-            },
-            u32::try_from(page).unwrap_or(4096),
-            1,
-        );
+        let bytes = u32::try_from(page).unwrap_or(4096);
+        let spec = MapSpec::new("ringtap_control", MapKind::MAPPED_ARRAY, bytes, 1);
         let map = Map::create(kernel, &spec)?;
         let mapping = Mapping::new(&map, 0..page)?;
         Ok(Self { map, mapping })

@@ -3,8 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::bpf::ring_pages::{BUSY, DISCARDED, HEADER, Pages};
+use crate::bpf::ring_pages::{BUSY, DISCARDED, HEADER, map_ring};
 use crate::bpf::{Kernel, Map, MapKind, MapSpec, page_size};
+use crate::pages::Pages;
 
 /// A descriptor that becomes readable when a program writes to the ring buffer (5.8).
 ///
@@ -24,14 +25,10 @@ impl Doorbell {
     /// The same as [`Map::create`], and the errors of mmap(2).
     pub fn create(kernel: &Kernel) -> crate::bpf::Result<Self> {
         let page = page_size();
-        let spec = MapSpec::new(
-            "ringtap_bell",
-            MapKind::RingBuffer,
-            0,
-            u32::try_from(page).unwrap_or(4096),
-        );
+        let bytes = u32::try_from(page).unwrap_or(4096);
+        let spec = MapSpec::new("ringtap_bell", MapKind::RingBuffer, 0, bytes);
         let map = Map::create(kernel, &spec)?;
-        let (consumer, producer) = Pages::of_ring(&map, page)?;
+        let (consumer, producer) = map_ring(&map, page)?;
         Ok(Self {
             map,
             consumer,

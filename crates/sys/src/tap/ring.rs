@@ -60,16 +60,10 @@ impl Ring {
         count: u32,
         numa_node: Option<u32>,
     ) -> Result<Vec<Self>> {
+        let kind = MapKind::MAPPED_ARRAY;
         let spec = MapSpec {
-            name: "ringtap_ring",
-            kind: MapKind::Array {
-                mmapable: true,
-                inner: false,
-            },
-            value_size: geometry.value_size(),
-            max_entries: count,
             numa_node,
-            inner: None,
+            ..MapSpec::new("ringtap_ring", kind, geometry.value_size(), count)
         };
         let map = Arc::new(Map::create(kernel, &spec)?);
         let ring = |index| {

@@ -106,10 +106,15 @@ impl Receiver {
         let registered_by = first.map(AsFd::as_fd);
         let opened = Opened::new(options, umem, registered_by, descriptors)?;
         let (socket, umem, offsets) = (&opened.socket, &opened.umem, &opened.offsets);
-        let fill_page = libc::off_t::try_from(libc::XDP_UMEM_PGOFF_FILL_RING).unwrap_or(0);
         let size = options.frames;
-        let mut fill = Ring::map(socket.as_fd(), fill_page, offsets.fr, size)?;
-        let receive = Ring::map(socket.as_fd(), libc::XDP_PGOFF_RX_RING, offsets.rx, size)?;
+        let mut fill = Ring::map(
+            socket.as_fd(),
+            libc::XDP_UMEM_PGOFF_FILL_RING,
+            offsets.fr,
+            size,
+        )?;
+        let receive_page = libc::XDP_PGOFF_RX_RING.cast_unsigned();
+        let receive = Ring::map(socket.as_fd(), receive_page, offsets.rx, size)?;
         let begin = u64::from(share) * u64::from(size);
         for frame in 0..size {
             let address = (begin + u64::from(frame)) * u64::from(umem.frame_size());

@@ -1,10 +1,11 @@
 //! One ring: a mapping with two counters, flags and an array of entries.
 
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::pages::{Pages, READ_WRITE};
 use crate::{Error, Result};
 
 /// `XDP_RING_NEED_WAKEUP`: the kernel waits for a system call.
@@ -41,8 +42,7 @@ pub(super) type Offsets = libc::xdp_ring_offset;
 /// A mapped ring of entries.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
-    start: NonNull<u8>,
-    len: usize,
+    pages: Pages,
     offsets: Offsets,
     size: u32,
     /// This side's counter; the kernel only reads it.
@@ -50,37 +50,23 @@ pub(super) struct Ring<T> {
     entries: PhantomData<T>,
 }
 
-// SAFETY: the mapping has one owner on this side, and methods that write take `&mut self`.
-unsafe impl<T: Send> Send for Ring<T> {}
-
 impl<T: Entry> Ring<T> {
     /// Maps a socket's ring of `size` entries (a power of two).
     pub(super) fn map(
         socket: BorrowedFd<'_>,
-        page_offset: libc::off_t,
+        page_offset: u64,
         offsets: Offsets,
         size: u32,
     ) -> Result<Self> {
         let entries = usize::try_from(offsets.desc).unwrap_or(usize::MAX);
         let len = entries.saturating_add(size as usize * size_of::<T>());
-        // SAFETY: no address is requested, so no existing mapping is replaced.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                socket.as_raw_fd(),
-                page_offset,
-            )
-        };
-        let failed = || Error::last("mmap(AF_XDP ring)", format!("{size} entries"));
-        if address == libc::MAP_FAILED {
-            return Err(failed());
-        }
+        let page_offset = usize::try_from(page_offset).unwrap_or(usize::MAX);
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        let pages = Pages::map(Some(socket), page_offset, len, READ_WRITE, flags);
         Ok(Self {
-            start: NonNull::new(address.cast()).ok_or_else(failed)?,
-            len,
+            pages: pages.map_err(|source| {
+                Error::new("mmap(AF_XDP ring)", format!("{size} entries"), source)
+            })?,
             offsets,
             size,
             own: 0,
@@ -133,10 +119,10 @@ impl<T: Entry> Ring<T> {
 
     fn counter(&self, offset: u64) -> &AtomicU32 {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-        assert!(offset <= self.len - 4 && offset.is_multiple_of(4));
+        assert!(offset <= self.pages.len - 4 && offset.is_multiple_of(4));
         // SAFETY: in bounds and aligned as just checked, mapped as long as `self` lives; both sides
         // access it whole.
-        unsafe { AtomicU32::from_ptr(self.start.add(offset).as_ptr().cast()) }
+        unsafe { AtomicU32::from_ptr(self.pages.start.add(offset).as_ptr().cast()) }
     }
 
     /// Returns the address of the entry with this number.
@@ -145,14 +131,6 @@ impl<T: Entry> Ring<T> {
         let offset = usize::try_from(self.offsets.desc).unwrap_or(usize::MAX);
         // SAFETY: the mapping holds `size` entries behind `desc` (`map` computed its length from
         // that), and the index is less than `size`.
-        unsafe { self.start.add(offset).cast::<T>().add(index) }
-    }
-}
-
-impl<T> Drop for Ring<T> {
-    fn drop(&mut self) {
-        // SAFETY: address and length are those of the mapping made in `map`; every borrow of it has
-        // ended.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        unsafe { self.pages.start.add(offset).cast::<T>().add(index) }
     }
 }

@@ -38,9 +38,9 @@ impl Sender {
         let opened = Opened::new(options, umem, None, descriptors)?;
         let (socket, offsets) = (&opened.socket, &opened.offsets);
         let completion = libc::XDP_UMEM_PGOFF_COMPLETION_RING;
-        let completion = libc::off_t::try_from(completion).unwrap_or(0);
         let size = options.frames;
-        let transmit = Ring::map(socket.as_fd(), libc::XDP_PGOFF_TX_RING, offsets.tx, size)?;
+        let transmit = libc::XDP_PGOFF_TX_RING.cast_unsigned();
+        let transmit = Ring::map(socket.as_fd(), transmit, offsets.tx, size)?;
         let complete = Ring::map(socket.as_fd(), completion, offsets.cr, size)?;
         let (socket, umem, zero_copy) = opened.bind(options)?;
         let frame_size = u64::from(umem.frame_size());

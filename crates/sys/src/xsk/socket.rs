@@ -1,12 +1,11 @@
 //! The common part of sockets that receive and that send: memory, options, binding.
 
-use std::mem::size_of_val;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::umem::Umem;
-use crate::{Error, Result};
+use crate::{Error, Result, calls};
 
 /// How long a queue may stay in use after its last socket was closed: a kernel worker frees it
 /// later, and on a busy machine the worker may have to wait.
@@ -74,13 +73,8 @@ impl Opened {
         registered_by: Option<BorrowedFd<'_>>,
         descriptors: (libc::c_int, &'static str),
     ) -> Result<Self> {
-        // SAFETY: takes no pointer; the result is checked before use.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_XDP)", options.context()));
-        }
-        // SAFETY: the kernel has just made this descriptor, so nothing else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (kind, context) = (libc::SOCK_RAW, options.context());
+        let socket = calls::socket(libc::AF_XDP, kind, 0, "socket(AF_XDP)", context)?;
         if registered_by.is_none() {
             register(&socket, &umem)?;
         }
@@ -196,18 +190,7 @@ fn bind(
         sxdp_queue_id: options.queue,
         sxdp_shared_umem_fd: registered_by.map_or(0, RawFd::cast_unsigned),
     };
-    // SAFETY: pointer and length describe `address`, which outlives the call.
-    let bound = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            socklen(&address),
-        )
-    };
-    if bound < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    Ok(())
+    calls::bind(socket, &address)
 }
 
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T, call: &'static str) -> Result<()> {
@@ -221,47 +204,15 @@ pub(super) fn set_at<T>(
     value: &T,
     call: &'static str,
 ) -> Result<()> {
-    // SAFETY: pointer and length describe `value`, which outlives the call and is only read.
-    let done = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            std::ptr::from_ref(value).cast(),
-            socklen(value),
-        )
-    };
-    if done < 0 {
-        return Err(Error::last(call, ""));
-    }
-    Ok(())
+    calls::set_option(socket, level, option, value).map_err(|source| Error::new(call, "", source))
 }
 
-/// Reads an option into `value`; the kernel may fill only its first bytes. All types that are
-/// passed here consist of integers.
 pub(super) fn get<T: Copy>(
     socket: &OwnedFd,
     option: libc::c_int,
     value: &mut T,
     call: &'static str,
 ) -> Result<()> {
-    let mut len = socklen(value);
-    // SAFETY: pointer and length describe `value`, which outlives the call.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_XDP,
-            option,
-            std::ptr::from_mut(value).cast(),
-            &raw mut len,
-        )
-    };
-    if done < 0 {
-        return Err(Error::last(call, ""));
-    }
-    Ok(())
-}
-
-fn socklen<T>(value: &T) -> libc::socklen_t {
-    libc::socklen_t::try_from(size_of_val(value)).unwrap_or(libc::socklen_t::MAX)
+    calls::get_option(socket, libc::SOL_XDP, option, value)
+        .map_err(|source| Error::new(call, "", source))
 }

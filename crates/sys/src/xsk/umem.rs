@@ -1,8 +1,8 @@
 //! The memory that packets are received into or sent from.
 
-use std::io;
 use std::ptr::NonNull;
 
+use crate::pages::{Pages, READ_WRITE};
 use crate::{Error, Result};
 
 /// Bytes of a cache line of the processor; this affects only the speed.
@@ -25,51 +25,31 @@ fn prefetch(_: NonNull<u8>) {}
 /// Anonymous memory in frames of one size. Several sockets may share it, each with its own frames.
 #[derive(Debug)]
 pub(super) struct Umem {
-    start: NonNull<u8>,
+    pages: Pages,
     frame_size: u32,
     frames: u32,
 }
-
-// SAFETY: plain memory; callers promise to access a frame alone, or together with readers only.
-unsafe impl Send for Umem {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Umem {}
 
 impl Umem {
     /// Allocates zeroed memory.
     pub(super) fn new(frames: u32, frame_size: u32) -> Result<Self> {
         let len = frames as usize * frame_size as usize;
-        // SAFETY: no address is requested, so no existing mapping is replaced.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(Error::last("mmap(UMEM)", format!("{len} bytes")));
-        }
-        let start = NonNull::new(address.cast()).ok_or_else(|| {
-            let source = io::ErrorKind::OutOfMemory.into();
-            Error::new("mmap(UMEM)", format!("{len} bytes"), source)
-        })?;
+        let flags = libc::MAP_PRIVATE | libc::MAP_POPULATE;
+        let pages = Pages::map(None, 0, len, READ_WRITE, flags);
         Ok(Self {
-            start,
+            pages: pages
+                .map_err(|source| Error::new("mmap(UMEM)", format!("{len} bytes"), source))?,
             frame_size,
             frames,
         })
     }
 
     pub(super) fn address(&self) -> u64 {
-        self.start.as_ptr() as u64
+        self.pages.start.as_ptr() as u64
     }
 
     pub(super) fn len(&self) -> usize {
-        self.frames as usize * self.frame_size as usize
+        self.pages.len
     }
 
     pub(super) fn frame_size(&self) -> u32 {
@@ -102,7 +82,7 @@ impl Umem {
             if at < self.len() as u64 {
                 let at = usize::try_from(at).unwrap_or_default();
                 // SAFETY: within the mapping, as just checked.
-                prefetch(unsafe { self.start.add(at) });
+                prefetch(unsafe { self.pages.start.add(at) });
             }
         }
     }
@@ -116,7 +96,7 @@ impl Umem {
         let offset = usize::try_from(at).unwrap_or(usize::MAX);
         assert!(offset.is_multiple_of(size) && offset < self.len());
         // SAFETY: in bounds as just checked, because the memory is a whole number of frames.
-        NonNull::slice_from_raw_parts(unsafe { self.start.add(offset) }, size)
+        NonNull::slice_from_raw_parts(unsafe { self.pages.start.add(offset) }, size)
     }
 
     /// Returns bytes of one frame; `None` if they do not all lie in it.
@@ -133,14 +113,6 @@ impl Umem {
         let at = usize::try_from(at).ok()?;
         // SAFETY: in bounds as just checked; mapped and initialised for as long as `self` lives;
         // the caller promises that nothing writes to the frame.
-        Some(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), len as usize) })
-    }
-}
-
-impl Drop for Umem {
-    fn drop(&mut self) {
-        // SAFETY: address and length are those of the mapping made in `new`; every borrow of it has
-        // ended. The kernel itself keeps the pages that it still uses for the socket.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len()) };
+        Some(unsafe { std::slice::from_raw_parts(self.pages.start.add(at).as_ptr(), len as usize) })
     }
 }
