@@ -95,16 +95,10 @@ impl Netlink {
     /// The same as [`links`](Self::links).
     pub fn addresses(&mut self) -> Result<Vec<Address>> {
         let get = (libc::RTM_GETADDR, "RTM_GETADDR");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ADDRESS_BODY_LEN], "");
-        let records = self.socket.dump(make, |_| true)?;
-        let mut addresses = Vec::with_capacity(records.len());
-        for record in records
-            .iter()
-            .filter(|record| record.kind == libc::RTM_NEWADDR)
-        {
-            addresses.extend(parse_address(&record.payload)?);
-        }
-        Ok(addresses)
+        let body = [0; ADDRESS_BODY_LEN];
+        let entries = self.table(get, &body, libc::RTM_NEWADDR, |_| true)?;
+        let addresses = entries.iter().map(|entry| parse_address(entry));
+        addresses.filter_map(Result::transpose).collect()
     }
 
     /// Returns the default routes of the namespace, IPv4 and IPv6, of all tables. Needs no
@@ -113,42 +107,35 @@ impl Netlink {
     /// # Errors
     /// The same as [`links`](Self::links).
     pub fn default_routes(&mut self) -> Result<Vec<DefaultRoute>> {
-        let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");
-        // A router may have a million routes: keep only the default ones.
-        let records = self.socket.dump(make, is_default)?;
         let mut routes = Vec::new();
-        for record in records
-            .iter()
-            .filter(|record| record.kind == libc::RTM_NEWROUTE)
-        {
-            parse_route(&record.payload, &mut routes)?;
+        for entry in self.routes(is_default)? {
+            parse_route(&entry, &mut routes)?;
         }
         Ok(routes)
     }
-}
 
-impl Netlink {
+    /// Returns the wanted entries of all routing tables. A router may have a million routes: the others
+    /// are not kept.
+    fn routes(&mut self, is_wanted: impl Fn(&[u8]) -> bool) -> Result<Vec<Vec<u8>>> {
+        let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
+        let body = [0; ROUTE_BODY_LEN];
+        self.table(get, &body, libc::RTM_NEWROUTE, is_wanted)
+    }
+
     /// Returns the default routes and other wide routes of the namespace, IPv4 and IPv6. Covers all
     /// tables, also those of policy routing. Needs no privilege.
     ///
     /// # Errors
     /// The same as [`links`](Self::links).
     pub fn wide_routes(&mut self) -> Result<Vec<WideRoute>> {
-        let get = (libc::RTM_GETROUTE, "RTM_GETROUTE");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &[0; ROUTE_BODY_LEN], "");
-        let records = self.socket.dump(make, is_wide)?;
         let mut wide = Vec::new();
-        for record in records
-            .iter()
-            .filter(|record| record.kind == libc::RTM_NEWROUTE)
-        {
+        for entry in self.routes(is_wide)? {
             let mut routes = Vec::new();
-            parse_route(&record.payload, &mut routes)?;
+            parse_route(&entry, &mut routes)?;
             wide.extend(routes.iter().map(|route| WideRoute {
                 index: (route.index != 0).then_some(route.index),
                 is_ipv6: route.is_ipv6,
-                prefix: record.payload[1],
+                prefix: entry[1],
                 table: route.table,
             }));
         }

@@ -26,6 +26,7 @@ const MACVLAN_MODE_BRIDGE: u32 = 4;
 const IFA_FLAGS: u16 = 8;
 
 const CREATE: i32 = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+const NEW_LINK: (u16, &str) = (libc::RTM_NEWLINK, "RTM_NEWLINK");
 
 /// The properties of a new interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,21 +118,43 @@ impl Netlink {
     /// # Errors
     /// A name is invalid or in use, or the kernel rejects the request.
     pub fn create_veth(&mut self, veth: &Veth<'_>) -> Result<()> {
-        let name = check(veth.name, NAME_MAX)?;
         let peer_name = check(veth.peer_name, NAME_MAX)?;
-        let mut request = new_link(name, &veth.options);
-        request.nested(libc::IFLA_LINKINFO, |info| {
-            info.attribute(libc::IFLA_INFO_KIND, b"veth");
-            info.nested(libc::IFLA_INFO_DATA, |data| {
-                data.nested(VETH_INFO_PEER, |peer| {
-                    peer.body(&link_body(0, 0, 0));
-                    peer.string(libc::IFLA_IFNAME, peer_name);
-                    veth.peer_options.append(peer);
-                    if let Some(namespace) = veth.peer_namespace {
-                        peer.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
-                    }
-                });
+        let data = |data: &mut Request| {
+            data.nested(VETH_INFO_PEER, |peer| {
+                peer.body(&link_body(0, 0, 0));
+                peer.string(libc::IFLA_IFNAME, peer_name);
+                veth.peer_options.append(peer);
+                if let Some(namespace) = veth.peer_namespace {
+                    peer.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+                }
             });
+        };
+        self.make(b"veth", veth.name, &veth.options, None, Some(&data))
+    }
+
+    /// Creates an interface of a kind, on the interface `parent` if there is one; `data` appends the
+    /// parameters of the kind.
+    fn make(
+        &mut self,
+        kind: &[u8],
+        name: &[u8],
+        options: &LinkOptions,
+        parent: Option<u32>,
+        data: Option<&dyn Fn(&mut Request)>,
+    ) -> Result<()> {
+        let name = check(name, NAME_MAX)?;
+        let context = Name::new(name).to_string();
+        let mut request = Request::new(NEW_LINK, CREATE, &link_body(0, 0, 0), context);
+        request.string(libc::IFLA_IFNAME, name);
+        options.append(&mut request);
+        if let Some(parent) = parent {
+            request.number(libc::IFLA_LINK, parent);
+        }
+        request.nested(libc::IFLA_LINKINFO, |info| {
+            info.attribute(libc::IFLA_INFO_KIND, kind);
+            if let Some(data) = data {
+                info.nested(libc::IFLA_INFO_DATA, data);
+            }
         });
         self.change(request)
     }
@@ -150,22 +173,17 @@ impl Netlink {
         service: bool,
     ) -> Result<()> {
         let parent = self.index(parent)?;
-        let name = check(name.as_ref(), NAME_MAX)?;
         let protocol = if service {
             ether_type::QINQ
         } else {
             ether_type::VLAN
         };
-        let mut request = new_link(name, &LinkOptions::default());
-        request.number(libc::IFLA_LINK, parent);
-        request.nested(libc::IFLA_LINKINFO, |info| {
-            info.attribute(libc::IFLA_INFO_KIND, b"vlan");
-            info.nested(libc::IFLA_INFO_DATA, |data| {
-                data.attribute(IFLA_VLAN_ID, &id.to_ne_bytes());
-                data.attribute(IFLA_VLAN_PROTOCOL, &protocol.to_be_bytes());
-            });
-        });
-        self.change(request)
+        let data = |data: &mut Request| {
+            data.attribute(IFLA_VLAN_ID, &id.to_ne_bytes());
+            data.attribute(IFLA_VLAN_PROTOCOL, &protocol.to_be_bytes());
+        };
+        let (name, options) = (name.as_ref(), LinkOptions::default());
+        self.make(b"vlan", name, &options, Some(parent), Some(&data))
     }
 
     /// Creates another interface with its own MAC address on `parent` (kind `macvlan`, bridge
@@ -180,16 +198,14 @@ impl Netlink {
         options: &LinkOptions,
     ) -> Result<()> {
         let parent = self.index(parent)?;
-        let name = check(name.as_ref(), NAME_MAX)?;
-        let mut request = new_link(name, options);
-        request.number(libc::IFLA_LINK, parent);
-        request.nested(libc::IFLA_LINKINFO, |info| {
-            info.attribute(libc::IFLA_INFO_KIND, b"macvlan");
-            info.nested(libc::IFLA_INFO_DATA, |data| {
-                data.number(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
-            });
-        });
-        self.change(request)
+        let data = |data: &mut Request| data.number(IFLA_MACVLAN_MODE, MACVLAN_MODE_BRIDGE);
+        self.make(
+            b"macvlan",
+            name.as_ref(),
+            options,
+            Some(parent),
+            Some(&data),
+        )
     }
 
     /// Creates an interface of a kind without parameters, such as `bridge` or `dummy`, which drops
@@ -204,13 +220,8 @@ impl Netlink {
         name: impl AsRef<[u8]>,
         options: &LinkOptions,
     ) -> Result<()> {
-        let name = check(name.as_ref(), NAME_MAX)?;
         let kind = check(kind.as_bytes(), NAME_MAX)?;
-        let mut request = new_link(name, options);
-        request.nested(libc::IFLA_LINKINFO, |info| {
-            info.attribute(libc::IFLA_INFO_KIND, kind);
-        });
-        self.change(request)
+        self.make(kind, name.as_ref(), options, None, None)
     }
 
     /// Creates a bond (kind `bond`) with a mode: 0 is `balance-rr`, 1 `active-backup` and so on
@@ -220,15 +231,14 @@ impl Netlink {
     /// # Errors
     /// The same as [`create`](Self::create), or there is no such mode.
     pub fn create_bond(&mut self, name: impl AsRef<[u8]>, mode: u8) -> Result<()> {
-        let name = check(name.as_ref(), NAME_MAX)?;
-        let mut request = new_link(name, &LinkOptions::default());
-        request.nested(libc::IFLA_LINKINFO, |info| {
-            info.attribute(libc::IFLA_INFO_KIND, b"bond");
-            info.nested(libc::IFLA_INFO_DATA, |data| {
-                data.attribute(IFLA_BOND_MODE, &[mode]);
-            });
-        });
-        self.change(request)
+        let data = |data: &mut Request| data.attribute(IFLA_BOND_MODE, &[mode]);
+        self.make(
+            b"bond",
+            name.as_ref(),
+            &LinkOptions::default(),
+            None,
+            Some(&data),
+        )
     }
 
     /// Removes an interface; for a veth pair, both ends.
@@ -236,13 +246,8 @@ impl Netlink {
     /// # Errors
     /// There is no such interface, or the kernel rejects the request.
     pub fn delete(&mut self, name: impl AsRef<[u8]>) -> Result<()> {
-        let index = self.index(name.as_ref())?;
-        let request = Request::new(
-            (libc::RTM_DELLINK, "RTM_DELLINK"),
-            libc::NLM_F_ACK,
-            &link_body(index, 0, 0),
-            Name::new(name.as_ref()).to_string(),
-        );
+        let kind = (libc::RTM_DELLINK, "RTM_DELLINK");
+        let request = self.request(kind, libc::NLM_F_ACK, name.as_ref(), (0, 0))?;
         self.change(request)
     }
 
@@ -265,14 +270,8 @@ impl Netlink {
     }
 
     fn set_flag(&mut self, name: &[u8], flag: u32, on: bool) -> Result<()> {
-        let index = self.index(name)?;
         let flags = if on { flag } else { 0 };
-        let request = Request::new(
-            (libc::RTM_NEWLINK, "RTM_NEWLINK"),
-            libc::NLM_F_ACK,
-            &link_body(index, flags, flag),
-            Name::new(name).to_string(),
-        );
+        let request = self.request(NEW_LINK, libc::NLM_F_ACK, name, (flags, flag))?;
         self.change(request)
     }
 
@@ -387,10 +386,8 @@ impl Netlink {
         name: &[u8],
         altname: &[u8],
     ) -> Result<()> {
-        let index = self.index(name)?;
+        let mut request = self.request(kind, flags, name, (0, 0))?;
         let altname = check(altname, ALTNAME_MAX)?;
-        let context = Name::new(name).to_string();
-        let mut request = Request::new(kind, flags, &link_body(index, 0, 0), context);
         request.nested(libc::IFLA_PROP_LIST, |list| {
             list.string(libc::IFLA_ALT_IFNAME, altname);
         });
@@ -503,29 +500,41 @@ impl Netlink {
     }
 
     fn modify(&mut self, name: &[u8], fill: impl FnOnce(&mut Request)) -> Result<()> {
-        let index = self.index(name)?;
-        let mut request = Request::new(
-            (libc::RTM_NEWLINK, "RTM_NEWLINK"),
-            libc::NLM_F_ACK,
-            &link_body(index, 0, 0),
-            Name::new(name).to_string(),
-        );
+        let mut request = self.request(NEW_LINK, libc::NLM_F_ACK, name, (0, 0))?;
         fill(&mut request);
         self.change(request)
+    }
+
+    /// Begins a request on the interface with this name, with flags and a mask of flags to change.
+    fn request(
+        &mut self,
+        kind: (u16, &'static str),
+        flags: i32,
+        name: &[u8],
+        (of_link, change): (u32, u32),
+    ) -> Result<Request> {
+        let body = link_body(self.index(name)?, of_link, change);
+        let context = Name::new(name).to_string();
+        Ok(Request::new(kind, flags, &body, context))
+    }
+
+    /// Returns the entries of a kind in a table of the kernel, those that `keep` selects.
+    pub(super) fn table(
+        &mut self,
+        get: (u16, &'static str),
+        body: &[u8],
+        entry: u16,
+        keep: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Vec<u8>>> {
+        let make = || Request::new(get, libc::NLM_F_DUMP, body, "");
+        let records = self.socket.dump(make, keep)?.into_iter();
+        let entries = records.filter(|record| record.kind == entry);
+        Ok(entries.map(|record| record.payload).collect())
     }
 
     fn change(&mut self, request: Request) -> Result<()> {
         self.socket.execute(request).map(drop)
     }
-}
-
-fn new_link(name: &[u8], options: &LinkOptions) -> Request {
-    let context = Name::new(name).to_string();
-    let kind = (libc::RTM_NEWLINK, "RTM_NEWLINK");
-    let mut request = Request::new(kind, CREATE, &link_body(0, 0, 0), context);
-    request.string(libc::IFLA_IFNAME, name);
-    options.append(&mut request);
-    request
 }
 
 /// Returns a `struct ifinfomsg`: family, padding, device type, index, flags, mask of flags to change.

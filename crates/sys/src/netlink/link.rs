@@ -19,6 +19,7 @@ const IFLA_GRO_MAX_SIZE: u16 = 58;
 const IFLA_TSO_MAX_SIZE: u16 = 59;
 /// Length of `struct ifinfomsg`, in bytes.
 const BODY_LEN: usize = 16;
+const GET_LINK: (u16, &str) = (libc::RTM_GETLINK, "RTM_GETLINK");
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -176,12 +177,8 @@ impl Netlink {
         } else {
             libc::IFLA_IFNAME
         };
-        let mut request = Request::new(
-            (libc::RTM_GETLINK, "RTM_GETLINK"),
-            libc::NLM_F_ACK,
-            &link_body(0, 0, 0),
-            Name::new(name).to_string(),
-        );
+        let (body, context) = (link_body(0, 0, 0), Name::new(name).to_string());
+        let mut request = Request::new(GET_LINK, libc::NLM_F_ACK, &body, context);
         request.string(kind, name);
         self.one(request, name)
     }
@@ -192,12 +189,8 @@ impl Netlink {
     /// There is no such interface, or the reply is malformed.
     pub fn link_at(&mut self, index: u32) -> Result<Link> {
         let name = index.to_string();
-        let request = Request::new(
-            (libc::RTM_GETLINK, "RTM_GETLINK"),
-            libc::NLM_F_ACK,
-            &link_body(index, 0, 0),
-            name.clone(),
-        );
+        let body = link_body(index, 0, 0);
+        let request = Request::new(GET_LINK, libc::NLM_F_ACK, &body, &name);
         self.one(request, name.as_bytes())
     }
 
@@ -223,16 +216,9 @@ impl Netlink {
     /// # Errors
     /// A call fails, the reply is malformed, or interfaces change faster than they can be listed.
     pub fn links(&mut self) -> Result<Vec<Link>> {
-        let get = (libc::RTM_GETLINK, "RTM_GETLINK");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &link_body(0, 0, 0), "");
-        let records = self.socket.dump(make, |_| true)?;
-        let mut links = Vec::with_capacity(records.len());
-        for record in records
-            .iter()
-            .filter(|record| record.kind == libc::RTM_NEWLINK)
-        {
-            links.push(Link::parse(&record.payload)?);
-        }
+        let entries = self.table(GET_LINK, &link_body(0, 0, 0), libc::RTM_NEWLINK, |_| true)?;
+        let links: Result<Vec<_>> = entries.iter().map(|entry| Link::parse(entry)).collect();
+        let mut links = links?;
         links.sort_by_key(|link| link.index);
         Ok(links)
     }

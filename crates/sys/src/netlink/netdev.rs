@@ -3,8 +3,8 @@
 //!
 //! Source: Documentation/netlink/specs/netdev.yaml, genetlink(7).
 
-use super::message::{Attributes, Request};
-use super::socket::Socket;
+use super::message::{Attribute, Attributes, Request};
+use super::socket::{Record, Socket};
 use super::{Netlink, Result};
 
 /// The controller of generic netlink, and its request for a family's ID.
@@ -100,15 +100,10 @@ impl Netlink {
             return Ok(Vec::new());
         };
         let mut threads = Vec::new();
-        for record in records.iter().filter(|record| record.kind == family) {
-            let attributes = Attributes::after(&record.payload, BODY_LEN, "netdev")?;
-            attributes.each(|attribute| {
-                if attribute.kind == THREAD {
-                    threads.push(attribute.u32("NETDEV_A_NAPI_PID")?);
-                }
-                Ok(())
-            })?;
-        }
+        each(&records, family, "netdev", THREAD, |attribute| {
+            threads.push(attribute.u32("NETDEV_A_NAPI_PID")?);
+            Ok(())
+        })?;
         Ok(threads)
     }
 }
@@ -125,15 +120,10 @@ fn device_bits(index: u32, kind: u16) -> Result<Option<u64>> {
         return Ok(None);
     };
     let mut bits = None;
-    for record in records.iter().filter(|record| record.kind == family) {
-        let attributes = Attributes::after(&record.payload, BODY_LEN, "netdev")?;
-        attributes.each(|attribute| {
-            if attribute.kind == kind {
-                bits = attribute.value.first_chunk().copied();
-            }
-            Ok(())
-        })?;
-    }
+    each(&records, family, "netdev", kind, |attribute| {
+        bits = attribute.value.first_chunk().copied();
+        Ok(())
+    })?;
     Ok(bits.map(u64::from_ne_bytes))
 }
 
@@ -146,16 +136,29 @@ fn family(socket: &mut Socket) -> Result<Option<u16>> {
         records => records?,
     };
     let mut id = None;
-    for record in records.iter().filter(|record| record.kind == CONTROLLER) {
-        let attributes = Attributes::after(&record.payload, BODY_LEN, "family")?;
-        attributes.each(|attribute| {
-            if attribute.kind == FAMILY_ID {
-                id = Some(attribute.u16("CTRL_ATTR_FAMILY_ID")?);
-            }
-            Ok(())
+    each(&records, CONTROLLER, "family", FAMILY_ID, |attribute| {
+        id = Some(attribute.u16("CTRL_ATTR_FAMILY_ID")?);
+        Ok(())
+    })?;
+    Ok(id)
+}
+
+/// Reads the attributes of one kind in all answers of a family; `what` names these in errors.
+fn each(
+    records: &[Record],
+    family: u16,
+    what: &'static str,
+    kind: u16,
+    mut read: impl FnMut(Attribute<'_>) -> Result<()>,
+) -> Result<()> {
+    for record in records.iter().filter(|record| record.kind == family) {
+        let attributes = Attributes::after(&record.payload, BODY_LEN, what)?;
+        attributes.each(|attribute| match attribute.kind == kind {
+            true => read(attribute),
+            false => Ok(()),
         })?;
     }
-    Ok(id)
+    Ok(())
 }
 
 fn request(kind: (u16, &'static str), command: u8) -> Request {

@@ -2,7 +2,7 @@
 //!
 //! Source: `include/uapi/linux/{rtnetlink,pkt_sched,gen_stats}.h`.
 
-use super::message::{Attributes, Request, read_u32};
+use super::message::{Attributes, read_u32};
 use super::traffic_control::{BODY_LEN, PLACE, RTM_GETQDISC, RTM_NEWQDISC, TCA_KIND, body};
 use super::{Name, Netlink, Result};
 
@@ -35,14 +35,12 @@ impl Netlink {
     /// The same as [`links`](Self::links).
     pub fn schedulers(&mut self) -> Result<Vec<Scheduler>> {
         let get = (RTM_GETQDISC, "RTM_GETQDISC");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &body(0, 0, 0, 0), "");
         let is_outermost = |payload: &[u8]| {
             let parent = read_u32(payload, 12);
             parent == Some(ROOT) || parent == Some(PLACE)
         };
-        let records = self.socket.dump(make, is_outermost)?;
-        let records = records.iter().filter(|record| record.kind == RTM_NEWQDISC);
-        records.map(|record| parse(&record.payload)).collect()
+        let entries = self.table(get, &body(0, 0, 0, 0), RTM_NEWQDISC, is_outermost)?;
+        entries.iter().map(|entry| parse(entry)).collect()
     }
 }
 

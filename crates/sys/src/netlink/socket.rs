@@ -1,11 +1,12 @@
 //! A synchronous netlink socket: one request, then its whole reply.
 
 use std::io;
-use std::mem::{size_of_val, zeroed};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::Error;
 use super::message::{Attributes, HEADER_LEN, Message, Messages, Request, read_u32};
+use crate::calls::{self, socklen};
 
 /// The number of attempts at a dump if the tables change in the meantime.
 const DUMP_ATTEMPTS: usize = 16;
@@ -34,18 +35,9 @@ impl Socket {
     /// Returns the number of the socket's network namespace, which no later one gets (`SO_NETNS_COOKIE`).
     pub(super) fn namespace_cookie(&self) -> Option<u64> {
         let mut cookie = 0_u64;
-        let mut length = libc::socklen_t::try_from(size_of_val(&cookie)).unwrap_or_default();
-        // SAFETY: the pointers describe `cookie` and `length`, which outlive the call.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_NETNS_COOKIE,
-                (&raw mut cookie).cast(),
-                &raw mut length,
-            )
-        };
-        (result == 0).then_some(cookie)
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_NETNS_COOKIE);
+        let told = calls::get_option(&self.fd, level, name, &mut cookie);
+        told.is_ok().then_some(cookie)
     }
 
     pub(super) fn open() -> Result<Self, Error> {
@@ -54,38 +46,17 @@ impl Socket {
 
     /// Opens a socket for a netlink protocol.
     pub(super) fn open_for(protocol: i32) -> Result<Self, Error> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, protocol) };
-        if fd < 0 {
-            return Err(crate::Error::last("socket(AF_NETLINK)", "").into());
+        let (kind, call) = (libc::SOCK_RAW, "socket(AF_NETLINK)");
+        let fd = calls::socket(libc::AF_NETLINK, kind, protocol, call, "")?;
+        // Explanations in errors, and no echo of the request: both optional, since Linux 4.12.
+        for option in [libc::NETLINK_EXT_ACK, libc::NETLINK_CAP_ACK] {
+            let _ = calls::set_option(&fd, libc::SOL_NETLINK, option, &1_i32);
         }
-        // SAFETY: the call has just returned this fd, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let socket = Self {
+        Ok(Self {
             fd,
             sequence: 0,
             buffer: Vec::new(),
-        };
-        // Explanations in errors, and no echo of the request: both optional, since Linux 4.12.
-        socket.try_option(libc::NETLINK_EXT_ACK);
-        socket.try_option(libc::NETLINK_CAP_ACK);
-        Ok(socket)
-    }
-
-    fn try_option(&self, option: libc::c_int) {
-        let on: libc::c_int = 1;
-        // SAFETY: the pointer and the length describe `on`, which outlives the call. A failure
-        // leaves the socket unchanged.
-        unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_NETLINK,
-                option,
-                (&raw const on).cast(),
-                socklen(&on),
-            );
-        }
+        })
     }
 
     /// Sends a request, waits for the kernel's acknowledgement, and returns the messages before it.
@@ -228,10 +199,6 @@ impl Socket {
             }
         }
     }
-}
-
-fn socklen<T>(value: &T) -> libc::socklen_t {
-    libc::socklen_t::try_from(size_of_val(value)).expect("socket structures are small")
 }
 
 /// Returns the result in an `NLMSG_ERROR` or `NLMSG_DONE`: success, or the error with the kernel's

@@ -85,12 +85,9 @@ impl Netlink {
     /// The qdiscs cannot be read.
     pub fn has_clsact(&mut self, index: u32) -> Result<bool> {
         let get = (RTM_GETQDISC, "RTM_GETQDISC");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, 0, 0), "");
-        let records = self
-            .socket
-            .dump(make, |payload| read_u32(payload, 4) == Some(index))?;
-        for record in &records {
-            if kind_of(&record.payload)? == b"clsact" {
+        let is_here = |payload: &[u8]| read_u32(payload, 4) == Some(index);
+        for entry in self.table(get, &body(index, 0, 0, 0), RTM_NEWQDISC, is_here)? {
+            if kind_of(&entry)? == b"clsact" {
                 return Ok(true);
             }
         }
@@ -114,8 +111,7 @@ impl Netlink {
         // With priority 0 the kernel chooses one, and the echo reports it.
         let ahead = self.least_priority(index, side)?;
         let priority = ahead.map_or(0, |least| least.saturating_sub(1));
-        let info = u32::from(priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
-        let body = body(index, 0, parent(side), info);
+        let body = body(index, 0, parent(side), info(priority));
         let mut request = bpf_request((RTM_NEWTFILTER, "RTM_NEWTFILTER"), flags, &body, index);
         with_program(&mut request, name, program);
         let (call, context) = (request.call, request.context.clone());
@@ -132,10 +128,15 @@ impl Netlink {
 
     /// Returns the priority of the filter that runs first, of any kind.
     fn least_priority(&mut self, index: u32, side: TcxSide) -> Result<Option<u16>> {
+        let filters = self.filters(index, side)?;
+        Ok(filters.iter().map(|filter| priority(filter)).min())
+    }
+
+    /// Returns the filters of any kind on one side of a device, in the order in which they run.
+    fn filters(&mut self, index: u32, side: TcxSide) -> Result<Vec<Vec<u8>>> {
         let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
-        let records = self.socket.dump(make, |_| true)?;
-        Ok(records.iter().map(|record| priority(&record.payload)).min())
+        let body = body(index, 0, parent(side), 0);
+        self.table(get, &body, RTM_NEWTFILTER, |_| true)
     }
 
     /// Replaces a filter's program; no packet in between misses both. Needs `CAP_NET_ADMIN`.
@@ -168,10 +169,8 @@ impl Netlink {
     /// # Errors
     /// The filters cannot be read.
     pub fn clsact_has_filters(&mut self, index: u32) -> Result<bool> {
-        let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
         for side in [TcxSide::Ingress, TcxSide::Egress] {
-            let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
-            if !self.socket.dump(make, |_| true)?.is_empty() {
+            if !self.filters(index, side)?.is_empty() {
                 return Ok(true);
             }
         }
@@ -187,23 +186,22 @@ impl Netlink {
         if !self.has_clsact(index)? {
             return Ok(Vec::new());
         }
-        let get = (RTM_GETTFILTER, "RTM_GETTFILTER");
-        let make = || Request::new(get, libc::NLM_F_DUMP, &body(index, 0, parent(side), 0), "");
-        let mut filters = Vec::new();
-        for record in self.socket.dump(make, |_| true)? {
-            if record.kind == RTM_NEWTFILTER {
-                filters.extend(parse(&record.payload, side)?);
-            }
-        }
-        Ok(filters)
+        let filters = self.filters(index, side)?;
+        let filters = filters.iter().map(|filter| parse(filter, side));
+        filters.filter_map(Result::transpose).collect()
     }
 }
 
 impl BpfFilter {
     fn body(&self) -> [u8; BODY_LEN] {
-        let info = u32::from(self.priority) << 16 | u32::from(ALL_PROTOCOLS.to_be());
+        let info = info(self.priority);
         body(self.index, self.handle, parent(self.side), info)
     }
+}
+
+/// Returns the word of a filter's header with its priority, for packets of all protocols.
+fn info(priority: u16) -> u32 {
+    u32::from(priority) << 16 | u32::from(ALL_PROTOCOLS.to_be())
 }
 
 fn parent(side: TcxSide) -> u32 {

@@ -1,10 +1,10 @@
 //! Notices when interfaces are added, removed or changed.
 
 use std::mem::zeroed;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::Result;
-use crate::Error;
+use crate::{Error, calls};
 
 /// Enough bytes of a message to notice it.
 const HEAD: usize = 64;
@@ -22,25 +22,15 @@ impl LinkWatch {
     /// # Errors
     /// The socket cannot be created.
     pub fn open() -> Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-        if fd < 0 {
-            return Err(Error::last("socket(AF_NETLINK)", "").into());
-        }
-        // SAFETY: the call has just returned this fd, so nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (kind, protocol) = (libc::SOCK_RAW | libc::SOCK_NONBLOCK, libc::NETLINK_ROUTE);
+        let fd = calls::socket(libc::AF_NETLINK, kind, protocol, "socket(AF_NETLINK)", "")?;
         // SAFETY: sockaddr_nl holds integers only, for which zero is valid.
         let mut address: libc::sockaddr_nl = unsafe { zeroed() };
         address.nl_family = libc::sa_family_t::try_from(libc::AF_NETLINK).unwrap_or_default();
         // Groups are bits here. Only a bound socket receives broadcasts.
         address.nl_groups = 1 << (libc::RTNLGRP_LINK - 1);
-        let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or_default();
-        // SAFETY: pointer and length describe `address`, which outlives the call.
-        let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-        if result < 0 {
-            return Err(Error::last("bind(AF_NETLINK)", "RTNLGRP_LINK").into());
-        }
+        calls::bind(&fd, &address)
+            .map_err(|source| Error::new("bind(AF_NETLINK)", "RTNLGRP_LINK", source))?;
         Ok(Self { fd })
     }
 
@@ -50,21 +40,9 @@ impl LinkWatch {
     /// # Errors
     /// The kernel does not support it.
     pub fn include_linked_namespaces(&self) -> Result<()> {
-        let on: libc::c_int = 1;
-        let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap_or_default();
-        // SAFETY: pointer and length describe `on`, which outlives the call.
-        let result = unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_NETLINK,
-                libc::NETLINK_LISTEN_ALL_NSID,
-                (&raw const on).cast(),
-                length,
-            )
-        };
-        if result < 0 {
-            return Err(Error::last("setsockopt", "NETLINK_LISTEN_ALL_NSID").into());
-        }
+        let (level, name) = (libc::SOL_NETLINK, libc::NETLINK_LISTEN_ALL_NSID);
+        calls::set_option(&self.fd, level, name, &1_i32)
+            .map_err(|source| Error::new("setsockopt", "NETLINK_LISTEN_ALL_NSID", source))?;
         Ok(())
     }
 
