@@ -70,23 +70,39 @@ impl Feature {
     /// Returns the feature's name in words.
     #[must_use]
     pub fn name(self) -> &'static str {
+        self.facts().0
+    }
+
+    /// Returns the first kernel version that has the feature, major and minor.
+    #[must_use]
+    pub fn since(self) -> (u32, u32) {
+        self.facts().1
+    }
+
+    fn facts(self) -> (&'static str, (u32, u32)) {
         match self {
-            Self::Bpf => "bpf(2) for network programs",
-            Self::Xdp => "XDP programs",
-            Self::Tcx => "tcx chains",
-            Self::XdpFrags => "XDP with several buffers a packet",
-            Self::XdpLoadBytes => "bpf_xdp_load_bytes",
-            Self::XdpBuffLen => "bpf_xdp_get_buff_len",
-            Self::TaiClock => "bpf_ktime_get_tai_ns",
-            Self::CoarseClock => "bpf_ktime_get_coarse_ns",
-            Self::FetchAtomics => "atomic operations that return the old value",
-            Self::RingBuffer => "the BPF ring buffer",
-            Self::MappedArray => "array maps that can be mapped",
-            Self::MapOfMaps => "maps of mapped arrays",
-            Self::BatchLookup => "per-CPU arrays read by one call",
-            Self::LongJumps => "32-bit jumps",
-            Self::KernelTypes => "the kernel's types, as built with CONFIG_DEBUG_INFO_BTF",
-            Self::DropReasons => "reasons for dropped packets at the tracepoint kfree_skb",
+            Self::Bpf => ("bpf(2) for network programs", (4, 4)),
+            Self::Xdp => ("XDP programs", (4, 8)),
+            Self::Tcx => ("tcx chains", (6, 6)),
+            Self::XdpFrags => ("XDP with several buffers a packet", (5, 18)),
+            Self::XdpLoadBytes => ("bpf_xdp_load_bytes", (5, 18)),
+            Self::XdpBuffLen => ("bpf_xdp_get_buff_len", (5, 18)),
+            Self::TaiClock => ("bpf_ktime_get_tai_ns", (6, 1)),
+            Self::CoarseClock => ("bpf_ktime_get_coarse_ns", (5, 11)),
+            Self::FetchAtomics => ("atomic operations that return the old value", (5, 12)),
+            Self::RingBuffer => ("the BPF ring buffer", (5, 8)),
+            Self::MappedArray => ("array maps that can be mapped", (5, 5)),
+            Self::MapOfMaps => ("maps of mapped arrays", (5, 10)),
+            Self::BatchLookup => ("per-CPU arrays read by one call", (5, 13)),
+            Self::LongJumps => ("32-bit jumps", (6, 6)),
+            Self::KernelTypes => (
+                "the kernel's types, as built with CONFIG_DEBUG_INFO_BTF",
+                (5, 4),
+            ),
+            Self::DropReasons => (
+                "reasons for dropped packets at the tracepoint kfree_skb",
+                (5, 17),
+            ),
         }
     }
 
@@ -96,26 +112,6 @@ impl Feature {
     /// The kernel's error, if it lacks the feature or forbids the caller to use it.
     pub fn check(self, kernel: &Kernel) -> Result<()> {
         probe(kernel, self)
-    }
-
-    /// Returns the first kernel version that has the feature, major and minor.
-    #[must_use]
-    pub fn since(self) -> (u32, u32) {
-        match self {
-            Self::Bpf => (4, 4),
-            Self::Xdp => (4, 8),
-            Self::Tcx | Self::LongJumps => (6, 6),
-            Self::XdpFrags | Self::XdpLoadBytes | Self::XdpBuffLen => (5, 18),
-            Self::TaiClock => (6, 1),
-            Self::CoarseClock => (5, 11),
-            Self::FetchAtomics => (5, 12),
-            Self::RingBuffer => (5, 8),
-            Self::MappedArray => (5, 5),
-            Self::KernelTypes => (5, 4),
-            Self::DropReasons => (5, 17),
-            Self::MapOfMaps => (5, 10),
-            Self::BatchLookup => (5, 13),
-        }
     }
 }
 
@@ -180,23 +176,9 @@ fn probe(kernel: &Kernel, feature: Feature) -> Result<()> {
             &[set(0, 0), insn(0x06, 0, 0, 0, 0), EXIT],
         ),
         Feature::RingBuffer => make(kernel, MapKind::RingBuffer, 0, page(), None).map(drop),
-        Feature::MappedArray => make(
-            kernel,
-            MapKind::Array {
-                mmapable: true,
-                inner: false,
-            },
-            8,
-            1,
-            None,
-        )
-        .map(drop),
+        Feature::MappedArray => make(kernel, MapKind::MAPPED_ARRAY, 8, 1, None).map(drop),
         Feature::MapOfMaps => {
-            let ring = MapKind::Array {
-                mmapable: true,
-                inner: false,
-            };
-            let inner = make(kernel, ring, page(), 1, None)?;
+            let inner = make(kernel, MapKind::MAPPED_ARRAY, page(), 1, None)?;
             make(kernel, MapKind::ArrayOfMaps, 4, 1, Some(&inner)).map(drop)
         }
         Feature::BatchLookup => make(kernel, MapKind::PerCpuArray, 8, 1, None)?.probe_batch(),
@@ -249,14 +231,9 @@ fn make(
     max_entries: u32,
     inner: Option<&Map>,
 ) -> Result<Map> {
-    let name = "ringtap_probe";
     let spec = MapSpec {
-        name,
-        kind,
-        value_size,
-        max_entries,
-        numa_node: None,
         inner,
+        ..MapSpec::new("ringtap_probe", kind, value_size, max_entries)
     };
     Map::create(kernel, &spec)
 }
