@@ -5,6 +5,7 @@ mod block;
 mod capture;
 mod describe;
 pub mod devices;
+mod emit;
 mod engines;
 mod error;
 mod filter;

@@ -10,6 +10,7 @@ use ringtap_sys::bpf::{Kernel, XdpMode, kernel_function, programs_stay};
 use ringtap_sys::netlink::{self, Netlink};
 
 use super::{HookPoint, Side};
+use crate::emit::load_slot;
 
 /// The kernel function: context, address of the time → 0, or a negative error if the adapter has not stamped
 /// the packet.
@@ -71,8 +72,7 @@ impl StampReader {
             (HookPoint::Xdp(_), Some(id)) => {
                 asm.store_imm(Size::Dw, Reg::R10, stack, 0);
                 asm.mov64(Reg::R1, Reg::R6);
-                asm.mov64(Reg::R2, Reg::R10);
-                asm.add64(Reg::R2, i32::from(stack));
+                load_slot(Reg::R2, stack, asm);
                 asm.push(Insn::CallKernel { id });
                 asm.jump_if(Cond::Ne, Width::W32, Reg::R0, 0, without);
                 asm.load(Size::Dw, Reg::R0, Reg::R10, stack);

@@ -13,6 +13,8 @@ use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Label, Reg, Size, Widt
 use ringtap_sys::bpf::{Kernel, KernelTypes, kernel_function, programs_stay};
 use ringtap_sys::netlink::{self, Netlink};
 
+use crate::emit::load_slot;
+
 /// The kernel function that returns the tag: context, address of the type (in network order), address of the
 /// control information → 0, or a negative error if the packet has no separate tag.
 const FUNCTION: &str = "bpf_xdp_metadata_rx_vlan_tag";
@@ -112,8 +114,7 @@ impl TagRestorer {
         }
         asm.store_imm(Size::Dw, Reg::R10, tag, 0);
         asm.mov64(Reg::R1, Reg::R6);
-        asm.mov64(Reg::R2, Reg::R10);
-        asm.add64(Reg::R2, i32::from(tag));
+        load_slot(Reg::R2, tag, asm);
         asm.mov64(Reg::R3, Reg::R2);
         asm.add64(Reg::R3, 2);
         asm.push(Insn::CallKernel { id: self.function });

@@ -8,11 +8,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Exits, Hook, STACK_BYTES, Vlan, lower, scratch};
-use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
+use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Reg, Size, Width};
 use ringtap_sys::bpf::ProgramKind;
 
 use super::StatError;
 use super::counters::{Counters, slot_offset};
+use crate::emit::{add_packet, as_imm, load_value};
 use crate::filter::at_hook;
 use crate::hook::{HookPoint, Side, TagRestorer};
 use crate::{Filter, LinkType, Mode};
@@ -144,23 +145,14 @@ impl Emission<'_> {
         }
         let known = asm.label();
         asm.call(Helper::GetSmpProcessorId);
-        asm.jump_if(
-            Cond::Lt,
-            Width::W64,
-            Reg::R0,
-            as_imm(self.counters.cpus()),
-            known,
-        );
+        let cpus = as_imm(self.counters.cpus());
+        asm.jump_if(Cond::Lt, Width::W64, Reg::R0, cpus, known);
         // For the verifier: there is no such processor.
         asm.mov32(Reg::R0, place.verdict_pass());
         asm.exit();
         asm.place(known);
         asm.alu64(AluOp::Mul, Reg::R0, as_imm(self.counters.stride()));
-        asm.push(Insn::LoadMapValue {
-            dst: Reg::R1,
-            fd: self.counters.map().as_fd().as_raw_fd(),
-            offset: 0,
-        });
+        load_value(Reg::R1, self.counters.map().as_fd().as_raw_fd(), 0, asm);
         asm.add64(Reg::R1, Reg::R0);
         asm.store(Size::Dw, Reg::R10, stack::COUNTERS, Reg::R1);
         asm.mov64(Reg::R2, Reg::R7);
@@ -169,19 +161,7 @@ impl Emission<'_> {
     /// Adds a packet to a slot; R1 has the address of the counters, R2 the length. Uses R3.
     fn count(&self, slot: usize, asm: &mut Assembler) {
         let packets = i16::try_from(slot_offset(slot)).unwrap_or(i16::MAX);
-        let bytes = packets + 8;
-        if self.counters.atomic() {
-            asm.mov64(Reg::R3, 1);
-            asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, packets, Reg::R3);
-            asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, bytes, Reg::R2);
-            return;
-        }
-        asm.load(Size::Dw, Reg::R3, Reg::R1, packets);
-        asm.add64(Reg::R3, 1);
-        asm.store(Size::Dw, Reg::R1, packets, Reg::R3);
-        asm.load(Size::Dw, Reg::R3, Reg::R1, bytes);
-        asm.add64(Reg::R3, Reg::R2);
-        asm.store(Size::Dw, Reg::R1, bytes, Reg::R3);
+        add_packet(packets, self.counters.atomic(), asm);
     }
 
     fn end(&self, place: HookPoint, asm: &mut Assembler) {
@@ -224,9 +204,4 @@ fn write_length(hook: Hook, asm: &mut Assembler) {
             asm.place(untagged);
         }
     }
-}
-
-/// Sizes here are those of a few thousand processors at most.
-fn as_imm(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }

@@ -4,10 +4,11 @@
 //! (`TIME_WAIT`). A program at the tracepoint `inet_sock_set_state` copies the owner into a table before that. The
 //! table is asked only for packets without a socket, and forgets what was not asked for long.
 
-use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
+use ringtap_filter::ebpf::{Assembler, Cond, Helper, Label, Reg, Size, Width};
 use ringtap_sys::bpf::KernelTypes;
 
 use super::program::{OWNER_TAG, TAG_BYTES};
+use crate::emit::{load_map, load_slot};
 
 /// The tracepoint.
 pub(super) const TRACEPOINT: &str = "inet_sock_set_state";
@@ -107,8 +108,8 @@ pub(super) fn code(types: &KernelTypes, owners: i32, closed: i32) -> Option<Vec<
     leave_mapped(offsets, keyed, &mut asm);
     asm.place(keyed);
     load_map(Reg::R1, closed, &mut asm);
-    point(Reg::R2, slot::KEY, &mut asm);
-    point(Reg::R3, slot::TAG, &mut asm);
+    load_slot(Reg::R2, slot::KEY, &mut asm);
+    load_slot(Reg::R3, slot::TAG, &mut asm);
     asm.mov64(Reg::R4, 0);
     asm.call(Helper::MapUpdateElem);
     asm.place(out);
@@ -153,19 +154,9 @@ fn leave_mapped(offsets: Offsets, keyed: Label, asm: &mut Assembler) {
 
 /// Copies an address or a port of the socket in R6 into the key.
 fn read(from: i16, to: i16, bytes: i32, asm: &mut Assembler) {
-    point(Reg::R1, slot::KEY + to, asm);
+    load_slot(Reg::R1, slot::KEY + to, asm);
     asm.mov64(Reg::R2, bytes);
     asm.mov64(Reg::R3, Reg::R6);
     asm.add64(Reg::R3, i32::from(from));
     asm.call(Helper::ProbeReadKernel);
-}
-
-/// Puts the address of a slot into a register.
-fn point(dst: Reg, slot: i16, asm: &mut Assembler) {
-    asm.mov64(dst, Reg::R10);
-    asm.alu64(AluOp::Add, dst, i32::from(slot));
-}
-
-fn load_map(dst: Reg, fd: i32, asm: &mut Assembler) {
-    asm.push(Insn::LoadMap { dst, fd });
 }

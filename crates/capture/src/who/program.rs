@@ -5,14 +5,13 @@
 //!
 //! Registers: R6 the socket, R7 the current thread's structure, R8 and R9 the storage, then the event.
 
-use ringtap_filter::ebpf::{
-    AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
-};
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Label, Reg, Size, Width};
 use ringtap_packet::process::{PROCESS_TAG_BYTES, layout};
 use ringtap_packet::protocol;
 use ringtap_sys::bpf::{CgroupHook, KernelTypes};
 
 use super::Who;
+use crate::emit::{as_imm, load_map, load_slot, load_value};
 
 /// Bytes of a socket's storage: the counter, then the tag.
 pub(super) const OWNER: u32 = 8 + TAG_BYTES as u32;
@@ -190,30 +189,29 @@ impl Structures {
             let found = types.member(structure, member)?;
             i16::try_from(found).ok()
         };
-        let needed = |structure, member, text| offset(structure, member).ok_or(text);
+        let needed = |text: &'static str| {
+            let (structure, member) = text.split_once('.').unwrap_or_default();
+            offset(structure, member).ok_or(text)
+        };
         let parent = offset("kernfs_node", "__parent").or_else(|| offset("kernfs_node", "parent"));
-        let number = needed("net", "ns", "net.ns")?;
+        let number = needed("net.ns")?;
         Ok(Self {
-            socket_inner: needed("socket", "sk", "socket.sk")?,
-            family: needed("sock_common", "skc_family", "sock_common.skc_family")?,
-            net: needed("sock_common", "skc_net", "sock_common.skc_net")?,
-            net_number: number + needed("ns_common", "inum", "ns_common.inum")?,
-            namespaces: needed("task_struct", "nsproxy", "task_struct.nsproxy")?,
-            own_net: needed("nsproxy", "net_ns", "nsproxy.net_ns")?,
-            leader: needed("task_struct", "group_leader", "task_struct.group_leader")?,
-            comm: needed("task_struct", "comm", "task_struct.comm")?,
-            start: needed(
-                "task_struct",
-                "start_boottime",
-                "task_struct.start_boottime",
-            )?,
-            memory: needed("task_struct", "mm", "task_struct.mm")?,
-            arguments: needed("mm_struct", "arg_start", "mm_struct.arg_start")?,
-            arguments_end: needed("mm_struct", "arg_end", "mm_struct.arg_end")?,
-            groups: needed("task_struct", "cgroups", "task_struct.cgroups")?,
-            default_group: needed("css_set", "dfl_cgrp", "css_set.dfl_cgrp")?,
-            folder: needed("cgroup", "kn", "cgroup.kn")?,
-            folder_name: needed("kernfs_node", "name", "kernfs_node.name")?,
+            socket_inner: needed("socket.sk")?,
+            family: needed("sock_common.skc_family")?,
+            net: needed("sock_common.skc_net")?,
+            net_number: number + needed("ns_common.inum")?,
+            namespaces: needed("task_struct.nsproxy")?,
+            own_net: needed("nsproxy.net_ns")?,
+            leader: needed("task_struct.group_leader")?,
+            comm: needed("task_struct.comm")?,
+            start: needed("task_struct.start_boottime")?,
+            memory: needed("task_struct.mm")?,
+            arguments: needed("mm_struct.arg_start")?,
+            arguments_end: needed("mm_struct.arg_end")?,
+            groups: needed("task_struct.cgroups")?,
+            default_group: needed("css_set.dfl_cgrp")?,
+            folder: needed("cgroup.kn")?,
+            folder_name: needed("kernfs_node.name")?,
             folder_parent: parent.ok_or("kernfs_node.parent")?,
         })
     }
@@ -336,8 +334,7 @@ impl Writer<'_> {
         asm.store_imm(Size::Dw, Reg::R10, at(layout::COMM), 0);
         asm.store_imm(Size::Dw, Reg::R10, at(layout::COMM) + 8, 0);
         if self.who.comm {
-            asm.mov64(Reg::R1, Reg::R10);
-            asm.add64(Reg::R1, i32::from(at(layout::COMM)));
+            load_slot(Reg::R1, at(layout::COMM), asm);
             asm.mov64(Reg::R2, 16);
             asm.mov64(Reg::R3, Reg::R8);
             asm.add64(Reg::R3, i32::from(self.structures.comm));
@@ -399,8 +396,7 @@ impl Writer<'_> {
         asm.call(Helper::RingbufSubmit);
         asm.store_imm(Size::Dw, Reg::R10, slot::VALUE, 1);
         self.look_for_seen(asm);
-        asm.mov64(Reg::R3, Reg::R10);
-        asm.add64(Reg::R3, i32::from(slot::VALUE));
+        load_slot(Reg::R3, slot::VALUE, asm);
         asm.mov64(Reg::R4, 0);
         asm.call(Helper::MapUpdateElem);
     }
@@ -408,14 +404,13 @@ impl Writer<'_> {
     /// Puts the map of processes that were seen into R1, and the address of this one's key into R2.
     fn look_for_seen(&self, asm: &mut Assembler) {
         load_map(Reg::R1, self.maps.seen, asm);
-        asm.mov64(Reg::R2, Reg::R10);
-        asm.add64(Reg::R2, i32::from(slot::TAG + KEY_IN_TAG));
+        load_slot(Reg::R2, slot::TAG + KEY_IN_TAG, asm);
     }
 
     /// Reads the arguments of the current process into the event in R8.
     fn read_command_line(&self, asm: &mut Assembler) {
         let (none, short) = (asm.label(), asm.label());
-        let most = size_of_event_part(COMMAND);
+        let most = as_imm(COMMAND);
         asm.load(Size::Dw, Reg::R1, Reg::R7, self.structures.memory);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R1, 0, none);
         asm.load(Size::Dw, Reg::R3, Reg::R1, self.structures.arguments);
@@ -427,7 +422,7 @@ impl Writer<'_> {
         asm.jump_if(Cond::Lt, Width::W64, Reg::R2, 1, none);
         asm.mov64(Reg::R9, Reg::R2);
         asm.mov64(Reg::R1, Reg::R8);
-        asm.add64(Reg::R1, size_of_event_part(COMMAND_AT));
+        asm.add64(Reg::R1, as_imm(COMMAND_AT));
         asm.call(Helper::ProbeReadUser);
         asm.jump_if(Cond::Ne, Width::W64, Reg::R0, 0, none);
         asm.store(Size::W, Reg::R8, TAG_BYTES, Reg::R9);
@@ -437,7 +432,7 @@ impl Writer<'_> {
     /// Writes the names of the control group and those around it into the event in R8.
     fn read_cgroup(&self, asm: &mut Assembler) {
         let end = asm.label();
-        let at = |index: usize| size_of_event_part(CGROUP_AT + index * COMPONENT);
+        let at = |index: usize| as_imm(CGROUP_AT + index * COMPONENT);
         for index in 0..COMPONENTS {
             let offset = i16::try_from(at(index)).unwrap_or_default();
             asm.store_imm(Size::B, Reg::R8, offset, 0);
@@ -452,7 +447,7 @@ impl Writer<'_> {
             asm.jump_if(Cond::Eq, Width::W64, Reg::R9, 0, end);
             asm.mov64(Reg::R1, Reg::R8);
             asm.add64(Reg::R1, at(index));
-            asm.mov64(Reg::R2, size_of_event_part(COMPONENT));
+            asm.mov64(Reg::R2, as_imm(COMPONENT));
             asm.load(Size::Dw, Reg::R3, Reg::R9, self.structures.folder_name);
             asm.call(Helper::ProbeReadKernelStr);
             asm.load(Size::Dw, Reg::R9, Reg::R9, self.structures.folder_parent);
@@ -461,11 +456,7 @@ impl Writer<'_> {
     }
 
     fn count(&self, offset: u32, asm: &mut Assembler) {
-        asm.push(Insn::LoadMapValue {
-            dst: Reg::R1,
-            fd: self.maps.counters,
-            offset,
-        });
+        load_value(Reg::R1, self.maps.counters, offset, asm);
         asm.mov64(Reg::R2, 1);
         asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, 0, Reg::R2);
     }
@@ -517,13 +508,4 @@ fn write_owner(out: Label, asm: &mut Assembler) {
 /// Returns the offsets of a tag's words of 64 bits.
 fn words() -> impl Iterator<Item = i16> {
     (0..TAG_BYTES).step_by(8)
-}
-
-fn load_map(dst: Reg, fd: i32, asm: &mut Assembler) {
-    asm.push(Insn::LoadMap { dst, fd });
-}
-
-/// Returns a size or an offset in an event in the form of instructions.
-fn size_of_event_part(bytes: usize) -> i32 {
-    i32::try_from(bytes).unwrap_or(i32::MAX)
 }

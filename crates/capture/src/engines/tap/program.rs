@@ -18,12 +18,12 @@ mod record;
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{self, Exits, Hook, LowerError, STACK_BYTES, Vlan};
 use ringtap_filter::ebpf::{
-    AluOp, AssembleError, Assembler, AtomicOp, Cond, Helper, Insn, Label, MarkedCode, Reg, Size,
-    Width,
+    AluOp, AssembleError, Assembler, AtomicOp, Cond, Helper, Label, MarkedCode, Reg, Size, Width,
 };
 use ringtap_sys::tap::{Geometry, layout};
 
 use crate::describe::KernelClock;
+use crate::emit::{load_map, load_slot, load_value};
 use crate::hook::{HookPoint, StampReader, TagRestorer};
 use crate::options::{SampleMode, Stage};
 use crate::source::ProgramPart;
@@ -59,7 +59,7 @@ impl Rings {
     /// to R5 are lost, and the slot may be.
     fn look_up(self, none: Label, asm: &mut Assembler) {
         let (Self::Values(fd) | Self::Maps(fd)) = self;
-        asm.push(Insn::LoadMap { dst: Reg::R1, fd });
+        load_map(Reg::R1, fd, asm);
         look_up(asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, none);
         if let Self::Maps(_) = self {
@@ -400,11 +400,7 @@ impl Tap<'_> {
         asm.mov32(number, number);
         asm.jump_if(Cond::Ge, Width::W64, number, processors, none);
         asm.alu64(AluOp::Lsh, number, state::EACH.ilog2().cast_signed());
-        asm.push(Insn::LoadMapValue {
-            dst,
-            fd: self.maps.state,
-            offset: state::EACH,
-        });
+        load_value(dst, self.maps.state, state::EACH, asm);
         asm.add64(dst, number);
     }
 
@@ -463,11 +459,7 @@ impl Tap<'_> {
     }
 
     fn load_control(&self, dst: Reg, asm: &mut Assembler) {
-        asm.push(Insn::LoadMapValue {
-            dst,
-            fd: self.maps.control,
-            offset: 0,
-        });
+        load_value(dst, self.maps.control, 0, asm);
     }
 
     /// Computes length and captured length, and whether the ring has room; puts the record's address into R9.
@@ -616,12 +608,8 @@ impl Tap<'_> {
         asm.add64(Reg::R4, Reg::R3);
         asm.jump_if(Cond::Lt, Width::W64, Reg::R4, Reg::R5, ends.done);
         asm.mark(ProgramPart::Wake.name());
-        asm.push(Insn::LoadMap {
-            dst: Reg::R1,
-            fd: self.maps.doorbell,
-        });
-        asm.mov64(Reg::R2, Reg::R10);
-        asm.add64(Reg::R2, i32::from(slot::TOTAL));
+        load_map(Reg::R1, self.maps.doorbell, asm);
+        load_slot(Reg::R2, slot::TOTAL, asm);
         asm.mov64(Reg::R3, RING_BYTES);
         asm.mov64(Reg::R4, FORCE_WAKEUP);
         asm.call(Helper::RingbufOutput);
@@ -652,11 +640,7 @@ impl Tap<'_> {
             asm.jump(ends.done);
         }
         asm.place(ends.no_ring);
-        asm.push(Insn::LoadMapValue {
-            dst: Reg::R2,
-            fd: self.maps.state,
-            offset: 0,
-        });
+        load_value(Reg::R2, self.maps.state, 0, asm);
         asm.mov64(Reg::R1, 1);
         asm.atomic(Size::Dw, AtomicOp::Add, Reg::R2, state::NO_RING, Reg::R1);
         asm.place(ends.done);
@@ -723,8 +707,7 @@ fn give_back(ring: Reg, asm: &mut Assembler) {
 
 /// Looks the slot KEY up in the map whose address is in R1.
 fn look_up(asm: &mut Assembler) {
-    asm.mov64(Reg::R2, Reg::R10);
-    asm.add64(Reg::R2, i32::from(slot::KEY));
+    load_slot(Reg::R2, slot::KEY, asm);
     asm.call(Helper::MapLookupElem);
 }
 

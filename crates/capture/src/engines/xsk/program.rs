@@ -8,6 +8,7 @@ use ringtap_filter::ebpf::{Assembler, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::Map;
 
 use crate::describe::KernelClock;
+use crate::emit::load_map;
 use crate::hook::TagRestorer;
 use crate::source::ProgramPart;
 
@@ -62,10 +63,7 @@ pub(super) fn write(
     write_stamp(clock, &mut asm);
     asm.mark(ProgramPart::Tap.name());
     asm.load(Size::W, Reg::R2, Reg::R6, RX_QUEUE);
-    asm.push(Insn::LoadMap {
-        dst: Reg::R1,
-        fd: sockets.as_fd().as_raw_fd(),
-    });
+    load_map(Reg::R1, sockets.as_fd().as_raw_fd(), &mut asm);
     // The verdict for a queue without a socket.
     asm.mov32(Reg::R3, XDP_PASS);
     asm.call(Helper::RedirectMap);

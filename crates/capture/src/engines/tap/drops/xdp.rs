@@ -6,9 +6,10 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Reg, Size, Width};
 use ringtap_sys::bpf::{Kernel, Map, MapKind, MapSpec, Mapping, Program, ProgramKind, Tracepoint};
 
+use crate::emit::{load_map, load_slot};
 use crate::stats::XdpLosses;
 
 /// The place of the counter of exceptions: an XDP program aborts, or returns what is no action.
@@ -58,11 +59,8 @@ pub(in crate::engines) struct XdpCounters {
 impl XdpCounters {
     /// Counts from now on, on all interfaces. `None` if the kernel has none of the tracepoints.
     pub(in crate::engines) fn open(kernel: &Kernel) -> Option<Self> {
-        let kind = MapKind::Array {
-            mmapable: true,
-            inner: false,
-        };
-        let map = Map::create(kernel, &MapSpec::new("ringtap_xdp", kind, BYTES, 1)).ok()?;
+        let spec = MapSpec::new("ringtap_xdp", MapKind::MAPPED_ARRAY, BYTES, 1);
+        let map = Map::create(kernel, &spec).ok()?;
         let points = POINTS
             .iter()
             .filter_map(|point| attach(kernel, &map, point));
@@ -118,12 +116,8 @@ fn code(map: i32, counting: Counting) -> Option<Vec<u64>> {
     }
     asm.jump_if(Cond::Eq, Width::W64, Reg::R6, 0, out);
     asm.store_imm(Size::W, Reg::R10, -4, 0);
-    asm.push(Insn::LoadMap {
-        dst: Reg::R1,
-        fd: map,
-    });
-    asm.mov64(Reg::R2, Reg::R10);
-    asm.alu64(AluOp::Add, Reg::R2, -4);
+    load_map(Reg::R1, map, &mut asm);
+    load_slot(Reg::R2, -4, &mut asm);
     asm.call(Helper::MapLookupElem);
     asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, out);
     asm.alu64(AluOp::Add, Reg::R0, Reg::R7);

@@ -12,13 +12,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Exits, Hook, lower, scratch};
-use ringtap_filter::ebpf::{
-    AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
-};
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Label, Reg, Size, Width};
 use ringtap_sys::bpf::ProgramKind;
 
 use super::record::{self, HEADER, cooked};
 use super::{Ends, look_up, owner, slot, state};
+use crate::emit::{add_packet, as_imm, load_map, load_value};
 use crate::options::Direction;
 use crate::stat::{Counters, StatError, slot_offset};
 use crate::who::OwnerMaps;
@@ -226,10 +225,7 @@ impl Drops {
         }
         asm.call(Helper::GetSmpProcessorId);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R0);
-        asm.push(Insn::LoadMap {
-            dst: Reg::R1,
-            fd: self.scratch,
-        });
+        load_map(Reg::R1, self.scratch, asm);
         look_up(asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, nested);
         asm.mov64(Reg::R6, Reg::R0);
@@ -315,13 +311,8 @@ impl Drops {
         if let Some((ifindex, namespace)) = self.only {
             let here = asm.label();
             asm.load(Size::W, Reg::R1, Reg::R6, scratch::INTERFACE);
-            asm.jump_if(
-                Cond::Ne,
-                Width::W32,
-                Reg::R1,
-                ifindex.cast_signed(),
-                out.leave,
-            );
+            let ifindex = ifindex.cast_signed();
+            asm.jump_if(Cond::Ne, Width::W32, Reg::R1, ifindex, out.leave);
             asm.load(Size::W, Reg::R1, Reg::R6, own::NAMESPACE);
             asm.jump_if(Cond::Eq, Width::W32, Reg::R1, namespace.cast_signed(), here);
             asm.jump_if(Cond::Ne, Width::W32, Reg::R1, 0, out.leave);
@@ -343,13 +334,8 @@ impl Drops {
         let (received, known) = (asm.label(), asm.label());
         if let Some(backlog) = self.reasons.backlog {
             asm.load(Size::W, Reg::R1, Reg::R6, own::REASON);
-            asm.jump_if(
-                Cond::Eq,
-                Width::W32,
-                Reg::R1,
-                backlog.cast_signed(),
-                received,
-            );
+            let backlog = backlog.cast_signed();
+            asm.jump_if(Cond::Eq, Width::W32, Reg::R1, backlog, received);
         }
         Self::packet(Size::W, Reg::R1, packet.skb_iif, asm);
         asm.jump_if(Cond::Ne, Width::W32, Reg::R1, 0, received);
@@ -616,41 +602,16 @@ impl Counted<'_> {
         asm.call(Helper::GetSmpProcessorId);
         asm.jump_if(Cond::Ge, Width::W64, Reg::R0, as_imm(counters.cpus()), none);
         asm.alu64(AluOp::Mul, Reg::R0, as_imm(counters.stride()));
-        asm.push(Insn::LoadMapValue {
-            dst: Reg::R1,
-            fd: counters.map().as_fd().as_raw_fd(),
-            offset: 0,
-        });
+        load_value(Reg::R1, counters.map().as_fd().as_raw_fd(), 0, asm);
         asm.add64(Reg::R1, Reg::R0);
         asm.load(Size::W, Reg::R2, Reg::R6, scratch::LEN);
         asm.add64(Reg::R2, -record::COOKED.cast_signed());
         let total = i16::try_from(slot_offset(counters.total_slot(true))).unwrap_or(i16::MAX);
-        add(total, counters.atomic(), asm);
+        add_packet(total, counters.atomic(), asm);
         asm.alu64(AluOp::Mul, Reg::R7, as_imm(slot_offset(1)));
         asm.alu64(AluOp::Add, Reg::R1, Reg::R7);
-        add(0, counters.atomic(), asm);
+        add_packet(0, counters.atomic(), asm);
     }
-}
-
-/// Adds a packet of R2 bytes to the slot at R1 plus an offset; loses R3.
-fn add(at: i16, is_atomic: bool, asm: &mut Assembler) {
-    if is_atomic {
-        asm.mov64(Reg::R3, 1);
-        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, at, Reg::R3);
-        asm.atomic(Size::Dw, AtomicOp::Add, Reg::R1, at + 8, Reg::R2);
-        return;
-    }
-    asm.load(Size::Dw, Reg::R3, Reg::R1, at);
-    asm.add64(Reg::R3, 1);
-    asm.store(Size::Dw, Reg::R1, at, Reg::R3);
-    asm.load(Size::Dw, Reg::R3, Reg::R1, at + 8);
-    asm.alu64(AluOp::Add, Reg::R3, Reg::R2);
-    asm.store(Size::Dw, Reg::R1, at + 8, Reg::R3);
-}
-
-/// Sizes here are those of a few thousand processors at most.
-fn as_imm(number: usize) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 /// Copies `bytes` bytes of the kernel's memory at a register plus an offset to the scratch value.
@@ -665,11 +626,7 @@ fn read(to: i16, bytes: i32, (from, offset): (Reg, i32), asm: &mut Assembler) {
 
 /// Counts a packet that is lost before a ring was found; loses R1 and R2.
 pub(super) fn count_lost(state: i32, asm: &mut Assembler) {
-    asm.push(Insn::LoadMapValue {
-        dst: Reg::R2,
-        fd: state,
-        offset: 0,
-    });
+    load_value(Reg::R2, state, 0, asm);
     asm.mov64(Reg::R1, 1);
     asm.atomic(Size::Dw, AtomicOp::Add, Reg::R2, state::NO_PLACE, Reg::R1);
 }

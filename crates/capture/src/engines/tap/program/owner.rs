@@ -8,15 +8,14 @@
 //! A dropped packet names its socket itself ([`super::drops`]).
 
 use ringtap_filter::ebpf::lower::{self, Exits};
-use ringtap_filter::ebpf::{
-    AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Label, Reg, Size, Width,
-};
+use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Label, Reg, Size, Width};
 use ringtap_filter::process::PacketOwner;
 use ringtap_packet::process::{PROCESS_ENTERPRISE, layout};
 use ringtap_packet::{ether_type, protocol};
 
 use super::record::{HEADER, Head};
 use super::{EmitError, Ends, STORES_ARE_ORDERED, Tap, skb, slot};
+use crate::emit::{load_map, load_slot};
 use crate::source::ProgramPart;
 use crate::who::{OWNER_TAG, OwnerMaps, key};
 
@@ -143,15 +142,10 @@ impl Tap<'_> {
     fn by_addresses(&self, owners: OwnerMaps, unknown: Label, found: Label, asm: &mut Assembler) {
         asm.load(Size::W, Reg::R1, Reg::R6, skb::PROTOCOL);
         let v6 = asm.label();
-        let kind = |number: u16| i32::from(number.to_be());
-        asm.jump_if(Cond::Eq, Width::W32, Reg::R1, kind(ether_type::IPV6), v6);
-        asm.jump_if(
-            Cond::Ne,
-            Width::W32,
-            Reg::R1,
-            kind(ether_type::IPV4),
-            unknown,
-        );
+        let kinds = [ether_type::IPV4, ether_type::IPV6];
+        let [kind_v4, kind_v6] = kinds.map(|number| i32::from(number.to_be()));
+        asm.jump_if(Cond::Eq, Width::W32, Reg::R1, kind_v6, v6);
+        asm.jump_if(Cond::Ne, Width::W32, Reg::R1, kind_v4, unknown);
         read_v4(unknown, asm);
         self.by_transport(Version::V4, owners, unknown, found, asm);
         asm.place(v6);
@@ -168,38 +162,19 @@ impl Tap<'_> {
         found: Label,
         asm: &mut Assembler,
     ) {
-        let number = |number: u8| i32::from(number);
+        let [tcp_number, udp_number] = [protocol::TCP, protocol::UDP].map(i32::from);
         if self.place.is_ingress() {
             let (udp, closed) = (asm.label(), asm.label());
             let no_socket = owners.closed.map_or(unknown, |_| closed);
-            asm.jump_if(Cond::Eq, Width::W64, Reg::R8, number(protocol::UDP), udp);
-            asm.jump_if(
-                Cond::Ne,
-                Width::W64,
-                Reg::R8,
-                number(protocol::TCP),
-                unknown,
-            );
-            let by_socket = owners.by_socket;
-            by_tuple(
-                version,
-                Helper::SkLookupTcp,
-                by_socket,
-                no_socket,
-                found,
-                asm,
-            );
+            asm.jump_if(Cond::Eq, Width::W64, Reg::R8, udp_number, udp);
+            asm.jump_if(Cond::Ne, Width::W64, Reg::R8, tcp_number, unknown);
+            let (by_socket, look_up) = (owners.by_socket, Helper::SkLookupTcp);
+            by_tuple(version, look_up, by_socket, no_socket, found, asm);
             asm.place(udp);
             by_tuple(version, Helper::SkLookupUdp, by_socket, unknown, found, asm);
             asm.place(closed);
         } else {
-            asm.jump_if(
-                Cond::Ne,
-                Width::W64,
-                Reg::R8,
-                number(protocol::TCP),
-                unknown,
-            );
+            asm.jump_if(Cond::Ne, Width::W64, Reg::R8, tcp_number, unknown);
         }
         if let Some(closed) = owners.closed {
             self.look_for_closed(version, closed, unknown, asm);
@@ -246,12 +221,8 @@ impl Tap<'_> {
             asm.load(Size::H, Reg::R1, Reg::R10, slot::TUPLE + port);
             asm.store(Size::H, Reg::R10, slot::CONNECTION + to_port, Reg::R1);
         }
-        asm.push(Insn::LoadMap {
-            dst: Reg::R1,
-            fd: closed,
-        });
-        asm.mov64(Reg::R2, Reg::R10);
-        asm.add64(Reg::R2, i32::from(slot::CONNECTION));
+        load_map(Reg::R1, closed, asm);
+        load_slot(Reg::R2, slot::CONNECTION, asm);
         asm.call(Helper::MapLookupElem);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, unknown);
         for at in (0..TAG).step_by(8) {
@@ -336,8 +307,7 @@ fn load(from: Option<i32>, to: i16, bytes: i32, unknown: Label, asm: &mut Assemb
     if let Some(from) = from {
         asm.mov64(Reg::R2, from);
     }
-    asm.mov64(Reg::R3, Reg::R10);
-    asm.add64(Reg::R3, i32::from(to));
+    load_slot(Reg::R3, to, asm);
     asm.mov64(Reg::R4, bytes);
     asm.mov64(Reg::R5, FROM_NETWORK_HEADER);
     asm.call(Helper::SkbLoadBytesRelative);
@@ -354,13 +324,8 @@ fn read_v4(unknown: Label, asm: &mut Assembler) {
     asm.jump_if(Cond::Lt, Width::W64, Reg::R7, 20, unknown);
     // Only the first fragment has ports.
     asm.load(Size::H, Reg::R1, Reg::R10, header + 6);
-    asm.jump_if(
-        Cond::Set,
-        Width::W64,
-        Reg::R1,
-        i32::from(0x1fff_u16.to_be()),
-        unknown,
-    );
+    let offset = i32::from(0x1fff_u16.to_be());
+    asm.jump_if(Cond::Set, Width::W64, Reg::R1, offset, unknown);
     asm.load(Size::B, Reg::R8, Reg::R10, header + 9);
     for word in [0, 4] {
         asm.load(Size::W, Reg::R1, Reg::R10, header + 12 + word);
@@ -393,8 +358,7 @@ fn by_tuple(
 ) {
     let (mine, release) = (asm.label(), asm.label());
     asm.mov64(Reg::R1, Reg::R6);
-    asm.mov64(Reg::R2, Reg::R10);
-    asm.add64(Reg::R2, i32::from(slot::TUPLE));
+    load_slot(Reg::R2, slot::TUPLE, asm);
     asm.mov64(
         Reg::R3,
         if version == Version::V4 {
@@ -466,8 +430,7 @@ fn ask_route(version: Version, asm: &mut Assembler) {
         asm.store(Size::W, Reg::R10, at(fib::DESTINATION) + word, Reg::R1);
     }
     asm.mov64(Reg::R1, Reg::R6);
-    asm.mov64(Reg::R2, Reg::R10);
-    asm.add64(Reg::R2, i32::from(slot::FIB));
+    load_slot(Reg::R2, slot::FIB, asm);
     asm.mov64(Reg::R3, i32::from(fib::BYTES));
     asm.mov64(Reg::R4, 0);
     asm.call(Helper::FibLookup);
@@ -476,10 +439,7 @@ fn ask_route(version: Version, asm: &mut Assembler) {
 /// Copies the owner of the socket in R2 into slot PROCESS, and notes the options' length. Goes to `none` if the
 /// owner is unknown, or is being written.
 pub(super) fn read_owner(owners: i32, none: Label, asm: &mut Assembler) {
-    asm.push(Insn::LoadMap {
-        dst: Reg::R1,
-        fd: owners,
-    });
+    load_map(Reg::R1, owners, asm);
     asm.mov64(Reg::R3, 0);
     asm.mov64(Reg::R4, 0);
     asm.call(Helper::SkStorageGet);

@@ -1,9 +1,10 @@
 //! The record: one enhanced packet block.
 
-use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Label, Reg, Size, Width};
+use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Label, Reg, Size, Width};
 
 use super::drops::{self, Drops};
 use super::{Cooked, Ends, Tap, look_up, skb, slot, state, xdp};
+use crate::emit::load_map;
 use crate::source::ProgramPart;
 
 /// Block type of an enhanced packet block.
@@ -113,10 +114,7 @@ impl Tap<'_> {
         };
         asm.load(Size::W, Reg::R1, Reg::R6, skb::INTERFACE);
         asm.store(Size::W, Reg::R10, slot::KEY, Reg::R1);
-        asm.push(Insn::LoadMap {
-            dst: Reg::R1,
-            fd: interfaces,
-        });
+        load_map(Reg::R1, interfaces, asm);
         look_up(asm);
         asm.jump_if(Cond::Eq, Width::W64, Reg::R0, 0, ends.unreadable);
         asm.load(Size::W, Reg::R1, Reg::R0, 0);
@@ -155,13 +153,8 @@ impl Tap<'_> {
         } else {
             (skb::DATA, skb::DATA_END)
         };
-        asm.jump_if(
-            Cond::Gt,
-            Width::W64,
-            Reg::R4,
-            i32::from(2 * SHORT_HALF),
-            long,
-        );
+        let short = i32::from(2 * SHORT_HALF);
+        asm.jump_if(Cond::Gt, Width::W64, Reg::R4, short, long);
         asm.load(Size::W, Reg::R2, Reg::R6, data);
         asm.load(Size::W, Reg::R3, Reg::R6, data_end);
         let halves = std::iter::successors(Some(SHORT_HALF), |half| Some(half / 2));
