@@ -3,6 +3,7 @@
 use ringtap_filter::CompileError;
 use ringtap_packet::LinkType;
 use ringtap_savefile::ReadError;
+use ringtap_sys::errno::{EACCES, EPERM};
 use ringtap_sys::{bpf, netlink, packet::GeometryError};
 
 use crate::options::OptionError;
@@ -281,6 +282,14 @@ impl From<GeometryError> for Error {
 }
 
 impl Error {
+    /// Returns the conversion of an error about the properties of an interface.
+    pub(crate) fn interface(device: &str) -> impl Fn(netlink::Error) -> Self + Copy {
+        move |source| Self::Interface {
+            device: device.to_owned(),
+            source,
+        }
+    }
+
     /// Returns the log of the kernel's verifier, if the error is a rejected program.
     #[must_use]
     pub fn verifier_log(&self) -> Option<String> {
@@ -327,10 +336,6 @@ impl Error {
 fn numbered(process: Option<u32>) -> String {
     process.map_or_else(String::new, |process| format!(" (process {process})"))
 }
-
-/// Error numbers of the kernel.
-const EPERM: i32 = 1;
-const EACCES: i32 = 13;
 
 /// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,11 +1,12 @@
 //! Finds an interface by any of its names.
 
+use ringtap_sys::errno::{EINVAL, ENODEV};
 use ringtap_sys::netlink::{self, Link, Netlink};
 
 use crate::{Error, Result};
 
-/// `ENODEV` and `EINVAL` in the kernel's numbering; the latter is for names that no interface can have.
-const NOT_FOUND: [i32; 2] = [19, 22];
+/// The errors for unknown names, and for those that no interface can have.
+const NOT_FOUND: [i32; 2] = [ENODEV, EINVAL];
 
 /// Returns the interface with this name, alternative name (Linux 5.5), or name with the suffix of an
 /// old-style alias, which is another address of the same interface.
@@ -24,9 +25,6 @@ fn exact(netlink: &mut Netlink, name: &str) -> Result<Option<Link>> {
         Ok(link) => Ok(Some(link)),
         Err(netlink::Error::Name { .. } | netlink::Error::NoLink { .. }) => Ok(None),
         Err(error) if error.errno().is_some_and(|code| NOT_FOUND.contains(&code)) => Ok(None),
-        Err(source) => Err(Error::Interface {
-            device: name.to_owned(),
-            source,
-        }),
+        Err(error) => Err(Error::interface(name)(error)),
     }
 }

@@ -42,4 +42,12 @@ pub mod ticker;
 pub mod udp;
 pub mod xsk;
 
+/// The kernel's error numbers (errno(3)).
+pub mod errno {
+    pub use libc::{
+        E2BIG, EACCES, EAGAIN, EBUSY, EEXIST, EINTR, EINVAL, ENETDOWN, ENOBUFS, ENODEV, ENOENT,
+        ENOMEM, ENOPROTOOPT, ENXIO, EOPNOTSUPP, EPERM, ERANGE,
+    };
+}
+
 pub use error::{Error, Result};

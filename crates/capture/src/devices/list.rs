@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 
 use ringtap_packet::LinkType;
+use ringtap_sys::errno::ENODEV;
 use ringtap_sys::ethtool::{Ethtool, Timestamping};
 use ringtap_sys::netlink::{Link, Name, Netlink, OperationalState};
 
 use super::{ANY, DeviceError, DeviceInfo, Flags, Relation};
 use crate::lookup::find_link;
 use crate::{Error, engines, hook};
-
-/// No such device: it was removed after it was listed (`include/uapi/asm-generic/errno-base.h`).
-const ENODEV: i32 = 19;
 
 /// Returns all devices of the calling thread's network namespace by number, with the pseudo-device `any`
 /// last.
@@ -88,11 +86,7 @@ pub fn timestamping(name: &str) -> crate::Result<Option<Timestamping>> {
 }
 
 fn find(name: &str) -> crate::Result<Option<Link>> {
-    let failed = |source| Error::Interface {
-        device: name.to_owned(),
-        source,
-    };
-    let mut netlink = Netlink::open().map_err(failed)?;
+    let mut netlink = Netlink::open().map_err(Error::interface(name))?;
     find_link(&mut netlink, name)
 }
 

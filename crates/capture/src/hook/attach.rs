@@ -1,6 +1,7 @@
 //! Attaches, watches and replaces programs.
 
 use ringtap_sys::bpf::{self, Kernel, Link, Program, TcxPlace, query_tcx};
+use ringtap_sys::errno;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::privileges::Capability;
 
@@ -10,21 +11,6 @@ use super::{
 };
 use super::{StealHazard, Thieves, steal_hazards};
 use crate::options::{Direction, Mode};
-
-/// Error numbers of the kernel.
-mod errno {
-    pub(super) const EPERM: i32 = 1;
-    pub(super) const ENOENT: i32 = 2;
-    pub(super) const EINTR: i32 = 4;
-    pub(super) const EAGAIN: i32 = 11;
-    pub(super) const ENOMEM: i32 = 12;
-    pub(super) const EBUSY: i32 = 16;
-    pub(super) const EEXIST: i32 = 17;
-    pub(super) const EINVAL: i32 = 22;
-    pub(super) const ERANGE: i32 = 34;
-    pub(super) const EOPNOTSUPP: i32 = 95;
-    pub(super) const ENOBUFS: i32 = 105;
-}
 
 type Result<T> = std::result::Result<T, HookError>;
 

@@ -6,13 +6,11 @@ use ringtap_sys::netlink::{Link, Netlink, XdpProgram};
 use ringtap_sys::netns::Namespace;
 
 use super::TagRestorer;
+use crate::devices::Flags;
 use crate::engines::link_type;
 use crate::lookup::find_link;
 use crate::{Error, Result};
 
-/// `IFF_LOOPBACK` and `IFF_UP` (netdevice(7)).
-const LOOPBACK: u32 = 1 << 3;
-const UP: u32 = 1;
 /// The drivers' features that remove tags from received packets.
 const TAKES_TAGS: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
@@ -50,11 +48,7 @@ impl HookDevice {
     /// # Errors
     /// [`Error::NoSuchDevice`], or the interfaces cannot be read.
     pub fn find(name: &str) -> Result<Self> {
-        let failed = |source| Error::Interface {
-            device: name.to_owned(),
-            source,
-        };
-        let mut netlink = Netlink::open().map_err(failed)?;
+        let mut netlink = Netlink::open().map_err(Error::interface(name))?;
         let link = find_link(&mut netlink, name)?;
         let link = link.ok_or_else(|| Error::NoSuchDevice {
             device: name.to_owned(),
@@ -89,8 +83,8 @@ impl HookDevice {
             kind,
             hardware_type: link.hardware_type,
             link_type: link_type(link.hardware_type),
-            is_loopback: link.flags & LOOPBACK != 0,
-            is_up: link.flags & UP != 0,
+            is_loopback: Flags(link.flags).is_loopback(),
+            is_up: Flags(link.flags).is_up(),
             xdp: link.xdp.clone(),
         })
     }
@@ -103,10 +97,7 @@ impl HookDevice {
     pub fn restoring_tags(mut self) -> Result<Self> {
         if self.takes_tags {
             let found = TagRestorer::find(self.index, self.kind.as_deref());
-            self.tag_restorer = found.map_err(|source| Error::Interface {
-                device: self.name.clone(),
-                source,
-            })?;
+            self.tag_restorer = found.map_err(Error::interface(&self.name))?;
         }
         Ok(self)
     }

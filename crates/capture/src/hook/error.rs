@@ -1,5 +1,6 @@
 //! The reasons why no program could be attached.
 
+use ringtap_sys::errno::ENODEV;
 use ringtap_sys::{bpf, netlink};
 
 use super::{PassedOver, Reason, StealHazard};
@@ -58,14 +59,12 @@ pub enum HookError {
     },
 }
 
-/// The error number of a removed device.
-const ENODEV: i32 = 19;
-
 impl HookError {
     /// Returns the error for a failed `bpf(2)` request about a device, which may have been removed.
     pub(crate) fn of_bpf(device: &str, source: bpf::Error) -> Self {
         let device = device.to_owned();
         match source.errno() {
+            // The device was removed.
             Some(ENODEV) => Self::Gone { device },
             _ => Self::Bpf { device, source },
         }

@@ -4,8 +4,7 @@ use std::fmt;
 
 use ringtap_sys::netlink::{self, Link, Name, Netlink, WideRoute};
 
-/// `IFF_LOOPBACK` (netdevice(7)).
-const LOOPBACK: u32 = 1 << 3;
+use crate::devices::Flags;
 
 /// A use that would stop working if received packets of a device were stolen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub fn steal_hazards(netlink: &mut Netlink, index: u32) -> netlink::Result<Vec<S
 
 pub(crate) fn hazards(links: &[Link], routes: &[WideRoute], index: u32) -> Vec<StealHazard> {
     let mut found = Vec::new();
-    let is_loopback = |link: &Link| link.index == index && link.flags & LOOPBACK != 0;
+    let is_loopback = |link: &Link| link.index == index && Flags(link.flags).is_loopback();
     if links.iter().any(is_loopback) {
         found.push(StealHazard::Loopback);
     }
@@ -201,7 +200,7 @@ mod tests {
     #[test]
     fn loopback_is_guarded() {
         let mut lo = link(1, "lo", None, None);
-        lo.flags = LOOPBACK;
+        lo.flags = 1 << 3;
         assert_eq!(hazards(&[lo], &[], 1), [StealHazard::Loopback]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use ringtap_sys::errno::ENETDOWN;
 use ringtap_sys::packet::Ring;
 
 use crate::{Error, Result};
@@ -11,8 +12,6 @@ use crate::{Error, Result};
 const GRACE: Duration = Duration::from_millis(50);
 /// How often an interface that is down is checked, since its removal raises no event.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// `ENETDOWN` in the kernel's numbering.
-const NETWORK_DOWN: i32 = 100;
 
 /// The interface as the capture knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ pub(super) enum State {
 impl State {
     /// Handles an error of waiting for the ring.
     pub(super) fn failed(&mut self, ring: &Ring, retire_timeout: Duration) -> Result<()> {
-        if ring.take_error()? == Some(NETWORK_DOWN) && *self != Self::Gone {
+        if ring.take_error()? == Some(ENETDOWN) && *self != Self::Gone {
             *self = Self::Failing {
                 until: Instant::now() + retire_timeout + GRACE,
             };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, possible_cpus};
+use ringtap_sys::errno::{E2BIG, ENOMEM};
 use ringtap_sys::sched::numa_node;
 use ringtap_sys::tap::{Control, Counters, Doorbell, Geometry, Position, Ring, RingWatch};
 
 use super::program::{Maps, Rings, state};
 use crate::engines::Processors;
 
-/// `ENOMEM` and `E2BIG`, with which the kernel reports missing memory.
-const NO_MEMORY: [i32; 2] = [12, 7];
+/// The errors with which the kernel reports missing memory.
+const NO_MEMORY: [i32; 2] = [ENOMEM, E2BIG];
 
 /// The total size of rings, in bytes, up to which they are one map: kernels before 5.19 have helpers that
 /// count an array's bytes in 32 bits.
@@ -108,18 +109,9 @@ impl RingSet {
             let map = Arc::clone(rings[0].map());
             (rings, map)
         };
-        let state = Map::create(
-            kernel,
-            &MapSpec::new(
-                "ringtap_state",
-                MapKind::Array {
-                    mmapable: false,
-                    inner: false,
-                },
-                state::bytes(processors),
-                1,
-            ),
-        )?;
+        let bytes = state::bytes(processors);
+        let state = MapSpec::new("ringtap_state", MapKind::ARRAY, bytes, 1);
+        let state = Map::create(kernel, &state)?;
         Ok(Self {
             rings,
             away: Vec::new(),
@@ -264,15 +256,12 @@ fn maps_by_cpu(
         rings.append(&mut Ring::create(kernel, geometry, 1, node)?);
     }
     let processors = cpus.iter().max().map_or(1, |highest| highest + 1);
+    let places = number(possible_cpus().max(processors));
     let by_cpu = Map::create(
         kernel,
         &MapSpec {
-            name: "ringtap_rings",
-            kind: MapKind::ArrayOfMaps,
-            value_size: 4,
-            max_entries: number(possible_cpus().max(processors)),
-            numa_node: None,
             inner: rings.first().map(|ring| &**ring.map()),
+            ..MapSpec::new("ringtap_rings", MapKind::ArrayOfMaps, 4, places)
         },
     )?;
     let maps = rings.iter().map(|ring| &**ring.map());

@@ -8,6 +8,7 @@ use ringtap_sys::poll::{self, Interest};
 
 use super::TapSource;
 use super::any::Any;
+use crate::devices::Flags;
 use crate::engines::pace::Pace;
 use crate::{Error, Result};
 
@@ -31,9 +32,6 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOOKS: u32 = 32;
 /// How long programs may still run if the kernel has no barrier.
 pub(super) const GRACE_WITHOUT_BARRIER: Duration = Duration::from_millis(50);
-/// `IFF_UP` (netdevice(7)).
-const UP: u32 = 1;
-
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
@@ -300,15 +298,15 @@ impl TapSource {
 
     /// Reports an interface that was removed or is down.
     fn look_at_interface(&mut self) -> Result<()> {
-        let links = self.netlink.links().map_err(|source| Error::Interface {
-            device: self.device.clone(),
-            source,
-        })?;
+        let links = self
+            .netlink
+            .links()
+            .map_err(Error::interface(&self.device))?;
         let device = || self.device.clone();
         let Some(link) = links.iter().find(|link| link.index == self.bound.index) else {
             return Err(Error::InterfaceGone { device: device() });
         };
-        match (link.flags & UP != 0, self.state) {
+        match (Flags(link.flags).is_up(), self.state) {
             (true, _) => self.state = State::Up,
             (false, State::Down) => {}
             (false, State::Up) => {

@@ -5,10 +5,9 @@ use ringtap_sys::netlink::Link;
 
 use super::SocketSource;
 use super::members::members_of;
+use crate::devices::Flags;
 use crate::{Error, Result};
 
-/// `IFF_UP` (netdevice(7)).
-const UP: u32 = 1;
 /// The places of the programs.
 const HOOK: &str = "XDP";
 
@@ -68,7 +67,7 @@ impl SocketSource {
             if link.index != self.device.index && !members.contains(&link.index) {
                 continue;
             }
-            let is_up = link.flags & UP != 0;
+            let is_up = Flags(link.flags).is_up();
             let was_down = self.down.contains(&link.index);
             if is_up {
                 self.down.retain(|index| *index != link.index);
@@ -139,10 +138,10 @@ impl SocketSource {
             return Ok(());
         };
         let device = || self.device.name.clone();
-        let links = self.netlink.links().map_err(|source| Error::Interface {
-            device: device(),
-            source,
-        })?;
+        let links = self
+            .netlink
+            .links()
+            .map_err(Error::interface(&self.device.name))?;
         let exists = links.iter().any(|link| link.index == member.device.index);
         let name = member.device.name.clone();
         if self.is_aggregate {

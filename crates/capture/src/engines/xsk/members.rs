@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Program, ProgramKind};
+use ringtap_sys::errno::ENOPROTOOPT;
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Link, Netlink};
 use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
@@ -84,10 +85,7 @@ impl Opener {
             hook::attach(&self.kernel, &device, &self.wanted, load)?
         };
         let announced = attached.announce(plan.in_kernel_for_all().is_none(), None);
-        let netlink = Netlink::open().map_err(|source| Error::Interface {
-            device: name,
-            source,
-        })?;
+        let netlink = Netlink::open().map_err(Error::interface(&name))?;
         Ok(Member {
             attached,
             announced,
@@ -221,7 +219,6 @@ pub(super) fn used_queues(link: &Link) -> Result<u32> {
 
 /// Requests polling of the driver; a kernel without it continues without.
 fn busy_poll(receiver: &Receiver, duration: Duration) -> Result<()> {
-    const ENOPROTOOPT: i32 = 92;
     match receiver.set_busy_poll(duration) {
         Err(error) if error.errno() == Some(ENOPROTOOPT) => Ok(()),
         outcome => Ok(outcome?),

@@ -174,10 +174,10 @@ impl SocketSource {
         if !self.changed {
             return Ok(());
         }
-        let links = self.netlink.links().map_err(|source| Error::Interface {
-            device: self.device.name.clone(),
-            source,
-        })?;
+        let links = self
+            .netlink
+            .links()
+            .map_err(Error::interface(&self.device.name))?;
         let followed = self.follow(&links);
         // There may be more to report, and a removed device is reported each time.
         self.changed = !matches!(followed, Ok(Followed::All));

@@ -8,6 +8,7 @@ use std::fs;
 
 use ringtap_packet::process::container_of;
 use ringtap_savefile::InterfaceTable;
+use ringtap_sys::errno::{ENOENT, EPERM};
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::netns::{self, Found, Namespace};
 use ringtap_sys::privileges::{self, Capability};
@@ -18,10 +19,6 @@ use super::{Any, FOREIGN_MAX, OWN, Space, interface_error, make_names, not_cover
 use crate::engines::tap::TapSource;
 use crate::hook::{Hook, HookError, HookPoint, Side};
 use crate::{Error, Interface, Result};
-
-/// `EPERM` and `ENOENT`.
-const EPERM: i32 = 1;
-const ENOENT: i32 = 2;
 
 impl Space {
     /// Takes over the present label, since a container may have got its process later. Another namespace with the same
