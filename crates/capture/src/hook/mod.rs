@@ -32,7 +32,7 @@ pub use error::HookError;
 pub(crate) use guard::hazards;
 pub use guard::{StealHazard, steal_hazards};
 pub use ringtap_sys::bpf::TcxSide as Side;
-pub(crate) use sight::{Change, Sight};
+pub(crate) use sight::Sight;
 pub use stamps::StampReader;
 pub use tags::TagRestorer;
 pub(crate) use thieves::{Announced, News, Thieves};

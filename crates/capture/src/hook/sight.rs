@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 use ringtap_sys::netlink::Netlink;
 
+use super::HookPoint;
+use crate::Error;
+
 /// The minimum time between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the interface's counter must have increased while the program did not run. Once is not enough:
@@ -22,6 +25,25 @@ pub(crate) enum Change {
     Blind { packets: u64 },
     /// They do again; this many did not in the meantime.
     Sees { packets: u64 },
+}
+
+impl Change {
+    /// Returns the change in the form of a report.
+    pub(crate) fn into_error(self, device: String, hook: HookPoint) -> Error {
+        let hook = hook.to_string();
+        match self {
+            Self::Blind { packets } => Error::Blind {
+                device,
+                hook,
+                packets,
+            },
+            Self::Sees { packets } => Error::SeesAgain {
+                device,
+                hook,
+                packets,
+            },
+        }
+    }
 }
 
 /// A watched hook for received packets. It costs one request to the kernel for each second without packets,

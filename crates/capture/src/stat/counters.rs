@@ -36,13 +36,12 @@ impl Counters {
     pub(crate) fn create(kernel: &Kernel, filters: usize) -> bpf::Result<Self> {
         let cpus = possible_cpus();
         let bytes = cpus * stride(filters);
-        let kind = MapKind::Array {
-            mmapable: true,
-            inner: false,
-        };
         // The kernel rejects sizes that do not fit; a processor takes 4 KiB at most.
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let map = Map::create(kernel, &MapSpec::new("ringtap_stat", kind, bytes, 1))?;
+        let map = Map::create(
+            kernel,
+            &MapSpec::new("ringtap_stat", MapKind::MAPPED_ARRAY, bytes, 1),
+        )?;
         Ok(Self {
             mapping: Mapping::new(&map, 0..0)?,
             map,

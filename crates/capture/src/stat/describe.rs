@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use ringtap_sys::bpf::Features;
-
 use super::StatOptions;
 use crate::hook::{Attached, Hook, HookDevice, HookPoint};
 use crate::{Description, Error, LinkType, Mode};
@@ -37,12 +35,7 @@ pub struct StatDescription {
 }
 
 impl StatDescription {
-    pub(super) fn new(
-        device: &HookDevice,
-        attached: &Attached,
-        options: &StatOptions,
-        features: &Features,
-    ) -> Self {
+    pub(super) fn new(device: &HookDevice, attached: &Attached, options: &StatOptions) -> Self {
         let places: Vec<HookPoint> = attached.hooks.iter().map(Hook::place).collect();
         let mut notes = attached.passed_over_texts();
         notes.extend(
@@ -73,14 +66,11 @@ impl StatDescription {
             blind.push("packets that an earlier filter took");
         }
         Self {
-            device: device.name.clone(),
-            link_type: device.link_type,
             places,
-            counts_drops: false,
             mode: options.mode,
             notes,
             blind,
-            kernel: features.kernel_release().to_owned(),
+            ..Self::plain(&device.name, device.link_type)
         }
     }
 
@@ -90,35 +80,34 @@ impl StatDescription {
         socket: &Description,
         reason: Option<&Error>,
     ) -> Self {
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let mut notes: Vec<String> = Vec::new();
-        if let Some(reason) = reason {
-            notes.push(format!("not at a hook: {reason}"));
-        }
-        notes.push(COPIED.to_owned());
+        let reason = reason.map(|reason| format!("not at a hook: {reason}"));
         Self {
-            device: device.name.clone(),
-            link_type: device.link_type,
-            places: Vec::new(),
-            counts_drops: false,
-            mode: Mode::Copy,
-            notes,
+            notes: reason.into_iter().chain([COPIED.to_owned()]).collect(),
             blind: socket.blind.clone(),
-            kernel: release.trim().to_owned(),
+            ..Self::plain(&device.name, device.link_type)
         }
     }
 
     /// Returns the description of counting dropped packets.
     pub(super) fn of_drops(device: &str) -> Self {
+        Self {
+            counts_drops: true,
+            blind: vec!["packets that adapter, driver or XDP in the driver drop"],
+            ..Self::plain(device, LinkType::LINUX_SLL2)
+        }
+    }
+
+    /// Returns the description of copying without hooks and notes.
+    fn plain(device: &str, link_type: LinkType) -> Self {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
             device: device.to_owned(),
-            link_type: LinkType::LINUX_SLL2,
+            link_type,
             places: Vec::new(),
-            counts_drops: true,
+            counts_drops: false,
             mode: Mode::Copy,
             notes: Vec::new(),
-            blind: vec!["packets that adapter, driver or XDP in the driver drop"],
+            blind: Vec::new(),
             kernel: release.trim().to_owned(),
         }
     }

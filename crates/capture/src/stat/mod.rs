@@ -43,8 +43,8 @@ use ringtap_sys::privileges::Capability;
 
 use crate::engines::{Device, DropCounters, Engine};
 use crate::hook::{
-    Announced, Attached, Change, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight,
-    Thieves, Wanted, attach,
+    Announced, Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight, Thieves,
+    Wanted, attach,
 };
 use crate::{Direction, Error, Filter, LinkType, MAX_SNAPLEN, Mode, OptionError, Result};
 pub(crate) use counters::{Counters, slot_offset};
@@ -247,10 +247,7 @@ impl Received {
         if !places().any(HookPoint::is_ingress) {
             return Ok(None);
         }
-        let netlink = Netlink::open().map_err(|source| Error::Interface {
-            device: device.name.clone(),
-            source,
-        })?;
+        let netlink = Netlink::open().map_err(Error::interface(&device.name))?;
         let is_first = places().all(|place| place.is_xdp() || !place.is_ingress());
         Ok(Some(Self {
             sight: Sight::new(netlink, device.index),
@@ -416,7 +413,7 @@ impl Statistics {
             Mode::Steal if !filters.is_empty() => attached.announce(false, thieves.as_ref()),
             _ => Announced::default(),
         };
-        let mut description = StatDescription::new(device, &attached, options, &features);
+        let mut description = StatDescription::new(device, &attached, options);
         description
             .notes
             .extend(announced.note().map(|note| note.to_string()));
@@ -536,19 +533,9 @@ impl Statistics {
         let hook = hooks.find(|hook| hook.place().is_ingress())?;
         let received = counters.load(counters.total_slot(true)).packets;
         let has_run = std::mem::replace(&mut watched.before, received) != received;
-        let (device, hook) = (self.description.device.clone(), hook.place().to_string());
-        watched.sight.look(has_run).map(|change| match change {
-            Change::Blind { packets } => Error::Blind {
-                device,
-                hook,
-                packets,
-            },
-            Change::Sees { packets } => Error::SeesAgain {
-                device,
-                hook,
-                packets,
-            },
-        })
+        let device = self.description.device.clone();
+        let change = watched.sight.look(has_run);
+        change.map(|change| change.into_error(device, hook.place()))
     }
 
     /// Returns the capabilities to keep after privileges are given up, so that everything is removed at the

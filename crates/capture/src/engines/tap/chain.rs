@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::TapSource;
-use crate::hook::{Change, HookPoint, News, Sight, Standing, Thieves};
+use crate::hook::{HookPoint, News, Sight, Standing, Thieves};
 use crate::{Error, Result};
 
 /// How often the kernel is queried.
@@ -82,20 +82,8 @@ impl TapSource {
             return Ok(());
         };
         let change = sight.look(self.control.take_received());
-        let (device, hook) = (self.device.clone(), hook.place().to_string());
-        match change {
-            None => Ok(()),
-            Some(Change::Blind { packets }) => Err(Error::Blind {
-                device,
-                hook,
-                packets,
-            }),
-            Some(Change::Sees { packets }) => Err(Error::SeesAgain {
-                device,
-                hook,
-                packets,
-            }),
-        }
+        let told = change.map(|change| change.into_error(self.device.clone(), hook.place()));
+        told.map_or(Ok(()), Err)
     }
 
     /// Reports another capture that takes packets before this one, and its end.
@@ -133,10 +121,10 @@ impl TapSource {
         if !goes_on && self.reader.available() > 0 {
             return Ok(());
         }
-        let links = self.netlink.links().map_err(|source| Error::Interface {
-            device: self.device.clone(),
-            source,
-        })?;
+        let links = self
+            .netlink
+            .links()
+            .map_err(Error::interface(&self.device))?;
         if links.iter().all(|link| link.index != index) {
             // A removed interface is reported elsewhere, or another process attends to the interfaces.
             if self.is_everywhere() && goes_on {
