@@ -15,54 +15,23 @@ pub struct Block<'a> {
     filter: Option<&'a FilterTable>,
 }
 
+/// The memory that holds the packets of a block.
 #[derive(Debug)]
-enum Origin<'a> {
+pub(crate) enum Origin<'a> {
     Ring(RingBlock<'a>),
+    /// Packets of a file.
     Run(PacketRun<'a>),
+    /// Packets of a file that were already filtered.
     Filtered(Filtered<'a>),
     Tap(TapRecords<'a>),
+    /// Packets of an AF_XDP socket.
     Socket(SocketRecords<'a>),
 }
 
 impl<'a> Block<'a> {
-    pub(crate) fn from_ring(block: RingBlock<'a>, filter: Option<&'a FilterTable>) -> Self {
-        Self {
-            origin: Origin::Ring(block),
-            filter,
-        }
-    }
-
-    /// Returns a block of records of a tap's ring.
-    pub(crate) fn from_tap(records: TapRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
-        Self {
-            origin: Origin::Tap(records),
-            filter,
-        }
-    }
-
-    /// Returns a block of packets of an AF_XDP socket.
-    pub(crate) fn from_socket(records: SocketRecords<'a>, filter: Option<&'a FilterTable>) -> Self {
-        Self {
-            origin: Origin::Socket(records),
-            filter,
-        }
-    }
-
-    /// Returns a block of packets of a file, to which `filter` must still be applied.
-    pub(crate) fn from_run(run: PacketRun<'a>, filter: Option<&'a FilterTable>) -> Self {
-        Self {
-            origin: Origin::Run(run),
-            filter,
-        }
-    }
-
-    /// Returns a block of packets of a file that were already filtered, to which `filter` must still be
-    /// applied.
-    pub(crate) fn from_filtered(filtered: Filtered<'a>, filter: Option<&'a FilterTable>) -> Self {
-        Self {
-            origin: Origin::Filtered(filtered),
-            filter,
-        }
+    /// Returns a block to which `filter` must still be applied.
+    pub(crate) fn new(origin: Origin<'a>, filter: Option<&'a FilterTable>) -> Self {
+        Self { origin, filter }
     }
 
     /// Returns the packets in order, without those that the filter rejects. It may be called more than once;

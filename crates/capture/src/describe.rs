@@ -4,9 +4,21 @@ use std::fmt;
 use std::time::Duration;
 
 use ringtap_packet::LinkType;
+use ringtap_savefile::Interface;
 use ringtap_sys::privileges::Capability;
 
 use crate::options::{Direction, TimestampSource};
+
+/// Returns the link types of interfaces, each once.
+pub(crate) fn link_types(interfaces: &[Interface]) -> Vec<LinkType> {
+    let mut link_types = Vec::new();
+    for interface in interfaces {
+        if !link_types.contains(&interface.link_type) {
+            link_types.push(interface.link_type);
+        }
+    }
+    link_types
+}
 
 /// The description of a source: how it captures, and what it cannot see.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,11 +5,11 @@ use std::io::{Read, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use ringtap_packet::LinkType;
 use ringtap_savefile::{Format, Interface, Item, ReadError, ReadOptions, Reader, Visitor};
 use ringtap_sys::eventfd::Waker;
 
-use crate::describe::{Clock, FilterPlace, UserSpaceReason};
+use crate::block::Origin;
+use crate::describe::{Clock, FilterPlace, UserSpaceReason, link_types};
 use crate::filter::{Answers, Described, FilterTable, Groups};
 use crate::options::Direction;
 use crate::{Block, Description, Dropped, Error, Filter, Next, Result, Source, Stats};
@@ -248,11 +248,11 @@ impl Source for FileSource {
         Ok(match item {
             Some(Item::Run(run)) => {
                 self.packets += run.len() as u64;
-                Next::Block(Block::from_run(run, table))
+                Next::Block(Block::new(Origin::Run(run), table))
             }
             Some(Item::Filtered(filtered)) => {
                 self.packets += filtered.read() as u64;
-                Next::Block(Block::from_filtered(filtered, table))
+                Next::Block(Block::new(Origin::Filtered(filtered), table))
             }
             Some(item) => Next::Meta(item),
             None => Next::End,
@@ -304,12 +304,6 @@ impl Source for FileSource {
     }
 
     fn describe(&self) -> Description {
-        let mut link_types: Vec<LinkType> = Vec::new();
-        for interface in self.reader.interfaces() {
-            if !link_types.contains(&interface.link_type) {
-                link_types.push(interface.link_type);
-            }
-        }
         let filter = match self.filter {
             None => FilterPlace::None,
             Some(_) => FilterPlace::UserSpace {
@@ -320,7 +314,7 @@ impl Source for FileSource {
             engine: "file",
             choice: None,
             device: self.name.clone(),
-            link_types,
+            link_types: link_types(self.reader.interfaces()),
             hook: "none: packets are read from a file",
             clock: Clock::File,
             vlan: "as the file has them",
@@ -341,7 +335,7 @@ impl Source for FileSource {
 
 #[cfg(test)]
 mod tests {
-    use ringtap_packet::{Packet, PacketFlags, Timestamp};
+    use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
     use ringtap_savefile::{ByteOrder, PcapngWriter, Section};
 
     use super::*;

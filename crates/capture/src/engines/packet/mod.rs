@@ -32,6 +32,7 @@ use ringtap_savefile::Interface;
 use ringtap_sys::packet::{Endpoint, LinkLayer, Ring};
 use ringtap_sys::poll::{self, Interest};
 
+use crate::block::Origin;
 use crate::describe::FilterPlace;
 use crate::engines::interface::{InterfaceLosses, Scope};
 use crate::filter::FilterTable;
@@ -221,7 +222,7 @@ impl PacketSource {
         match self.ring.take() {
             Some(block) => {
                 self.has_delivered = true;
-                Ok(Next::Block(Block::from_ring(block, filter)))
+                Ok(Next::Block(Block::new(Origin::Ring(block), filter)))
             }
             None => Ok(Next::TimedOut),
         }

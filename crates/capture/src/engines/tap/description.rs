@@ -18,7 +18,7 @@ pub(super) fn describe(source: &TapSource) -> Description {
     let hooks = &source.attached.hooks;
     let at_xdp = hooks.iter().any(|hook| hook.place().is_xdp());
     let stolen = source.options.mode == Mode::Steal;
-    let link_types = link_types(source);
+    let link_types = describe::link_types(&source.interfaces);
     let vlan = vlan_tags(source, at_xdp, link_types.first());
     let count = u32::try_from(rings.rings.len()).unwrap_or(u32::MAX);
     Description {
@@ -91,17 +91,6 @@ fn direction(hooks: &[Hook]) -> Direction {
         (true, false) => Direction::In,
         (false, _) => Direction::Out,
     }
-}
-
-/// Returns the link types of all interfaces, each once.
-fn link_types(source: &TapSource) -> Vec<LinkType> {
-    let mut link_types = Vec::new();
-    for interface in &source.interfaces {
-        if !link_types.contains(&interface.link_type) {
-            link_types.push(interface.link_type);
-        }
-    }
-    link_types
 }
 
 fn vlan_tags(source: &TapSource, at_xdp: bool, first: Option<&LinkType>) -> &'static str {

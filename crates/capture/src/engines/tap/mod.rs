@@ -49,6 +49,7 @@ use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_sys::sched::wait_for_all_cpus;
 use ringtap_sys::tap::{Clock, Control, Doorbell, Geometry};
 
+use crate::block::Origin;
 use crate::describe::{KernelClock, Note};
 use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::InterfaceLosses;
@@ -230,7 +231,7 @@ impl TapSource {
         drop(block);
         let records = drops.notes.records();
         let run = PacketRun::from_ring(records, ByteOrder::NATIVE, &self.table, 0, totals);
-        Next::Block(Block::from_run(run, None))
+        Next::Block(Block::new(Origin::Run(run), None))
     }
 
     /// Returns an interface that the user does not know yet.

@@ -10,6 +10,7 @@ use ringtap_sys::tap::{Counters, Position, Ring, Taken};
 use super::merge::Merger;
 use super::rings::{RingSet, sum};
 use crate::Block;
+use crate::block::Origin;
 use crate::filter::FilterTable;
 
 /// How long an order in time waits for a running program. If one is delayed for longer (its virtual processor
@@ -158,15 +159,13 @@ impl Reader {
                 }
                 let max_caplen = self.max_caplen;
                 let taken = self.sets[0].rings[index].take(limit)?;
+                let records = Origin::Tap(TapRecords {
+                    taken,
+                    table,
+                    max_caplen,
+                });
                 let filter = filter.filter(|_| is_stale || always);
-                Some(Block::from_tap(
-                    TapRecords {
-                        taken,
-                        table,
-                        max_caplen,
-                    },
-                    filter,
-                ))
+                Some(Block::new(records, filter))
             }
             From::Merge => {
                 let is_stale =
@@ -178,14 +177,10 @@ impl Reader {
                     captured: merged.captured,
                     max_caplen: self.max_caplen,
                 };
-                let run = PacketRun::from_ring(
-                    self.merger.records(),
-                    ByteOrder::NATIVE,
-                    table,
-                    0,
-                    totals,
-                );
-                Some(Block::from_run(run, filter.filter(|_| is_stale || always)))
+                let records = self.merger.records();
+                let run = PacketRun::from_ring(records, ByteOrder::NATIVE, table, 0, totals);
+                let filter = filter.filter(|_| is_stale || always);
+                Some(Block::new(Origin::Run(run), filter))
             }
         }
     }

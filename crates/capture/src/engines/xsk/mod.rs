@@ -26,6 +26,7 @@ use ringtap_sys::packet::Promiscuous;
 use ringtap_sys::poll::ReadSet;
 use ringtap_sys::tap::Clock;
 
+use crate::block::Origin;
 use crate::describe::Note;
 use crate::engines::filter_plan::FilterPlan;
 use crate::hook::{HookDevice, HookError};
@@ -116,7 +117,7 @@ impl SocketSource {
         self.delivered += batch.len() as u64;
         let records =
             SocketRecords::new(batch, self.offset, self.options.snaplen, filter.is_some());
-        Ok(Next::Block(Block::from_socket(records, filter)))
+        Ok(Next::Block(Block::new(Origin::Socket(records), filter)))
     }
 
     /// Returns the losses of all members together, including removed ones.
