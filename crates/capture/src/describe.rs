@@ -93,6 +93,16 @@ pub enum KernelClock {
     None,
 }
 
+impl KernelClock {
+    /// Returns the clock that is read for each packet instead.
+    pub(crate) fn by_packet(self) -> Self {
+        match self {
+            Self::TaiByPoll => Self::Tai,
+            clock => clock,
+        }
+    }
+}
+
 /// The memory of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {

@@ -1,18 +1,14 @@
 //! Chooses an engine automatically, with a reason.
 
-use super::{Device, ENGINES, Engine, packet, tap, trial};
+use super::{Device, ENGINES, Engine, Request, packet, tap, trial};
 use crate::options::{CaptureOptions, Mode};
 use crate::readers::Readers;
-use crate::{Error, Filter, Result};
+use crate::{Error, Result};
 
 /// Opens the device with the best engine: the tap at tcx if it is available, else the AF_PACKET ring.
 /// Stealing needs a tap.
-pub(super) fn open(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
+pub(super) fn open(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    let options = request.options;
     let because = |reason| Device {
         choice: Some(reason),
         ..*device
@@ -20,7 +16,7 @@ pub(super) fn open(
     let explain =
         |error, engine| trial::explain(error, engine, &device.host().kernel, device.given);
     if options.mode == Mode::Steal {
-        let opened = tap::open_stealing(&because("it can steal packets"), options, filter, count);
+        let opened = tap::open_stealing(&because("it can steal packets"), request);
         return opened.map_err(|error| explain(error, xdp_engine()));
     }
     let only_tap = if options.who.is_some() {
@@ -31,14 +27,14 @@ pub(super) fn open(
         None
     };
     if let Some(reason) = only_tap {
-        let opened = tap::open_tcx(&because(reason), options, filter, count);
+        let opened = tap::open_tcx(&because(reason), request);
         return opened.map_err(|error| explain(error, tap_engine()));
     }
     let reason = match only_packet(device, options) {
         Some(reason) => reason.to_owned(),
         None => {
             let device = because("available here, and the cheapest for both directions");
-            match tap::open_tcx(&device, options, filter, count) {
+            match tap::open_tcx(&device, request) {
                 Err(error) if is_obstacle(&error) => {
                     format!("not tcx: {}", explain(error, tap_engine()))
                 }
@@ -46,7 +42,7 @@ pub(super) fn open(
             }
         }
     };
-    packet::open(&because(&reason), options, filter, count)
+    packet::open(&because(&reason), request)
 }
 
 /// Returns the reason why only the AF_PACKET ring is possible.

@@ -20,6 +20,7 @@ use ringtap_sys::receive_stamps::Stamper;
 use ringtap_sys::sched::present_cpus;
 use ringtap_sys::tap::WallClock;
 
+use crate::hook::HookDevice;
 use crate::options::{CaptureOptions, OptionError};
 use crate::readers::Readers;
 use crate::{Error, Filter, Result, Source};
@@ -39,8 +40,17 @@ const ANY: &str = "any";
 /// The engine whose device needs no interface.
 const DROPS: &str = "drop";
 
-/// Opens a device for this number of readers, at least one.
-type Open = fn(&Device<'_>, &CaptureOptions, Option<&Filter>, usize) -> Result<Readers>;
+/// A request to capture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request<'a> {
+    options: &'a CaptureOptions,
+    filter: Option<&'a Filter>,
+    /// The number of readers, at least one.
+    count: usize,
+}
+
+/// Opens a device.
+type Open = fn(&Device<'_>, Request<'_>) -> Result<Readers>;
 
 /// A way to capture live.
 #[derive(Debug)]
@@ -249,6 +259,19 @@ impl<'a> Device<'a> {
         })
     }
 
+    /// Finds the device of programs, which must be up. Errors contain the user's text.
+    fn find_up(&self) -> Result<HookDevice> {
+        let device = || self.given.to_owned();
+        let found = HookDevice::find(self.name).map_err(|error| match error {
+            Error::NoSuchDevice { .. } => Error::NoSuchDevice { device: device() },
+            other => other,
+        })?;
+        if !found.is_up {
+            return Err(Error::InterfaceDown { device: device() });
+        }
+        Ok(found)
+    }
+
     pub(crate) fn host(&self) -> Host {
         self.host.cloned().unwrap_or_default()
     }
@@ -299,7 +322,12 @@ pub fn open_on(
     options: &CaptureOptions,
     filter: Option<&Filter>,
 ) -> Result<Box<dyn Source>> {
-    let mut readers = open_with(host, device, options, filter, 1)?;
+    let request = Request {
+        options,
+        filter,
+        count: 1,
+    };
+    let mut readers = open_with(host, device, request)?;
     Ok(readers.sources.swap_remove(0))
 }
 
@@ -321,26 +349,28 @@ pub fn open_readers(
     filter: Option<&Filter>,
     count: usize,
 ) -> Result<Readers> {
-    open_with(&Host::default(), device, options, filter, count)
+    let request = Request {
+        options,
+        filter,
+        count,
+    };
+    open_with(&Host::default(), device, request)
 }
 
-fn open_with(
-    host: &Host,
-    device: &str,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
-    options.validate()?;
+fn open_with(host: &Host, device: &str, request: Request<'_>) -> Result<Readers> {
+    request.options.validate()?;
     let mut device = Device::parse(device)?;
     device.host = Some(host);
-    check_namespaces(&device, options)?;
-    let filter = filter.map(|filter| filter.on_device(device.name));
-    let filter = filter.as_ref();
+    check_namespaces(&device, request.options)?;
+    let filter = request.filter.map(|filter| filter.on_device(device.name));
+    let request = Request {
+        filter: filter.as_ref(),
+        ..request
+    };
     let opened = match device.engine {
-        Some(engine) => (engine.open)(&device, options, filter, count)
+        Some(engine) => (engine.open)(&device, request)
             .map_err(|error| trial::explain(error, engine, &host.kernel, device.given)),
-        None => choice::open(&device, options, filter, count),
+        None => choice::open(&device, request),
     };
     opened.map_err(|error| device.blame_engine(error))
 }

@@ -11,14 +11,14 @@ use ringtap_sys::packet::{
     TimestampSource, page_size,
 };
 use ringtap_sys::privileges::Capability;
-use ringtap_sys::{kernel, memory};
+use ringtap_sys::{errno, kernel, memory};
 
 use super::program::{accept, can_ignore_outgoing, cut_short, with_rules};
 use super::state::State;
 use super::{ActiveFilter, Aside, BLOCKS_BETWEEN_COUNTS, PacketSource};
 use crate::describe::{Clock, FilterPlace, Memory, Note, UserSpaceReason};
-use crate::engines::Device;
 use crate::engines::interface::{InterfaceLosses, Scope, Target};
+use crate::engines::{Device, Request};
 use crate::filter::{FilterTable, lower};
 use crate::options::{CaptureOptions, MAX_SNAPLEN, Mode, OptionError};
 use crate::readers::Readers;
@@ -31,28 +31,10 @@ const HIGH_RESOLUTION_TIMER: (u32, u32) = (6, 18);
 /// The longest jiffy that a kernel is built with.
 const JIFFY: Duration = Duration::from_millis(10);
 
-/// Error numbers of the kernel.
-mod errno {
-    pub(super) const EPERM: i32 = 1;
-    pub(super) const ENXIO: i32 = 6;
-    pub(super) const E2BIG: i32 = 7;
-    pub(super) const ENOMEM: i32 = 12;
-    pub(super) const EACCES: i32 = 13;
-    pub(super) const ENODEV: i32 = 19;
-    pub(super) const EINVAL: i32 = 22;
-    pub(super) const ERANGE: i32 = 34;
-    pub(super) const EOPNOTSUPP: i32 = 95;
-    pub(super) const ENETDOWN: i32 = 100;
-}
-
 /// Opens a capture, for several readers with a socket each.
-pub(crate) fn open(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
-    let mut options = options.clone();
+pub(crate) fn open(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    let Request { filter, count, .. } = request;
+    let mut options = request.options.clone();
     if count > 1 {
         options.fanout.get_or_insert_default();
         options.buffer /= count as u64;
@@ -197,11 +179,7 @@ impl Opening {
             return Err(OptionError::CannotSteal { engine }.into());
         }
         let given = device.given.to_owned();
-        let interface_error = |source| Error::Interface {
-            device: given.clone(),
-            source,
-        };
-        let mut netlink = Netlink::open().map_err(interface_error)?;
+        let mut netlink = Netlink::open().map_err(Error::interface(&given))?;
         let target = Target::find(&mut netlink, device.name, device.given)?;
         if target.ifindex() == 0 && options.timestamp == TimestampSource::Adapter {
             return Err(OptionError::AdapterClockOfAny.into());
@@ -246,31 +224,18 @@ impl Opening {
     }
 
     /// Lets packets in.
-    fn start(self) -> Result<PacketSource> {
-        let Self {
-            mut ring,
-            waker,
-            netlink,
-            target,
-            choice,
-            interface,
-            options,
-            plan,
-            layer,
-            notes,
-            wanted,
-            ..
-        } = self;
-        let plan = plan.attach(&mut ring, target.scope(), &options)?;
-        let endpoint = ring.endpoint();
+    fn start(mut self) -> Result<PacketSource> {
+        let (scope, options) = (self.target.scope(), self.options);
+        let plan = self.plan.attach(&mut self.ring, scope, &options)?;
+        let endpoint = self.ring.endpoint();
         Ok(PacketSource {
-            ring,
-            waker,
-            choice,
-            scope: target.scope(),
-            link: (interface.link_type, layer),
+            ring: self.ring,
+            waker: self.waker,
+            choice: self.choice,
+            scope,
+            link: (self.interface.link_type, self.layer),
             retire_timeout: Duration::from_millis(retire_timeout_ms(&options).into()),
-            interfaces: [interface],
+            interfaces: [self.interface],
             filter: ActiveFilter {
                 table: plan.table,
                 place: plan.place,
@@ -280,14 +245,14 @@ impl Opening {
             state: State::Up,
             companion: Arc::new(Aside {
                 endpoint,
-                losses: Mutex::new(InterfaceLosses::new(netlink, &target)),
+                losses: Mutex::new(InterfaceLosses::new(self.netlink, &self.target)),
                 is_sampled: options.sample.is_some_and(|one_in| one_in.get() > 1),
             }),
-            wanted,
+            wanted: self.wanted,
             blocks_until_count: BLOCKS_BETWEEN_COUNTS,
             has_delivered: false,
             options,
-            notes,
+            notes: self.notes,
         })
     }
 }

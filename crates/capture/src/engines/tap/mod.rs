@@ -165,7 +165,7 @@ impl TapSource {
     /// Keeps stamps on the wall clock after it was set.
     fn follow_clock(&self) -> Result<()> {
         if self.clock.take_change()? {
-            open::set_clock(&self.control, &self.clock, self.kernel_clock);
+            self.set_clock(self.kernel_clock);
         }
         Ok(())
     }
@@ -337,8 +337,8 @@ impl TapSource {
             (Some(_), Some(hook)) => Polls::watch(&self.kernel, hook.device(), &maps),
             _ => None,
         };
-        if polls.is_none() && self.kernel_clock == KernelClock::TaiByPoll {
-            self.kernel_clock = KernelClock::Tai;
+        if polls.is_none() {
+            self.kernel_clock = self.kernel_clock.by_packet();
         }
         let programs = self.programs_for(plan, geometry, maps);
         if self.drops.is_some() {

@@ -7,23 +7,22 @@ use ringtap_sys::bpf::{self, Kernel};
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{LinkWatch, Netlink};
 use ringtap_sys::packet::{LinkLayer, Promiscuous, TimestampSource};
-use ringtap_sys::receive_stamps::ReceiveStamps;
 use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use super::TapSource;
 use super::chain::ChainWatch;
-use super::plan::{Bound, Form, Programs};
+use super::plan::{Bound, Form};
 use super::polls::Polls;
-use super::program::{Maps, largest_record};
+use super::program::largest_record;
 use super::reader::Reader;
 use super::rings::RingSet;
 use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
-use crate::engines::Device;
+use crate::devices::Flags;
 use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::{InterfaceLosses, Target};
 use crate::engines::link::link_of;
-use crate::engines::packet;
+use crate::engines::{Device, Request, packet};
 use crate::filter::Groups;
 use crate::hook::{
     self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Sight,
@@ -32,63 +31,47 @@ use crate::hook::{
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, Precision};
 use crate::readers::Readers;
 use crate::who::Owners;
-use crate::{Error, Filter, Result, Source};
-
-/// `IFF_UP` (netdevice(7)).
-const UP: u32 = 1;
+use crate::{Error, Filter, Interface, Result, Source};
 
 /// Opens a tap at tcx.
-pub(crate) fn open_tcx(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
-    open(("tcx", HookChoice::Tcx), device, options, filter, count)
+pub(crate) fn open_tcx(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    open(("tcx", HookChoice::Tcx), device, request)
 }
 
 /// Opens a tap at XDP.
-pub(crate) fn open_xdp(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
-    if options.direction == Direction::Out {
+pub(crate) fn open_xdp(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    if request.options.direction == Direction::Out {
         return Err(OptionError::SentAtXdp.into());
     }
-    open(("xdp", HookChoice::Xdp), device, options, filter, count)
+    open(("xdp", HookChoice::Xdp), device, request)
 }
 
 /// Opens a tap at the best hook for stealing.
-pub(crate) fn open_stealing(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
+pub(crate) fn open_stealing(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
     let where_it_can = ("xdp", HookChoice::Automatic);
-    open(where_it_can, device, options, filter, count)
+    open(where_it_can, device, request)
 }
 
-fn open(
-    way: (&'static str, HookChoice),
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    count: usize,
-) -> Result<Readers> {
+/// An engine's name, and its hook.
+type Way = (&'static str, HookChoice);
+
+fn open(way: Way, device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    let Request { options, count, .. } = request;
     if count > 1 && options.who.is_some() {
         return Err(OptionError::WhoByThreads.into());
     }
     if count < 2 {
-        return Ok(Readers::of_one(open_one(way, device, options, filter)?));
+        return Ok(Readers::of_one(open_one(way, device, request)?));
     }
     let own = CaptureOptions {
         wait: None,
         ..options.clone()
     };
-    let mut tap = open_one(way, device, &own, filter)?;
+    let own = Request {
+        options: &own,
+        ..request
+    };
+    let mut tap = open_one(way, device, own)?;
     let sources = tap.give_away(count, options.wait.unwrap_or(options.timeout))?;
     if sources.is_empty() {
         return Ok(Readers::of_one(tap));
@@ -97,12 +80,11 @@ fn open(
     Ok(Readers { sources, tap })
 }
 
-fn open_one(
-    (engine, choice): (&'static str, HookChoice),
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-) -> Result<TapSource> {
+fn open_one(way: Way, device: &Device<'_>, request: Request<'_>) -> Result<TapSource> {
+    let Request {
+        options, filter, ..
+    } = request;
+    let (engine, choice) = way;
     options.validate()?;
     check_processes(filter, options)?;
     if options.fanout.is_some() {
@@ -113,30 +95,89 @@ fn open_one(
     }
     if device.name == "any" {
         return match choice {
-            HookChoice::Tcx => super::any::open(device, options, filter),
+            HookChoice::Tcx => super::any::open(device, request),
             _ => Err(OptionError::AnyAtTap { engine }.into()),
         };
     }
-    let hook_device = HookDevice::find(device.name).map_err(|error| named(error, device))?;
-    if !hook_device.is_up {
-        return Err(Error::InterfaceDown {
-            device: device.given.to_owned(),
-        });
-    }
-    let (link_type, layer) = link_of(hook_device.hardware_type);
+    let found = device.find_up()?;
+    let (link_type, layer) = link_of(found.hardware_type);
     if matches!(layer, LinkLayer::CookedV2 | LinkLayer::Netlink) {
         return Err(Error::NoLinkType {
             device: device.given.to_owned(),
             link_type,
         });
     }
-    let hook_device = for_hook(hook_device, choice)?;
-    let mut opening = Opening::new(engine, device, hook_device, options, filter)?;
-    if options.timestamp == TimestampSource::Adapter {
-        let asked = AdapterClock::ask(device, &opening.device, choice)?;
-        opening.adapter_clock = Some(asked);
+    let found = for_hook(found, choice)?;
+    if let Some(filter) = filter {
+        // An invalid filter is reported before anything is created.
+        let filter = filter.clone().with_processes(options.who.is_some());
+        filter.compile(link_type, options.snaplen)?;
     }
-    opening.attach(choice, options, filter)
+    start(way, device, &found, request)
+}
+
+/// Makes everything, and lets packets in.
+fn start(
+    (engine, choice): Way,
+    device: &Device<'_>,
+    found: &HookDevice,
+    request: Request<'_>,
+) -> Result<TapSource> {
+    let Request {
+        options, filter, ..
+    } = request;
+    let interface_error = Error::interface(device.given);
+    let mut netlink = Netlink::open().map_err(interface_error)?;
+    let watch = LinkWatch::open().map_err(interface_error)?;
+    let target = Target::find(&mut netlink, device.name, device.given)?;
+    let room = target.largest_packet().min(MAX_SNAPLEN);
+    let mut interface = target.description(found.link_type, options.snaplen);
+    interface.filter = filter.map(Filter::for_file);
+    let mut tap = TapSource::new(Start {
+        engine,
+        device,
+        name: &found.name,
+        bound: Bound::of(found),
+        options,
+        room,
+        record: largest_record(room),
+        interfaces: vec![interface],
+        plan: FilterPlan::new(None, options),
+        netlink,
+        watch,
+    })?;
+    tap.home.clone_from(&found.home);
+    let join = || Promiscuous::join(&found.name, found.index);
+    let promiscuous = options.promiscuous.then(join).transpose()?;
+    let adapter = tap.ask_adapter(choice, device, found)?;
+    tap.plan = FilterPlan::of_one(filter, found, options)?;
+    let thieves = Thieves::listen(Some(found.index));
+    tap.install(choice, found)?;
+    let announced = match options.mode {
+        Mode::Steal => tap.attached.announce(filter.is_none(), thieves.as_ref()),
+        Mode::Copy => Announced::default(),
+    };
+    tap.plan = tap.plan.clone().for_hooks(&tap.attached.hooks);
+    tap.notes = notes(&tap.attached, found, tap.reader.current(), options);
+    tap.notes.extend(adapter);
+    tap.notes.extend(announced.note());
+    tap.notes.extend(note_of(tap.owners.as_ref()));
+    // Most events so far are our own, such as promiscuous mode.
+    let _ = tap.watch.take();
+    tap.changed = !is_up(&mut tap.netlink, found);
+    let another_netlink = || Netlink::open().map_err(Error::interface(&found.name));
+    let mut places = tap.attached.hooks.iter().map(Hook::place);
+    if places.any(HookPoint::is_ingress) {
+        tap.sight = Some(Sight::new(another_netlink()?, found.index));
+    }
+    tap.losses = InterfaceLosses::new(another_netlink()?, &target);
+    tap.thieves = thieves.filter(|_| may_be_robbed(&tap.attached));
+    tap.engine = engine_of(&tap.attached, engine);
+    Ok(TapSource {
+        _announced: announced,
+        _promiscuous: promiscuous,
+        ..tap
+    })
 }
 
 /// Returns the device with the facts that programs at that hook need.
@@ -149,305 +190,174 @@ fn for_hook(device: HookDevice, choice: HookChoice) -> Result<HookDevice> {
     }
 }
 
-/// The adapter's clock, if it stamps packets.
-struct AdapterClock {
-    reader: StampReader,
-    switched_on: Option<ReceiveStamps>,
-    note: Option<Note>,
+/// The properties of a tap that depend on its kind.
+pub(super) struct Start<'a> {
+    pub(super) engine: &'static str,
+    pub(super) device: &'a Device<'a>,
+    /// The device's name in messages.
+    pub(super) name: &'a str,
+    pub(super) bound: Bound,
+    pub(super) options: &'a CaptureOptions,
+    /// The bytes of the largest packet.
+    pub(super) room: u32,
+    /// The bytes of the largest record.
+    pub(super) record: u32,
+    pub(super) interfaces: Vec<Interface>,
+    pub(super) plan: FilterPlan,
+    pub(super) netlink: Netlink,
+    pub(super) watch: LinkWatch,
 }
 
-impl AdapterClock {
-    /// Makes the adapter stamp packets. If the driver does not support requests but passes stamps to XDP,
-    /// those are used.
-    fn ask(device: &Device<'_>, found: &HookDevice, choice: HookChoice) -> Result<Self> {
+impl TapSource {
+    /// Makes a tap without any program.
+    pub(super) fn new(start: Start<'_>) -> Result<Self> {
+        let (options, device) = (start.options, start.name);
+        let host = start.device.host();
+        let kernel = host.kernel;
+        let failed = |source| HookError::of_bpf(device, source);
+        let rings = RingSet::create(&kernel, host.processors, options.buffer, start.record);
+        let rings = rings.map_err(failed)?;
+        Ok(Self {
+            engine: start.engine,
+            choice: start.device.choice(),
+            device: device.to_owned(),
+            bound: start.bound,
+            history: WaitHistory::new(rings.rings.len()),
+            reader: Reader::new(rings, !options.unordered, options.snaplen),
+            control: Control::create(&kernel).map_err(failed)?,
+            doorbell: Doorbell::create(&kernel).map_err(failed)?,
+            owners: open_owners(&kernel, device, options)?,
+            kernel,
+            clock: Clock::watch(&host.wall)?,
+            kernel_clock: clock_of(options),
+            attached: Attached::default(),
+            chain: ChainWatch::new(),
+            polls: None,
+            waker: Waker::new()?,
+            options: options.clone(),
+            room: start.room,
+            table: InterfaceTable::new(0, &start.interfaces),
+            announced: start.interfaces.len(),
+            interfaces: start.interfaces,
+            any: None,
+            drops: None,
+            plan: start.plan,
+            shares: Vec::new(),
+            losses: None,
+            sight: None,
+            thieves: None,
+            _announced: Announced::default(),
+            netlink: start.netlink,
+            watch: start.watch,
+            changed: false,
+            polled: None,
+            state: State::Up,
+            looked: Instant::now(),
+            _promiscuous: None,
+            groups: Groups::default(),
+            home: None,
+            receive_stamps: None,
+            notes: Vec::new(),
+        })
+    }
+
+    /// Makes the adapter stamp packets, if requested. Returns a note on it. If the driver does not support
+    /// requests but passes stamps to XDP, those are used.
+    fn ask_adapter(
+        &mut self,
+        choice: HookChoice,
+        device: &Device<'_>,
+        found: &HookDevice,
+    ) -> Result<Option<Note>> {
+        if self.options.timestamp != TimestampSource::Adapter {
+            return Ok(None);
+        }
         let started = device.host().stamper.start(&found.name, found.index);
         let reader = StampReader::find(found.index, started.is_ok());
-        let reader = reader.map_err(|source| Error::Interface {
-            device: device.given.to_owned(),
-            source,
-        })?;
+        let reader = reader.map_err(Error::interface(device.given))?;
+        self.bound.stamps = Some(reader);
         match started.map_err(|source| packet::explain(source, device.given)) {
-            Ok(stamps) => Ok(Self {
-                reader,
-                note: stamps.must_undo().then_some(Note::AdapterStamps),
-                switched_on: Some(stamps),
-            }),
+            Ok(stamps) => {
+                let note = stamps.must_undo().then_some(Note::AdapterStamps);
+                self.receive_stamps = Some(stamps);
+                Ok(note)
+            }
             Err(Error::NoAdapterClock { source, .. })
                 if choice == HookChoice::Xdp && reader.is_told_at_xdp() =>
             {
-                Ok(Self {
-                    reader,
-                    switched_on: None,
-                    note: Some(Note::AdapterNotAsked(source.to_string())),
-                })
+                Ok(Some(Note::AdapterNotAsked(source.to_string())))
             }
             Err(error) => Err(error),
         }
     }
-}
-
-/// Names an unknown device by the user's text.
-fn named(error: Error, device: &Device<'_>) -> Error {
-    match error {
-        Error::NoSuchDevice { .. } => Error::NoSuchDevice {
-            device: device.given.to_owned(),
-        },
-        other => other,
-    }
-}
-
-/// A tap that is being opened.
-struct Opening {
-    engine: &'static str,
-    choice: Option<String>,
-    kernel: Kernel,
-    device: HookDevice,
-    target: Target,
-    netlink: Netlink,
-    watch: LinkWatch,
-    rings: RingSet,
-    control: Control,
-    doorbell: Doorbell,
-    clock: Clock,
-    room: u32,
-    promiscuous: Option<Promiscuous>,
-    adapter_clock: Option<AdapterClock>,
-    owners: Option<Owners>,
-}
-
-impl Opening {
-    fn new(
-        engine: &'static str,
-        device: &Device<'_>,
-        hook_device: HookDevice,
-        options: &CaptureOptions,
-        filter: Option<&Filter>,
-    ) -> Result<Self> {
-        if let Some(filter) = filter {
-            // An invalid filter is reported before anything is created.
-            let filter = filter.clone().with_processes(options.who.is_some());
-            filter.compile(hook_device.link_type, options.snaplen)?;
-        }
-        let interface_error = |source| Error::Interface {
-            device: device.given.to_owned(),
-            source,
-        };
-        let mut netlink = Netlink::open().map_err(interface_error)?;
-        let watch = LinkWatch::open().map_err(interface_error)?;
-        let target = Target::find(&mut netlink, device.name, device.given)?;
-        let host = device.host();
-        let kernel = host.kernel;
-        let room = target.largest_packet().min(MAX_SNAPLEN);
-        let failed = |source| HookError::of_bpf(&hook_device.name, source);
-        let rings = RingSet::create(
-            &kernel,
-            host.processors,
-            options.buffer,
-            largest_record(room),
-        )
-        .map_err(failed)?;
-        let control = Control::create(&kernel).map_err(failed)?;
-        let doorbell = Doorbell::create(&kernel).map_err(failed)?;
-        let owners = open_owners(&kernel, &hook_device.name, options)?;
-        let promiscuous = options
-            .promiscuous
-            .then(|| Promiscuous::join(&hook_device.name, hook_device.index))
-            .transpose()?;
-        Ok(Self {
-            engine,
-            choice: device.choice(),
-            kernel,
-            target,
-            netlink,
-            watch,
-            rings,
-            control,
-            doorbell,
-            clock: Clock::watch(&host.wall)?,
-            room,
-            promiscuous,
-            device: hook_device,
-            adapter_clock: None,
-            owners,
-        })
-    }
-
-    /// Lets packets in.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "most of it names the fields of the source"
-    )]
-    fn attach(
-        self,
-        choice: HookChoice,
-        options: &CaptureOptions,
-        filter: Option<&Filter>,
-    ) -> Result<TapSource> {
-        let stamps = self.adapter_clock.as_ref().map(|clock| clock.reader);
-        let bound = Bound::of(&self.device, stamps);
-        let plan = FilterPlan::of_one(filter, &self.device, options)?;
-        let thieves = Thieves::listen(Some(self.device.index));
-        let installed = self.install(choice, options, &plan, bound)?;
-        let attached = installed.attached;
-        let announced = match options.mode {
-            Mode::Steal => attached.announce(filter.is_none(), thieves.as_ref()),
-            Mode::Copy => Announced::default(),
-        };
-        let plan = plan.for_hooks(&attached.hooks);
-        let mut notes = notes(&attached, &self.device, &self.rings, options);
-        let (switched_on, note) = self
-            .adapter_clock
-            .map_or((None, None), |clock| (clock.switched_on, clock.note));
-        notes.extend(note);
-        notes.extend(announced.note());
-        notes.extend(note_of(self.owners.as_ref()));
-        let link_type = self.device.link_type;
-        let mut interface = self.target.description(link_type, options.snaplen);
-        interface.filter = filter.map(Filter::for_file);
-        let interfaces = vec![interface];
-        // Most events so far are our own, such as promiscuous mode.
-        let _ = self.watch.take();
-        let mut netlink = self.netlink;
-        let is_still_up = is_up(&mut netlink, &self.device);
-        let another_netlink = || {
-            Netlink::open().map_err(|source| Error::Interface {
-                device: self.target.name(),
-                source,
-            })
-        };
-        let sight = if attached.hooks.iter().any(|hook| hook.place().is_ingress()) {
-            Some(Sight::new(another_netlink()?, self.device.index))
-        } else {
-            None
-        };
-        let may_be_robbed = may_be_robbed(&attached);
-        Ok(TapSource {
-            engine: engine_of(&attached, self.engine),
-            choice: self.choice,
-            bound,
-            home: self.device.home,
-            receive_stamps: switched_on,
-            device: self.device.name,
-            kernel: self.kernel,
-            history: WaitHistory::new(self.rings.rings.len()),
-            reader: Reader::new(self.rings, !options.unordered, options.snaplen),
-            control: self.control,
-            doorbell: self.doorbell,
-            clock: self.clock,
-            kernel_clock: installed.clock,
-            attached,
-            chain: ChainWatch::new(),
-            polls: installed.polls,
-            waker: Waker::new()?,
-            options: options.clone(),
-            room: self.room,
-            table: InterfaceTable::new(0, &interfaces),
-            announced: interfaces.len(),
-            interfaces,
-            any: None,
-            drops: None,
-            plan,
-            shares: Vec::new(),
-            losses: InterfaceLosses::new(another_netlink()?, &self.target),
-            sight,
-            thieves: thieves.filter(|_| may_be_robbed),
-            _announced: announced,
-            netlink,
-            watch: self.watch,
-            changed: !is_still_up,
-            polled: None,
-            state: State::Up,
-            looked: Instant::now(),
-            _promiscuous: self.promiscuous,
-            owners: self.owners,
-            groups: Groups::default(),
-            notes,
-        })
-    }
 
     /// Attaches programs to the hooks, with the best clock that they can read.
-    fn install(
-        &self,
-        choice: HookChoice,
-        options: &CaptureOptions,
-        plan: &FilterPlan,
-        bound: Bound,
-    ) -> Result<Installed> {
-        let geometry = self.rings.geometry();
-        let maps = Maps {
-            owners: self.owners.as_ref().map(Owners::maps),
-            ..self.rings.maps(&self.control, &self.doorbell)
-        };
-        let (mut clock, mut polls) = (clock_of(options), None);
+    fn install(&mut self, choice: HookChoice, device: &HookDevice) -> Result<()> {
+        let set = self.reader.current();
+        let (geometry, maps) = (set.geometry(), self.maps(set));
+        let (mut clock, mut polls) = (self.kernel_clock, None);
         if clock == KernelClock::TaiByPoll && choice.may_be_xdp() {
-            polls = Polls::watch(&self.kernel, &self.device, &maps);
+            polls = Polls::watch(&self.kernel, device, &maps);
         }
-        if clock == KernelClock::TaiByPoll && polls.is_none() {
-            clock = KernelClock::Tai;
+        if polls.is_none() {
+            clock = clock.by_packet();
         }
-        set_clock(&self.control, &self.clock, clock);
-        let wanted = self.wanted(choice, options);
-        let attached = hook::attach(&self.kernel, &self.device, &wanted, &mut |place| {
-            let plan = plan.for_place(place);
-            let programs = Programs {
-                kernel: &self.kernel,
-                device: bound,
-                home: self.device.home.as_ref(),
-                plan: &plan,
-                options,
-                room: self.room,
-                geometry,
-                maps,
-                drops: None,
-            };
-            let form = Form::own(self.device.link_type);
-            match programs.load(form, place, clock) {
-                // Before Linux 6.1 programs cannot read TAI.
-                Err(error) if is_atomic(clock) => {
-                    let loaded = programs.load(form, place, KernelClock::Monotonic);
-                    let program = loaded.map_err(|_| error)?;
-                    clock = KernelClock::Monotonic;
-                    set_clock(&self.control, &self.clock, clock);
-                    Ok(program)
-                }
-                outcome => outcome,
+        self.set_clock(clock);
+        let wanted = self.wanted_hooks(choice, device);
+        let attached = hook::attach(&self.kernel, device, &wanted, &mut |place| {
+            let plan = self.plan.for_place(place);
+            let programs = self.programs_for(&plan, geometry, maps);
+            let form = Form::own(device.link_type);
+            let (program, readable) = programs.load_or_older(form, place, clock)?;
+            if readable != clock {
+                clock = readable;
+                self.set_clock(clock);
             }
+            Ok(program)
         })?;
         let is_native = |hook: &Hook| hook.place() == HookPoint::Xdp(bpf::XdpMode::Native);
         if polls.is_some() && !attached.hooks.iter().any(is_native) {
             polls = None;
             clock = KernelClock::Tai;
         }
-        Ok(Installed {
-            attached,
-            clock,
-            polls,
-        })
+        self.attached = attached;
+        self.kernel_clock = clock;
+        self.polls = polls;
+        Ok(())
     }
 
-    fn wanted(&self, choice: HookChoice, options: &CaptureOptions) -> Wanted {
+    fn wanted_hooks(&self, choice: HookChoice, device: &HookDevice) -> Wanted {
         Wanted {
             hook: choice,
             direction: if choice == HookChoice::Xdp {
                 Direction::In
             } else {
-                options.direction
+                self.options.direction
             },
-            mode: options.mode,
-            force: options.force,
+            mode: self.options.mode,
+            force: self.options.force,
             // A user who requests XDP gets it; a note reports that tags are not seen.
-            reads_tags_at_xdp: choice == HookChoice::Xdp || self.device.tag_restorer.is_some(),
-            stamps: self.adapter_clock.as_ref().map(|clock| clock.reader),
+            reads_tags_at_xdp: choice == HookChoice::Xdp || device.tag_restorer.is_some(),
+            stamps: self.bound.stamps,
+        }
+    }
+
+    /// Passes the difference of their clock from the wall clock to programs.
+    pub(super) fn set_clock(&self, which: KernelClock) {
+        match which {
+            KernelClock::Tai | KernelClock::TaiByPoll => {
+                self.control.set_clock_offset(self.clock.from_tai());
+            }
+            KernelClock::Monotonic | KernelClock::Coarse => {
+                self.control.set_clock_offset(self.clock.from_monotonic());
+            }
+            KernelClock::None => {}
         }
     }
 }
 
 /// Starts recording the owners of sockets, if requested.
-pub(super) fn open_owners(
-    kernel: &Kernel,
-    device: &str,
-    options: &CaptureOptions,
-) -> Result<Option<Owners>> {
+fn open_owners(kernel: &Kernel, device: &str, options: &CaptureOptions) -> Result<Option<Owners>> {
     let owners = options
         .who
         .map(|who| Owners::open(kernel, who, options.container_names.clone()));
@@ -468,18 +378,10 @@ pub(super) fn note_of(owners: Option<&Owners>) -> Vec<Note> {
     unknown.into_iter().chain(coarse).collect()
 }
 
-/// Programs attached to their hooks.
-struct Installed {
-    attached: Attached,
-    /// The clock that stamps packets.
-    clock: KernelClock,
-    polls: Option<Polls>,
-}
-
 /// Returns whether the interface exists and is up.
 fn is_up(netlink: &mut Netlink, device: &HookDevice) -> bool {
     let link = netlink.link(&device.name);
-    link.is_ok_and(|link| link.index == device.index && link.flags & UP != 0)
+    link.is_ok_and(|link| link.index == device.index && Flags(link.flags).is_up())
 }
 
 /// Returns whether other programs may take packets earlier. Nothing runs before XDP.
@@ -497,12 +399,7 @@ fn engine_of(attached: &Attached, asked: &'static str) -> &'static str {
     }
 }
 
-/// Returns whether it needs Linux 6.1.
-pub(super) fn is_atomic(clock: KernelClock) -> bool {
-    matches!(clock, KernelClock::Tai | KernelClock::TaiByPoll)
-}
-
-pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
+fn clock_of(options: &CaptureOptions) -> KernelClock {
     match options.precision {
         // Packets without the adapter's stamp are few, or not from one poll.
         Precision::Poll if options.timestamp == TimestampSource::Adapter => KernelClock::Tai,
@@ -510,17 +407,6 @@ pub(super) fn clock_of(options: &CaptureOptions) -> KernelClock {
         Precision::Poll => KernelClock::TaiByPoll,
         Precision::Coarse => KernelClock::Coarse,
         Precision::None => KernelClock::None,
-    }
-}
-
-/// Passes the difference of their clock from the wall clock to programs.
-pub(super) fn set_clock(control: &Control, clock: &Clock, which: KernelClock) {
-    match which {
-        KernelClock::Tai | KernelClock::TaiByPoll => control.set_clock_offset(clock.from_tai()),
-        KernelClock::Monotonic | KernelClock::Coarse => {
-            control.set_clock_offset(clock.from_monotonic());
-        }
-        KernelClock::None => {}
     }
 }
 

@@ -53,9 +53,9 @@ impl Bound {
         loopback: false,
     };
 
-    pub(super) fn of(device: &HookDevice, stamps: Option<StampReader>) -> Self {
+    pub(super) fn of(device: &HookDevice) -> Self {
         Self {
-            stamps,
+            stamps: None,
             index: device.index,
             tags: device.tag_restorer,
             loopback: device.is_loopback,
@@ -79,6 +79,24 @@ pub(super) struct Programs<'a> {
 }
 
 impl Programs<'_> {
+    /// Loads a program with this clock. Programs that cannot read TAI, which needs Linux 6.1, get the monotonic
+    /// clock.
+    pub(super) fn load_or_older(
+        &self,
+        form: Form,
+        place: HookPoint,
+        clock: KernelClock,
+    ) -> bpf::Result<(bpf::Program, KernelClock)> {
+        let older = KernelClock::Monotonic;
+        match self.load(form, place, clock) {
+            Err(error) if clock.by_packet() == KernelClock::Tai => {
+                let program = self.load(form, place, older).map_err(|_| error)?;
+                Ok((program, older))
+            }
+            outcome => Ok((outcome?, clock)),
+        }
+    }
+
     pub(super) fn load(
         &self,
         form: Form,

@@ -46,10 +46,6 @@ fn load(kernel: &Kernel, place: HookPoint) -> bpf::Result<()> {
         drops: None,
     };
     let form = Form::own(LinkType::ETHERNET);
-    let loaded = programs.load(form, place, KernelClock::Tai);
-    let loaded = loaded.or_else(|error| {
-        let older = programs.load(form, place, KernelClock::Monotonic);
-        older.map_err(|_| error)
-    });
+    let loaded = programs.load_or_older(form, place, KernelClock::Tai);
     loaded.map(drop)
 }

@@ -16,7 +16,7 @@ use super::{Losses, Queue, SocketSource};
 use crate::describe::{self, KernelClock, Memory, Note};
 use crate::engines::filter_plan::FilterPlan;
 use crate::engines::interface::Target;
-use crate::engines::{Device, Host};
+use crate::engines::{Device, Host, Request};
 use crate::hook::{self, HookChoice, HookDevice, StealHazard, Wanted};
 use crate::options::{CaptureOptions, Direction, Mode, OptionError};
 use crate::readers::Readers;
@@ -25,27 +25,22 @@ use crate::{Description, Error, Filter, Result};
 const ENGINE: &str = "xsk";
 
 /// Opens a capture, which has one reader.
-pub(crate) fn open(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    _: usize,
-) -> Result<Readers> {
+pub(crate) fn open(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    let Request {
+        options, filter, ..
+    } = request;
     options.validate()?;
     if options.who.is_some() {
         let engine = ENGINE;
         return Err(OptionError::WhoAtEngine { engine }.into());
     }
     check(device, options)?;
-    let found = find(device)?;
+    let found = device.find_up()?.remembering_home();
     let host = device.host();
     let wanted = wanted(options);
     let hazards = hook::consent(&found, &wanted)?;
     let plan = FilterPlan::of_one(filter, &found, options)?.for_xdp_sockets();
-    let failed = |source| Error::Interface {
-        device: device.given.to_owned(),
-        source,
-    };
+    let failed = Error::interface(device.given);
     // Before the members are listed, so that none joins or leaves in between.
     let watch = LinkWatch::open().map_err(failed)?;
     let mut netlink = Netlink::open().map_err(failed)?;
@@ -91,18 +86,6 @@ pub(crate) fn open(
         blocks: 0,
         _promiscuous: promiscuous,
     }))
-}
-
-fn find(device: &Device<'_>) -> Result<HookDevice> {
-    let given = || device.given.to_owned();
-    let found = HookDevice::find(device.name).map_err(|error| match error {
-        Error::NoSuchDevice { .. } => Error::NoSuchDevice { device: given() },
-        other => other,
-    })?;
-    if !found.is_up {
-        return Err(Error::InterfaceDown { device: given() });
-    }
-    Ok(found.remembering_home())
 }
 
 fn wanted(options: &CaptureOptions) -> Wanted {

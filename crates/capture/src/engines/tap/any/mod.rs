@@ -12,34 +12,27 @@ mod reports;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
 
 use ringtap_savefile::InterfaceTable;
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec};
-use ringtap_sys::eventfd::Waker;
+use ringtap_sys::errno::EAGAIN;
 use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
 use ringtap_sys::packet::LinkLayer;
-use ringtap_sys::tap::{Clock, Control, Doorbell};
 
 use reports::Reports;
 
 use super::TapSource;
-use super::chain::ChainWatch;
-use super::open::{clock_of, note_of, open_owners, set_clock};
+use super::open::{Start, note_of};
 use super::plan::{Bound, Form};
 use super::program::{Cooked, Maps, largest_record};
-use super::reader::Reader;
 use super::rings::RingSet;
-use super::wait::{State, WaitHistory};
-use crate::describe::{KernelClock, Note};
-use crate::engines::Device;
+use crate::describe::Note;
 use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::Target;
 use crate::engines::link::{self, link_of};
-use crate::filter::Groups;
+use crate::engines::{Device, Request};
 use crate::hook::{
-    self, Announced, Attached, Hook, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves,
-    Wanted,
+    self, Hook, HookChoice, HookDevice, HookError, HookPoint, Side, Thieves, Wanted,
 };
 use crate::options::{CaptureOptions, Direction, MAX_SNAPLEN, Mode, OptionError, TimestampSource};
 use crate::who::Owners;
@@ -54,8 +47,6 @@ const FOREIGN_MAX: u32 = 512;
 /// The maximum number of interfaces of a namespace that the follower attaches to in one look, so that one namespace does
 /// not hold up the others.
 const AT_ONCE: usize = 64;
-/// `EAGAIN`.
-const EAGAIN: i32 = 11;
 /// The maximum number of interfaces in the whole time of a capture in all network namespaces.
 const ALL_INTERFACES_MAX: usize = 65_536;
 /// Bytes of an Ethernet header.
@@ -205,15 +196,10 @@ fn first_interfaces(options: &CaptureOptions, filter: Option<&Filter>) -> Vec<In
 }
 
 /// Opens a tap on all interfaces.
-#[expect(
-    clippy::too_many_lines,
-    reason = "most of it names the fields of the source"
-)]
-pub(super) fn open(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-) -> Result<TapSource> {
+pub(super) fn open(device: &Device<'_>, request: Request<'_>) -> Result<TapSource> {
+    let Request {
+        options, filter, ..
+    } = request;
     let plan = plan(options, filter)?;
     let watch = LinkWatch::open().map_err(interface_error)?;
     let reports = options.all_namespaces.then(|| {
@@ -222,84 +208,37 @@ pub(super) fn open(
     });
     let mut netlink = Netlink::open().map_err(interface_error)?;
     let links = netlink.links().map_err(interface_error)?;
-    let host = device.host();
-    let kernel = host.kernel;
-    let failed = |source| HookError::of_bpf(DEVICE, source);
     let room = room_for(&links);
-    let rings = RingSet::create(
-        &kernel,
-        host.processors,
-        options.buffer,
-        largest_record(room),
-    )
-    .map_err(failed)?;
-    let names = (!options.cooked)
-        .then(|| make_names(&kernel, INTERFACES_MAX))
-        .transpose();
-    let owners = open_owners(&kernel, DEVICE, options)?;
-    let kernel_clock = match clock_of(options) {
-        // Packets that are captured here are not seen in polls alone.
-        KernelClock::TaiByPoll => KernelClock::Tai,
-        clock => clock,
-    };
-    let control = Control::create(&kernel).map_err(failed)?;
-    let clock = Clock::watch(&host.wall)?;
-    set_clock(&control, &clock, kernel_clock);
-    let interfaces = first_interfaces(options, filter);
-    let receives = options.direction != Direction::Out;
-    let thieves = receives.then(|| Thieves::listen(None)).flatten();
-    let notes = options.promiscuous.then_some(Note::NotPromiscuous);
-    let history = WaitHistory::new(rings.rings.len());
-    let mut source = TapSource {
+    let mut source = TapSource::new(Start {
         engine: "tcx",
-        choice: device.choice(),
+        device,
+        name: DEVICE,
         bound: Bound::ANY,
-        device: DEVICE.to_owned(),
-        kernel: kernel.clone(),
-        reader: Reader::new(rings, !options.unordered, options.snaplen),
-        control,
-        doorbell: Doorbell::create(&kernel).map_err(failed)?,
-        clock,
-        kernel_clock,
-        attached: Attached::default(),
-        chain: ChainWatch::new(),
-        polls: None,
-        waker: Waker::new()?,
-        options: options.clone(),
+        options,
         room,
-        table: InterfaceTable::new(0, &interfaces),
-        announced: 0,
-        interfaces,
-        any: Some(Any {
-            spaces: vec![Space {
-                names: names.map_err(failed)?,
-                ..Space::default()
-            }],
-            indices: Vec::new(),
-            uncovered: VecDeque::new(),
-            reports: reports.transpose()?,
-        }),
-        drops: None,
+        record: largest_record(room),
+        interfaces: first_interfaces(options, filter),
         plan,
-        history,
-        shares: Vec::new(),
-        losses: None,
-        sight: None,
-        thieves,
-        _announced: Announced::default(),
         netlink,
         watch,
-        changed: false,
-        polled: None,
-        state: State::Up,
-        looked: Instant::now(),
-        _promiscuous: None,
-        home: None,
-        receive_stamps: None,
-        notes: notes.into_iter().chain(note_of(owners.as_ref())).collect(),
-        owners,
-        groups: Groups::default(),
-    };
+    })?;
+    source.announced = 0;
+    source.any = Some(Any {
+        spaces: vec![own_space(&source.kernel, options)?],
+        indices: Vec::new(),
+        uncovered: VecDeque::new(),
+        reports: reports.transpose()?,
+    });
+    // Packets that are captured here are not seen in polls alone.
+    source.kernel_clock = source.kernel_clock.by_packet();
+    source.set_clock(source.kernel_clock);
+    if options.direction != Direction::Out {
+        source.thieves = Thieves::listen(None);
+    }
+    if options.promiscuous {
+        source.notes.push(Note::NotPromiscuous);
+    }
+    source.notes.extend(note_of(source.owners.as_ref()));
     let mut uncovered = source.cover(OWN, &links)?;
     if options.all_namespaces {
         uncovered.extend(source.cover_namespaces()?);
@@ -318,11 +257,17 @@ pub(super) fn open(
     Ok(source)
 }
 
+fn own_space(kernel: &Kernel, options: &CaptureOptions) -> Result<Space> {
+    let names = (!options.cooked).then(|| make_names(kernel, INTERFACES_MAX));
+    let names = names.transpose();
+    Ok(Space {
+        names: names.map_err(|source| HookError::of_bpf(DEVICE, source))?,
+        ..Space::default()
+    })
+}
+
 fn interface_error(source: ringtap_sys::netlink::Error) -> Error {
-    Error::Interface {
-        device: DEVICE.to_owned(),
-        source,
-    }
+    Error::interface(DEVICE)(source)
 }
 
 /// Returns the longest packet of any of the interfaces.
@@ -531,15 +476,18 @@ impl TapSource {
             return loaded.program.try_clone();
         }
         self.plan = self.plan.for_place(place);
-        let program = match self.load(at, form, place) {
-            // Before Linux 6.1 programs cannot read TAI. Once one does, all do.
-            Err(error) if self.kernel_clock == KernelClock::Tai && self.has_no_program() => {
-                self.kernel_clock = KernelClock::Monotonic;
-                set_clock(&self.control, &self.clock, self.kernel_clock);
-                self.load(at, form, place).map_err(|_| error)?
-            }
-            outcome => outcome?,
+        let set = self.reader.current();
+        let programs = self.programs_for(&self.plan, set.geometry(), self.maps_in(at, set));
+        let clock = self.kernel_clock;
+        // Once one program reads TAI, all do.
+        let (program, readable) = match self.has_no_program() {
+            true => programs.load_or_older(form, place, clock)?,
+            false => (programs.load(form, place, clock)?, clock),
         };
+        if readable != clock {
+            self.kernel_clock = readable;
+            self.set_clock(readable);
+        }
         let ready = program.try_clone()?;
         if let Some(space) = self.any.as_mut().and_then(|any| any.spaces.get_mut(at)) {
             space.loaded.push(Loaded {
@@ -554,12 +502,6 @@ impl TapSource {
     fn has_no_program(&self) -> bool {
         let mut spaces = self.any.iter().flat_map(|any| &any.spaces);
         spaces.all(|space| space.loaded.is_empty())
-    }
-
-    fn load(&self, at: usize, form: Form, place: HookPoint) -> bpf::Result<bpf::Program> {
-        let set = self.reader.current();
-        let programs = self.programs_for(&self.plan, set.geometry(), self.maps_in(at, set));
-        programs.load(form, place, self.kernel_clock)
     }
 
     /// Loads the missing programs for the usual kinds of interfaces.

@@ -14,32 +14,25 @@ mod notes;
 mod xdp;
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::time::Instant;
 
 use ringtap_filter::ebpf::lower::scratch;
-use ringtap_savefile::InterfaceTable;
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, Tracepoint, possible_cpus};
-use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::{Link, LinkWatch, Netlink};
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::symbols::KernelSymbols;
-use ringtap_sys::tap::{Clock, Control, Doorbell};
+use ringtap_sys::tap::{Control, Doorbell};
 
 use super::TapSource;
-use super::chain::ChainWatch;
-use super::open::{clock_of, note_of, open_owners, set_clock};
+use super::open::{Start, note_of};
 use super::plan::{Bound, Form, Programs};
 use super::program::drops::{Drops, OPTION_BYTES};
 use super::program::largest_record;
-use super::reader::Reader;
 use super::rings::RingSet;
-use super::wait::{State, WaitHistory};
 use crate::describe::{KernelClock, Note};
-use crate::engines::Device;
 use crate::engines::filter_plan::{FilterPlan, check_processes};
 use crate::engines::interface::{AllLosses, InterfaceLosses, Target};
-use crate::filter::Groups;
-use crate::hook::{Announced, Attached, HookError, HookPoint, Side};
+use crate::engines::{Device, Request};
+use crate::hook::{HookError, HookPoint, Side};
 use crate::options::{CaptureOptions, Mode, OptionError, TimestampSource};
 use crate::readers::Readers;
 use crate::stats::XdpLosses;
@@ -138,12 +131,8 @@ pub(crate) fn trial(kernel: &Kernel) -> bpf::Result<()> {
         maps: rings.maps(&control, &doorbell),
         drops: Some(&settings),
     };
-    let loaded = programs.load(FORM, PLACE, KernelClock::Tai);
-    let loaded = loaded.or_else(|error| {
-        let older = programs.load(FORM, PLACE, KernelClock::Monotonic);
-        older.map_err(|_| error)
-    });
-    let point = Tracepoint::at_function(kernel, &loaded?)?;
+    let (program, _) = programs.load_or_older(FORM, PLACE, KernelClock::Tai)?;
+    let point = Tracepoint::at_function(kernel, &program)?;
     drop(point);
     Ok(())
 }
@@ -160,12 +149,13 @@ fn settings(
     only: Option<(u32, u32)>,
     options: &CaptureOptions,
 ) -> bpf::Result<(Drops, Map)> {
-    let kind = MapKind::Array {
-        mmapable: false,
-        inner: false,
-    };
     let processors = u32::try_from(possible_cpus()).unwrap_or(u32::MAX);
-    let spec = MapSpec::new("ringtap_scratch", kind, scratch::VALUE, processors);
+    let spec = MapSpec::new(
+        "ringtap_scratch",
+        MapKind::ARRAY,
+        scratch::VALUE,
+        processors,
+    );
     let map = Map::create(kernel, &spec)?;
     let drops = Drops {
         layout: facts.layout,
@@ -196,14 +186,9 @@ fn plan(options: &CaptureOptions, filter: Option<&Filter>) -> Result<FilterPlan>
 }
 
 /// Opens a capture of dropped packets. It has one reader.
-pub(crate) fn open(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    _count: usize,
-) -> Result<Readers> {
-    let plan = plan(options, filter)?;
-    let mut source = prepare(device, options, filter, plan)?;
+pub(crate) fn open(device: &Device<'_>, request: Request<'_>) -> Result<Readers> {
+    let plan = plan(request.options, request.filter)?;
+    let mut source = prepare(device, request, plan)?;
     source.attach_to_drops()?;
     Ok(Readers::of_one(source))
 }
@@ -218,10 +203,7 @@ struct Known {
 
 impl Known {
     fn find(device: &Device<'_>) -> Result<Self> {
-        let failed = |source| Error::Interface {
-            device: device.given.to_owned(),
-            source,
-        };
+        let failed = Error::interface(device.given);
         let mut netlink = Netlink::open().map_err(failed)?;
         let target = Target::find(&mut netlink, device.name, device.given)?;
         Ok(Self {
@@ -255,51 +237,38 @@ fn interface(target: &Target, options: &CaptureOptions, filter: Option<&Filter>)
 }
 
 /// Makes everything but the program.
-#[expect(
-    clippy::too_many_lines,
-    reason = "most of it names the fields of the source"
-)]
-fn prepare(
-    device: &Device<'_>,
-    options: &CaptureOptions,
-    filter: Option<&Filter>,
-    plan: FilterPlan,
-) -> Result<TapSource> {
-    let name = device.given;
+fn prepare(device: &Device<'_>, request: Request<'_>, plan: FilterPlan) -> Result<TapSource> {
+    let (options, name) = (request.options, device.given);
     let facts = Facts::of_kernel().map_err(|feature| Error::KernelLacks {
         device: name.to_owned(),
         engine: ENGINE,
         feature,
     })?;
-    let watch = LinkWatch::open().map_err(|source| Error::Interface {
-        device: name.to_owned(),
-        source,
-    })?;
+    let watch = LinkWatch::open().map_err(Error::interface(name))?;
     let known = Known::find(device)?;
-    let host = device.host();
-    let kernel = host.kernel;
-    let failed = |source| HookError::of_bpf(name, source);
-    let (settings, scratch) = settings(&kernel, facts, known.only(), options).map_err(failed)?;
-    let owners = open_owners(&kernel, name, options)?;
-    let notes_on_owners = note_of(owners.as_ref());
-    let rings = RingSet::create(&kernel, host.processors, options.buffer, record());
-    let rings = rings.map_err(failed)?;
-    let kernel_clock = match clock_of(options) {
-        KernelClock::TaiByPoll => KernelClock::Tai,
-        clock => clock,
-    };
+    let kernel = device.host().kernel;
+    let scratch = settings(&kernel, facts, known.only(), options);
+    let (settings, scratch) = scratch.map_err(|source| HookError::of_bpf(name, source))?;
     let symbols = KernelSymbols::read();
-    let hidden = symbols
-        .as_ref()
-        .err()
-        .map(|error| Note::NoSymbols(error.to_string()));
-    let interfaces = vec![interface(&known.target, options, filter)];
+    let hidden = symbols.as_ref().err();
+    let hidden = hidden.map(|error| Note::NoSymbols(error.to_string()));
     let notes = Notes::new(&facts.names, symbols.ok(), known.namespace, &known.links);
-    // A socket of its own: the other one is for names.
-    let own = Netlink::open().map_err(|source| Error::Interface {
-        device: name.to_owned(),
-        source,
+    let mut tap = TapSource::new(Start {
+        engine: ENGINE,
+        device,
+        name,
+        bound: Bound::ANY,
+        options,
+        room: scratch::BYTES,
+        record: record(),
+        interfaces: vec![interface(&known.target, options, request.filter)],
+        plan,
+        netlink: known.netlink,
+        watch,
     })?;
+    tap.kernel_clock = tap.kernel_clock.by_packet();
+    // A socket of its own: the other one is for names.
+    let own = Netlink::open().map_err(Error::interface(name))?;
     let (adapters, xdp, losses) = match known.target {
         Target::Any => {
             let adapters = AllLosses::new(own, &known.links);
@@ -307,7 +276,8 @@ fn prepare(
         }
         Target::One(_) => (None, None, InterfaceLosses::new(own, &known.target)),
     };
-    let drops = DropTap {
+    tap.losses = losses;
+    tap.drops = Some(DropTap {
         settings,
         attached: None,
         missed_before: 0,
@@ -315,71 +285,26 @@ fn prepare(
         adapters,
         xdp,
         _scratch: scratch,
-    };
-    Ok(TapSource {
-        owners,
-        groups: Groups::default(),
-        engine: ENGINE,
-        choice: device.choice(),
-        bound: Bound::ANY,
-        device: name.to_owned(),
-        history: WaitHistory::new(rings.rings.len()),
-        reader: Reader::new(rings, !options.unordered, options.snaplen),
-        control: Control::create(&kernel).map_err(failed)?,
-        doorbell: Doorbell::create(&kernel).map_err(failed)?,
-        kernel,
-        clock: Clock::watch(&host.wall)?,
-        kernel_clock,
-        attached: Attached::default(),
-        chain: ChainWatch::new(),
-        polls: None,
-        waker: Waker::new()?,
-        options: options.clone(),
-        room: ringtap_filter::ebpf::lower::scratch::BYTES,
-        table: InterfaceTable::new(0, &interfaces),
-        announced: interfaces.len(),
-        interfaces,
-        any: None,
-        drops: Some(drops),
-        plan,
-        shares: Vec::new(),
-        losses,
-        sight: None,
-        thieves: None,
-        _announced: Announced::default(),
-        netlink: known.netlink,
-        watch,
-        changed: false,
-        polled: None,
-        state: State::Up,
-        looked: Instant::now(),
-        _promiscuous: None,
-        home: None,
-        receive_stamps: None,
-        notes: hidden.into_iter().chain(notes_on_owners).collect(),
-    })
+    });
+    tap.notes.extend(hidden);
+    tap.notes.extend(note_of(tap.owners.as_ref()));
+    Ok(tap)
 }
 
 impl TapSource {
     /// Loads the program and attaches it, with the best clock that it can read.
     fn attach_to_drops(&mut self) -> Result<()> {
-        set_clock(&self.control, &self.clock, self.kernel_clock);
-        let program = match self.programs().load(FORM, PLACE, self.kernel_clock) {
-            // Before Linux 6.1 programs cannot read TAI.
-            Err(error) if self.kernel_clock == KernelClock::Tai => {
-                self.kernel_clock = KernelClock::Monotonic;
-                set_clock(&self.control, &self.clock, self.kernel_clock);
-                self.programs()
-                    .load(FORM, PLACE, self.kernel_clock)
-                    .map_err(|_| error)
-            }
-            outcome => outcome,
-        };
-        let attached = program.and_then(|program| match &mut self.drops {
-            Some(drops) => drops.attach(&self.kernel, program),
-            None => Ok(()),
-        });
-        attached.map_err(|source| HookError::of_bpf(&self.device, source).into())
+        self.set_clock(self.kernel_clock);
+        let failed = |source| HookError::of_bpf(&self.device, source);
+        let programs = self.programs();
+        let loaded = programs.load_or_older(FORM, PLACE, self.kernel_clock);
+        let (program, clock) = loaded.map_err(failed)?;
+        self.kernel_clock = clock;
+        self.set_clock(clock);
+        if let Some(drops) = &mut self.drops {
+            drops.attach(&self.kernel, program).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Learns the names of new interfaces. Without them, their index is shown.

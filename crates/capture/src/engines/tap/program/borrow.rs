@@ -11,7 +11,6 @@ use ringtap_sys::tap::layout;
 
 use super::poll::{NUMBERS, WRITING};
 use super::{Ends, Tap, give_back, imm, offset, record, slot, state};
-use crate::describe::KernelClock;
 use crate::options::Stage;
 use crate::source::ProgramPart;
 
@@ -70,10 +69,7 @@ impl Tap<'_> {
             ..ends
         };
         let alone = Tap {
-            clock: match self.clock {
-                KernelClock::TaiByPoll => KernelClock::Tai,
-                clock => clock,
-            },
+            clock: self.clock.by_packet(),
             ..self.clone()
         };
         // The adapter's stamp stays unchanged.
@@ -156,12 +152,7 @@ impl Tap<'_> {
         asm.add64(Reg::R2, imm(self.geometry.tail() as u64));
         asm.load(Size::Dw, Reg::R2, Reg::R2, 0);
         asm.alu64(AluOp::Sub, Reg::R1, Reg::R2);
-        asm.jump_if(
-            Cond::Gt,
-            Width::W64,
-            Reg::R1,
-            imm(self.geometry.size()),
-            next,
-        );
+        let size = imm(self.geometry.size());
+        asm.jump_if(Cond::Gt, Width::W64, Reg::R1, size, next);
     }
 }
