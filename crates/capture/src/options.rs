@@ -338,23 +338,19 @@ impl CaptureOptions {
     ///
     /// The first invalid option.
     pub fn validate(&self) -> Result<(), OptionError> {
-        if !(1..=MAX_SNAPLEN).contains(&self.snaplen) {
-            return Err(OptionError::Snaplen {
-                value: self.snaplen,
-            });
+        let value = self.snaplen;
+        if !(1..=MAX_SNAPLEN).contains(&value) {
+            return Err(OptionError::Snaplen { value });
         }
-        if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&self.timeout) {
-            return Err(OptionError::Timeout {
-                value: self.timeout,
-            });
+        let value = self.timeout;
+        if !(MIN_TIMEOUT..=MAX_TIMEOUT).contains(&value) {
+            return Err(OptionError::Timeout { value });
         }
         if let Some(value) = self.busy_poll.filter(|&value| value > MAX_BUSY_POLL) {
             return Err(OptionError::BusyPoll { value });
         }
-        if let Some(value) = self
-            .priority
-            .filter(|value| !(1..=MAX_PRIORITY).contains(value))
-        {
+        let is_wrong = |value: &u8| !(1..=MAX_PRIORITY).contains(value);
+        if let Some(value) = self.priority.filter(is_wrong) {
             return Err(OptionError::Priority { value });
         }
         match self.cpus.iter().find(|&&cpu| cpu >= CPUS_MAX) {

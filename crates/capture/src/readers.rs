@@ -1,6 +1,7 @@
 //! A capture that several threads read.
 
 use std::os::fd::BorrowedFd;
+use std::slice;
 
 use ringtap_sys::privileges::Capability;
 
@@ -60,13 +61,8 @@ impl Readers {
     ///
     /// As there.
     pub fn look_at_chain(&mut self) -> Result<()> {
-        match &mut self.tap {
-            Some(tap) => tap.look_at_chain(),
-            None => self
-                .sources
-                .iter_mut()
-                .try_for_each(|source| source.look_at_chain()),
-        }
+        let mut attending = self.attending().iter_mut();
+        attending.try_for_each(|source| source.look_at_chain())
     }
 
     /// Calls [`Source::follow`].
@@ -75,13 +71,8 @@ impl Readers {
     ///
     /// As there.
     pub fn follow(&mut self) -> Result<()> {
-        match &mut self.tap {
-            Some(tap) => tap.follow(),
-            None => self
-                .sources
-                .iter_mut()
-                .try_for_each(|source| source.follow()),
-        }
+        let mut attending = self.attending().iter_mut();
+        attending.try_for_each(|source| source.follow())
     }
 
     /// Calls [`Source::leave_to_follower`].
@@ -102,11 +93,17 @@ impl Readers {
     ///
     /// The same errors as [`Source::stats`].
     pub fn stats(&mut self) -> Result<Stats> {
-        if let Some(tap) = &mut self.tap {
-            return tap.stats();
+        let all = self.attending().iter_mut().map(|one| one.stats());
+        let all: Vec<_> = all.collect::<Result<_>>()?;
+        Ok(Stats::of_all(all))
+    }
+
+    /// Returns the sources that watch the interfaces: the tap, or else all.
+    fn attending(&mut self) -> &mut [Box<dyn Source>] {
+        match &mut self.tap {
+            Some(tap) => slice::from_mut(tap),
+            None => &mut self.sources,
         }
-        let all: Result<Vec<_>> = self.sources.iter_mut().map(|one| one.stats()).collect();
-        Ok(Stats::of_all(all?))
     }
 
     fn all(&self) -> impl Iterator<Item = &Box<dyn Source>> {

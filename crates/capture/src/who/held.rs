@@ -109,11 +109,8 @@ impl Process {
         let handle = ProcessHandle::open(self.pid).ok()?;
         let text = |name| fs::read(folder.join(name)).unwrap_or_default();
         let mut comm = text("comm");
-        comm.truncate(
-            comm.iter()
-                .position(|byte| *byte == b'\n')
-                .unwrap_or(comm.len()),
-        );
+        let end = comm.iter().position(|byte| *byte == b'\n');
+        comm.truncate(end.unwrap_or(comm.len()));
         let cgroup = cgroup_of(&String::from_utf8_lossy(&text("cgroup")));
         let facts = ProcessFacts {
             pid: self.pid,
@@ -144,22 +141,15 @@ impl Process {
             // A process that programs have recorded meanwhile stays.
             let _ = owners.insert(socket.as_raw_fd().unsigned_abs(), &value);
         }
-        let description = ProcessDescription {
-            command_line: if who.command_line {
-                let mut line = text("cmdline");
-                line.truncate(COMMAND_MAX);
-                line
-            } else {
-                Vec::new()
-            },
-            cgroup: if who.cgroup { cgroup } else { String::new() },
-            executable: if who.command_line {
-                executable(folder)
-            } else {
-                String::new()
-            },
-            ..ProcessDescription::default()
-        };
+        let mut description = ProcessDescription::default();
+        if who.command_line {
+            description.command_line = text("cmdline");
+            description.command_line.truncate(COMMAND_MAX);
+            description.executable = executable(folder);
+        }
+        if who.cgroup {
+            description.cgroup = cgroup;
+        }
         let block = sends.then(|| {
             let mut block = Vec::new();
             let tag = ProcessTag::parse(&tag)?;

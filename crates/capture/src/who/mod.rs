@@ -144,11 +144,8 @@ impl Owners {
         let key_size = program::SEEN_KEY;
         let spec = MapSpec::new("ringtap_seen", MapKind::LruHash { key_size }, 8, SEEN);
         let seen = Map::create(kernel, &spec)?;
-        let array = MapKind::Array {
-            mmapable: false,
-            inner: false,
-        };
-        let counters = Map::create(kernel, &MapSpec::new("ringtap_refused", array, 16, 1))?;
+        let spec = MapSpec::new("ringtap_refused", MapKind::ARRAY, 16, 1);
+        let counters = Map::create(kernel, &spec)?;
         let events = Events::create(kernel, "ringtap_procs", EVENTS)?;
         let fd = |map: &Map| map.as_fd().as_raw_fd();
         let maps = Maps {
@@ -164,8 +161,7 @@ impl Owners {
             maps,
             who,
         };
-        let (points, by_function) = attaching.attach_all()?;
-        let mut points = points;
+        let (mut points, by_function) = attaching.attach_all()?;
         let closed = attaching.attach_to_closed()?;
         let (closed, point) = closed.map_or((None, None), |(map, point)| (Some(map), Some(point)));
         points.extend(point);
@@ -367,21 +363,12 @@ fn describe(event: &[u8], block: &mut Vec<u8>) -> Option<()> {
 fn path_of<'a>(names: impl Iterator<Item = &'a [u8]>) -> String {
     let text = |name: &'a [u8]| name.split(|byte| *byte == 0).next().unwrap_or_default();
     let mut names: Vec<&[u8]> = names.map(text).collect();
-    let is_whole = names.iter().any(|name| name.is_empty());
-    names.truncate(
-        names
-            .iter()
-            .position(|name| name.is_empty())
-            .unwrap_or(names.len()),
-    );
+    let end = names.iter().position(|name| name.is_empty());
+    names.truncate(end.unwrap_or(names.len()));
     if names.is_empty() {
         return "/".to_owned();
     }
-    let mut path = if is_whole {
-        String::new()
-    } else {
-        "…".to_owned()
-    };
+    let mut path = end.map_or("…", |_| "").to_owned();
     for name in names.iter().rev() {
         path.push('/');
         path.push_str(&String::from_utf8_lossy(name));

@@ -129,12 +129,7 @@ fn drop_outgoing_on_loopback() -> [Instruction; 5] {
 }
 
 const fn instruction(code: u16, k: u32) -> Instruction {
-    Instruction {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    }
+    jump(code, k, 0, 0)
 }
 
 const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> Instruction {

@@ -62,11 +62,7 @@ impl DropCounters {
             .flatten();
         names.extend(xdp.iter().flat_map(|_| AT_XDP.map(str::to_owned)));
         let counters = Counters::create(kernel, reasons).map_err(failed)?;
-        let kind = MapKind::Array {
-            mmapable: false,
-            inner: false,
-        };
-        let lost = MapSpec::new("ringtap_lost", kind, LOST_BYTES, 1);
+        let lost = MapSpec::new("ringtap_lost", MapKind::ARRAY, LOST_BYTES, 1);
         let lost = Map::create(kernel, &lost).map_err(failed)?;
         let counted = Counted {
             filter: compiled.zip(filter.map(Filter::expression)),
