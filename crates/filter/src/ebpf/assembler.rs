@@ -372,24 +372,19 @@ impl Assembler {
             let (mut first, second) = words(insn);
             if let Some(to) = target(insn) {
                 let distance = self.distance(at, to, starts)?;
+                let too_far = |_| AssembleError::TooFar {
+                    statement: at,
+                    distance,
+                };
                 if is_long[at] {
                     around_long_jump(insn, first, &mut code);
-                    let imm = i32::try_from(distance);
-                    let imm = imm.map_err(|_| AssembleError::TooFar {
-                        statement: at,
-                        distance,
-                    })?;
                     first = Word {
                         code: LONG_JUMP,
-                        imm,
+                        imm: i32::try_from(distance).map_err(too_far)?,
                         ..Word::default()
                     };
                 } else {
-                    let offset = i16::try_from(distance);
-                    first.offset = offset.map_err(|_| AssembleError::TooFar {
-                        statement: at,
-                        distance,
-                    })?;
+                    first.offset = i16::try_from(distance).map_err(too_far)?;
                 }
             }
             code.push(first.encode());

@@ -23,40 +23,33 @@ pub fn listing(code: &[u64]) -> String {
 /// register, offset, constant.
 #[must_use]
 pub fn c_array(code: &[u64]) -> String {
-    let mut text = String::new();
-    for &word in code {
+    let line = |word: &u64| {
         let Word {
             code,
             dst,
             src,
             offset,
             imm,
-        } = Word::decode(word);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{{ {code:#04x}, {dst}, {src}, {offset}, {imm:#010x} }},"
-        );
-    }
-    text
+        } = Word::decode(*word);
+        format!("{{ {code:#04x}, {dst}, {src}, {offset}, {imm:#010x} }},\n")
+    };
+    code.iter().map(line).collect()
 }
 
 /// Returns decimal numbers in the same order, the first line being the count of words.
 #[must_use]
 pub fn decimal(code: &[u64]) -> String {
-    let mut text = format!("{}\n", code.len());
-    for &word in code {
+    let line = |word: &u64| {
         let Word {
             code,
             dst,
             src,
             offset,
             imm,
-        } = Word::decode(word);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{code} {dst} {src} {offset} {imm}");
-    }
-    text
+        } = Word::decode(*word);
+        format!("{code} {dst} {src} {offset} {imm}\n")
+    };
+    format!("{}\n", code.len()) + &code.iter().map(line).collect::<String>()
 }
 
 /// Returns the first instruction of `code`; empty for no code.

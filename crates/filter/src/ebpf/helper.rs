@@ -82,136 +82,76 @@ pub enum Helper {
     KtimeGetTaiNs,
 }
 
-const ALL: [Helper; 36] = [
-    Helper::MapLookupElem,
-    Helper::MapUpdateElem,
-    Helper::KtimeGetNs,
-    Helper::GetPrandomU32,
-    Helper::GetSmpProcessorId,
-    Helper::GetCurrentPidTgid,
-    Helper::GetCurrentUidGid,
-    Helper::GetCurrentComm,
-    Helper::SkbVlanPush,
-    Helper::Redirect,
-    Helper::SkbLoadBytes,
-    Helper::XdpAdjustHead,
-    Helper::XdpAdjustMeta,
-    Helper::XdpAdjustTail,
-    Helper::SkbLoadBytesRelative,
-    Helper::FibLookup,
-    Helper::GetCurrentCgroupId,
-    Helper::SkLookupTcp,
-    Helper::SkLookupUdp,
-    Helper::SkRelease,
-    Helper::SkFullsock,
-    Helper::GetListenerSock,
-    Helper::SkStorageGet,
-    Helper::ProbeReadUser,
-    Helper::ProbeReadKernel,
-    Helper::ProbeReadKernelStr,
-    Helper::RedirectMap,
-    Helper::RingbufOutput,
-    Helper::RingbufReserve,
-    Helper::RingbufSubmit,
-    Helper::GetCurrentTaskBtf,
-    Helper::KtimeGetCoarseNs,
-    Helper::XdpGetBuffLen,
-    Helper::XdpLoadBytes,
-    Helper::Jiffies64,
-    Helper::KtimeGetTaiNs,
+/// Each helper with its number and the kernel's name, in the order of the enum.
+const TABLE: [(Helper, i32, &str); 36] = [
+    (Helper::MapLookupElem, 1, "bpf_map_lookup_elem"),
+    (Helper::MapUpdateElem, 2, "bpf_map_update_elem"),
+    (Helper::KtimeGetNs, 5, "bpf_ktime_get_ns"),
+    (Helper::GetPrandomU32, 7, "bpf_get_prandom_u32"),
+    (Helper::GetSmpProcessorId, 8, "bpf_get_smp_processor_id"),
+    (Helper::GetCurrentPidTgid, 14, "bpf_get_current_pid_tgid"),
+    (Helper::GetCurrentUidGid, 15, "bpf_get_current_uid_gid"),
+    (Helper::GetCurrentComm, 16, "bpf_get_current_comm"),
+    (Helper::SkbVlanPush, 18, "bpf_skb_vlan_push"),
+    (Helper::Redirect, 23, "bpf_redirect"),
+    (Helper::SkbLoadBytes, 26, "bpf_skb_load_bytes"),
+    (Helper::XdpAdjustHead, 44, "bpf_xdp_adjust_head"),
+    (Helper::XdpAdjustMeta, 54, "bpf_xdp_adjust_meta"),
+    (Helper::XdpAdjustTail, 65, "bpf_xdp_adjust_tail"),
+    (
+        Helper::SkbLoadBytesRelative,
+        68,
+        "bpf_skb_load_bytes_relative",
+    ),
+    (Helper::FibLookup, 69, "bpf_fib_lookup"),
+    (Helper::GetCurrentCgroupId, 80, "bpf_get_current_cgroup_id"),
+    (Helper::SkLookupTcp, 84, "bpf_sk_lookup_tcp"),
+    (Helper::SkLookupUdp, 85, "bpf_sk_lookup_udp"),
+    (Helper::SkRelease, 86, "bpf_sk_release"),
+    (Helper::SkFullsock, 95, "bpf_sk_fullsock"),
+    (Helper::GetListenerSock, 98, "bpf_get_listener_sock"),
+    (Helper::SkStorageGet, 107, "bpf_sk_storage_get"),
+    (Helper::ProbeReadUser, 112, "bpf_probe_read_user"),
+    (Helper::ProbeReadKernel, 113, "bpf_probe_read_kernel"),
+    (Helper::ProbeReadKernelStr, 115, "bpf_probe_read_kernel_str"),
+    (Helper::RedirectMap, 51, "bpf_redirect_map"),
+    (Helper::RingbufOutput, 130, "bpf_ringbuf_output"),
+    (Helper::RingbufReserve, 131, "bpf_ringbuf_reserve"),
+    (Helper::RingbufSubmit, 132, "bpf_ringbuf_submit"),
+    (Helper::GetCurrentTaskBtf, 158, "bpf_get_current_task_btf"),
+    (Helper::KtimeGetCoarseNs, 160, "bpf_ktime_get_coarse_ns"),
+    (Helper::XdpGetBuffLen, 188, "bpf_xdp_get_buff_len"),
+    (Helper::XdpLoadBytes, 189, "bpf_xdp_load_bytes"),
+    (Helper::Jiffies64, 118, "bpf_jiffies64"),
+    (Helper::KtimeGetTaiNs, 208, "bpf_ktime_get_tai_ns"),
 ];
+
+const _: () = {
+    let mut at = 0;
+    while at < TABLE.len() {
+        assert!(TABLE[at].0 as usize == at, "the order of the enum");
+        at += 1;
+    }
+};
 
 impl Helper {
     /// Returns the number of the helper.
     #[must_use]
     pub const fn number(self) -> i32 {
-        match self {
-            Self::MapLookupElem => 1,
-            Self::MapUpdateElem => 2,
-            Self::KtimeGetNs => 5,
-            Self::GetPrandomU32 => 7,
-            Self::GetSmpProcessorId => 8,
-            Self::GetCurrentPidTgid => 14,
-            Self::GetCurrentUidGid => 15,
-            Self::GetCurrentComm => 16,
-            Self::SkbVlanPush => 18,
-            Self::Redirect => 23,
-            Self::SkbLoadBytes => 26,
-            Self::XdpAdjustHead => 44,
-            Self::XdpAdjustMeta => 54,
-            Self::XdpAdjustTail => 65,
-            Self::SkbLoadBytesRelative => 68,
-            Self::FibLookup => 69,
-            Self::GetCurrentCgroupId => 80,
-            Self::SkLookupTcp => 84,
-            Self::SkLookupUdp => 85,
-            Self::SkRelease => 86,
-            Self::SkFullsock => 95,
-            Self::GetListenerSock => 98,
-            Self::SkStorageGet => 107,
-            Self::ProbeReadUser => 112,
-            Self::ProbeReadKernel => 113,
-            Self::ProbeReadKernelStr => 115,
-            Self::RedirectMap => 51,
-            Self::RingbufOutput => 130,
-            Self::RingbufReserve => 131,
-            Self::RingbufSubmit => 132,
-            Self::GetCurrentTaskBtf => 158,
-            Self::Jiffies64 => 118,
-            Self::KtimeGetCoarseNs => 160,
-            Self::XdpGetBuffLen => 188,
-            Self::XdpLoadBytes => 189,
-            Self::KtimeGetTaiNs => 208,
-        }
+        TABLE[self as usize].1
     }
 
     /// Returns the kernel's name of the helper.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::MapLookupElem => "bpf_map_lookup_elem",
-            Self::MapUpdateElem => "bpf_map_update_elem",
-            Self::KtimeGetNs => "bpf_ktime_get_ns",
-            Self::GetPrandomU32 => "bpf_get_prandom_u32",
-            Self::GetSmpProcessorId => "bpf_get_smp_processor_id",
-            Self::GetCurrentPidTgid => "bpf_get_current_pid_tgid",
-            Self::GetCurrentUidGid => "bpf_get_current_uid_gid",
-            Self::GetCurrentComm => "bpf_get_current_comm",
-            Self::SkbVlanPush => "bpf_skb_vlan_push",
-            Self::Redirect => "bpf_redirect",
-            Self::SkbLoadBytes => "bpf_skb_load_bytes",
-            Self::XdpAdjustHead => "bpf_xdp_adjust_head",
-            Self::XdpAdjustMeta => "bpf_xdp_adjust_meta",
-            Self::XdpAdjustTail => "bpf_xdp_adjust_tail",
-            Self::SkbLoadBytesRelative => "bpf_skb_load_bytes_relative",
-            Self::FibLookup => "bpf_fib_lookup",
-            Self::GetCurrentCgroupId => "bpf_get_current_cgroup_id",
-            Self::SkLookupTcp => "bpf_sk_lookup_tcp",
-            Self::SkLookupUdp => "bpf_sk_lookup_udp",
-            Self::SkRelease => "bpf_sk_release",
-            Self::SkFullsock => "bpf_sk_fullsock",
-            Self::GetListenerSock => "bpf_get_listener_sock",
-            Self::SkStorageGet => "bpf_sk_storage_get",
-            Self::ProbeReadUser => "bpf_probe_read_user",
-            Self::ProbeReadKernel => "bpf_probe_read_kernel",
-            Self::ProbeReadKernelStr => "bpf_probe_read_kernel_str",
-            Self::RedirectMap => "bpf_redirect_map",
-            Self::RingbufOutput => "bpf_ringbuf_output",
-            Self::RingbufReserve => "bpf_ringbuf_reserve",
-            Self::RingbufSubmit => "bpf_ringbuf_submit",
-            Self::GetCurrentTaskBtf => "bpf_get_current_task_btf",
-            Self::Jiffies64 => "bpf_jiffies64",
-            Self::KtimeGetCoarseNs => "bpf_ktime_get_coarse_ns",
-            Self::XdpGetBuffLen => "bpf_xdp_get_buff_len",
-            Self::XdpLoadBytes => "bpf_xdp_load_bytes",
-            Self::KtimeGetTaiNs => "bpf_ktime_get_tai_ns",
-        }
+        TABLE[self as usize].2
     }
 
     /// Returns the helper of a number, if it is one of these.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
-        ALL.into_iter().find(|helper| helper.number() == number)
+        let mut helpers = TABLE.iter();
+        helpers.find(|row| row.1 == number).map(|row| row.0)
     }
 }
 
@@ -221,7 +161,7 @@ mod tests {
 
     #[test]
     fn numbers_lead_back() {
-        for helper in ALL {
+        for (helper, ..) in TABLE {
             assert_eq!(Helper::from_number(helper.number()), Some(helper));
         }
         assert_eq!(Helper::from_number(-1), None);

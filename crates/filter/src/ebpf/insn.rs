@@ -375,46 +375,25 @@ fn by_width(width: Width, narrow: u8, wide: u8) -> u8 {
 }
 
 fn memory_access(insn: &Insn) -> Word {
-    let registers = |dst: Reg, src: Reg| Word {
-        dst: dst as u8,
-        src: src as u8,
-        ..Word::default()
-    };
-    match *insn {
+    let (code, size, (dst, src), offset, imm) = match *insn {
         Insn::Load {
             size,
             dst,
             src,
             offset,
-        } => Word {
-            code: CLASS_LDX | MODE_MEM | size as u8,
-            offset,
-            ..registers(dst, src)
-        },
+        } => (CLASS_LDX | MODE_MEM, size, (dst, src), offset, 0),
         Insn::Store {
             size,
             dst,
             offset,
             src,
-        } => Word {
-            code: CLASS_STX | MODE_MEM | size as u8,
-            offset,
-            ..registers(dst, src)
-        },
+        } => (CLASS_STX | MODE_MEM, size, (dst, src), offset, 0),
         Insn::StoreImm {
             size,
             dst,
             offset,
             imm,
-        } => {
-            let code = CLASS_ST | MODE_MEM | size as u8;
-            Word {
-                code,
-                offset,
-                imm,
-                ..registers(dst, Reg::R0)
-            }
-        }
+        } => (CLASS_ST | MODE_MEM, size, (dst, Reg::R0), offset, imm),
         Insn::Atomic {
             size,
             op,
@@ -422,15 +401,17 @@ fn memory_access(insn: &Insn) -> Word {
             offset,
             src,
         } => {
-            let (code, imm) = (CLASS_STX | MODE_ATOMIC | size as u8, i32::from(op as u8));
-            Word {
-                code,
-                offset,
-                imm,
-                ..registers(dst, src)
-            }
+            let imm = i32::from(op as u8);
+            (CLASS_STX | MODE_ATOMIC, size, (dst, src), offset, imm)
         }
-        _ => Word::default(),
+        _ => return Word::default(),
+    };
+    Word {
+        code: code | size as u8,
+        dst: dst as u8,
+        src: src as u8,
+        offset,
+        imm,
     }
 }
 
