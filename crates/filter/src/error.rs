@@ -363,14 +363,9 @@ impl CompileError {
             .map_or(expression.len(), |at| start + at);
         let clean = |c: char| if c.is_control() { ' ' } else { c };
         let prefix: Vec<char> = expression[line_start..start].chars().map(clean).collect();
-        let marked: Vec<char> = expression[start..end.min(line_end).max(start)]
-            .chars()
-            .map(clean)
-            .collect();
-        let suffix: Vec<char> = expression[end.min(line_end).max(start)..line_end]
-            .chars()
-            .map(clean)
-            .collect();
+        let end = end.min(line_end).max(start);
+        let marked: Vec<char> = expression[start..end].chars().map(clean).collect();
+        let suffix: Vec<char> = expression[end..line_end].chars().map(clean).collect();
         let cut_front = prefix.len() > AROUND;
         let mut line = String::from(if cut_front { "…" } else { "" });
         line.extend(&prefix[prefix.len().saturating_sub(AROUND)..]);

@@ -95,18 +95,7 @@ fn bytes(insns: &[Insn]) -> Vec<RangeInclusive<u32>> {
         };
         Some(insn.k..=insn.k.saturating_add(more))
     });
-    let mut loads: Vec<_> = loads.collect();
-    loads.sort_unstable_by_key(|range| *range.start());
-    let mut joined: Vec<RangeInclusive<u32>> = Vec::new();
-    for range in loads {
-        match joined.last_mut() {
-            Some(last) if *range.start() <= last.end().saturating_add(1) => {
-                *last = *last.start()..=*last.end().max(range.end());
-            }
-            _ => joined.push(range),
-        }
-    }
-    joined
+    super::step::joined(loads.collect())
 }
 
 fn ancillary(insns: &[Insn]) -> Vec<&'static str> {

@@ -96,19 +96,13 @@ fn layers_from(start: Start, facts: &Facts, load: Load<'_>) -> Vec<Layer> {
     /// Address families of the systems that have pf, and of Linux.
     const INET: u32 = 2;
     const INET6: [u32; 4] = [10, 24, 28, 30];
-    let layer = |rows| Layer { offset: 0, rows };
     let mut layers = Vec::new();
     match start {
-        Start::Frame => layers.push(layer(WLAN)),
+        Start::Frame => layers.push(layer(0, WLAN)),
         Start::Payload => {
-            layers.push(layer(SNAP));
-            follow(
-                &mut layers,
-                facts,
-                (SNAP_TYPE, SNAP_BYTES),
-                by_ethertype,
-                load,
-            );
+            layers.push(layer(0, SNAP));
+            let place = (SNAP_TYPE, SNAP_BYTES);
+            follow(&mut layers, facts, place, by_ethertype, load);
         }
         Start::Logged => {
             let family = |number| match number {
@@ -235,9 +229,12 @@ struct Layer {
     rows: &'static [Row],
 }
 
+fn layer(offset: u32, rows: &'static [Row]) -> Layer {
+    Layer { offset, rows }
+}
+
 /// Returns the headers that are known to be present, outermost first.
 fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
-    let layer = |offset, rows| Layer { offset, rows };
     let (rows, type_at, payload, numbering): (_, _, _, fn(u32) -> Option<Next>) = match link {
         LinkType::ETHERNET => (ETHERNET, 12, 14, by_ethertype),
         LinkType::DSA_TAG_BRCM | LinkType::DSA_TAG_DSA => (ETHERNET_DSA, 16, 18, by_ethertype),
@@ -259,13 +256,8 @@ fn layers(link: LinkType, facts: &Facts) -> Vec<Layer> {
         _ => return Vec::new(),
     };
     let mut layers = vec![layer(0, rows)];
-    follow(
-        &mut layers,
-        facts,
-        (type_at, payload),
-        numbering,
-        &Symbol::field,
-    );
+    let place = (type_at, payload);
+    follow(&mut layers, facts, place, numbering, &Symbol::field);
     layers
 }
 
@@ -308,35 +300,21 @@ fn follow(
 ) {
     const MOST_LAYERS: usize = 8;
     while layers.len() < MOST_LAYERS {
-        let Some(next) = facts
-            .of(&load(2, type_at))
-            .and_then(|numbers| common(numbers, numbering))
-        else {
+        let numbers = facts.of(&load(2, type_at));
+        let Some(next) = numbers.and_then(|numbers| common(numbers, numbering)) else {
             return;
         };
         match next {
             Next::Tag => {
-                layers.push(Layer {
-                    offset: payload,
-                    rows: VLAN_TAG,
-                });
+                layers.push(layer(payload, VLAN_TAG));
                 (type_at, payload) = (payload + 2, payload + 4);
             }
             Next::Pppoe => {
-                layers.push(Layer {
-                    offset: payload,
-                    rows: PPPOE,
-                });
+                layers.push(layer(payload, PPPOE));
                 (type_at, payload) = (payload + 6, payload + 8);
                 numbering = by_ppp;
             }
-            Next::Mpls => {
-                layers.push(Layer {
-                    offset: payload,
-                    rows: MPLS,
-                });
-                return;
-            }
+            Next::Mpls => return layers.push(layer(payload, MPLS)),
             Next::Network(number) => return network(layers, facts, payload, number, load),
         }
     }
@@ -349,15 +327,12 @@ fn network(layers: &mut Vec<Layer>, facts: &Facts, offset: u32, number: u32, loa
         et::IP6 => IPV6,
         _ => return,
     };
-    layers.push(Layer { offset, rows });
+    layers.push(layer(offset, rows));
     if number == et::IP6
         && let Some(numbers) = facts.of(&load(1, offset + 6))
         && let Some(rows) = transport(numbers, 6)
     {
-        layers.push(Layer {
-            offset: offset + 40,
-            rows,
-        });
+        layers.push(layer(offset + 40, rows));
     }
 }
 
@@ -371,10 +346,7 @@ fn raw(link: LinkType, facts: &Facts) -> Vec<Layer> {
         (LinkType::IPV4, _) | (_, Some([0x40])) => et::IP,
         (LinkType::IPV6, _) | (_, Some([0x60])) => et::IP6,
         _ => {
-            return vec![Layer {
-                offset: 0,
-                rows: EITHER_IP,
-            }];
+            return vec![layer(0, EITHER_IP)];
         }
     };
     let mut layers = Vec::new();

@@ -3,7 +3,7 @@
 use super::Explanation;
 use super::step::{Step, What};
 use super::symbol::{Kind, Symbol};
-use super::trace::{Goal, Relation};
+use super::trace::Goal;
 use crate::language::ast::Operator;
 use crate::program::opcode as op;
 
@@ -41,12 +41,7 @@ fn decide(step: &Step, data: &[u8]) -> Option<Goal> {
         }
         What::Test(node) => {
             let (left, right) = (evaluate(&node.left, data)?, evaluate(&node.right, data)?);
-            let holds = match node.relation {
-                Relation::Equal => left == right,
-                Relation::Greater => left > right,
-                Relation::GreaterEqual => left >= right,
-                Relation::AnyBit => left & right != 0,
-            };
+            let holds = node.relation.holds(left, right);
             if holds { node.yes } else { node.no }
         }
     })

@@ -10,9 +10,10 @@ use super::field::{self, Field, Where};
 use super::number::{self, Style};
 use super::step::{Choice, Part, Ranges, Step, What};
 use super::symbol::{Kind, Symbol};
-use super::trace::{Facts, Goal, Node, Relation};
+use super::trace::{Facts, Goal, Node};
 use super::{Cost, Explanation};
 use crate::LinkType;
+use crate::ir::Relation;
 use crate::program::opcode as op;
 
 /// The maximum length of a line, in columns.
@@ -20,21 +21,14 @@ const WIDTH: usize = 96;
 
 pub(super) fn write(explanation: &Explanation, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let steps = &explanation.steps;
-    let numbers = steps
-        .iter()
-        .zip(1..)
-        .map(|(step, number)| (step.at, number));
-    let numbers: HashMap<usize, usize> = numbers.collect();
+    let numbers: HashMap<usize, usize> = steps.iter().map(|step| step.at).zip(1..).collect();
     let writer = Writer {
         link: explanation.link_type,
         numbers: &numbers,
     };
     if steps.is_empty() {
-        writeln!(
-            f,
-            "{}",
-            capital(&writer.goal(explanation.start, "every packet"))
-        )?;
+        let goal = writer.goal(explanation.start, "every packet");
+        writeln!(f, "{}", capital(&goal))?;
     }
     for (step, number) in steps.iter().zip(1..) {
         wrapped(f, &format!("{number:>3}  "), &writer.step(step))?;
@@ -123,24 +117,18 @@ impl Writer<'_> {
 
     fn choice(&self, choice: &Choice, facts: &Facts) -> String {
         let said = self.value(&choice.value, facts);
-        let mut text = String::new();
-        for (index, (ranges, goal)) in choice.cases.iter().enumerate() {
-            text += "if ";
-            text += if index == 0 { &said.text } else { "it" };
-            text += " is ";
-            text += &self.numbers_in(ranges, &said, &choice.value);
-            text += ", ";
-            text += &self.goal(*goal, "it");
-            text += "; ";
-        }
+        let otherwise = self.goal(choice.otherwise, "it");
         if choice.cases.is_empty() {
-            return format!(
-                "whatever {} is, {}",
-                said.text,
-                self.goal(choice.otherwise, "it")
-            );
+            return format!("whatever {} is, {otherwise}", said.text);
         }
-        text + "else " + &self.goal(choice.otherwise, "it")
+        let mut text = String::new();
+        let mut subject = said.text.as_str();
+        for (ranges, goal) in &choice.cases {
+            let numbers = self.numbers_in(ranges, &said, &choice.value);
+            text += &format!("if {subject} is {numbers}, {}; ", self.goal(*goal, "it"));
+            subject = "it";
+        }
+        text + "else " + &otherwise
     }
 
     fn numbers_in(&self, ranges: &Ranges, said: &Said, value: &Rc<Symbol>) -> String {
@@ -165,10 +153,8 @@ impl Writer<'_> {
         let start = parts.first().map_or(0, |part| part.offset);
         let total: u32 = parts.iter().map(|part| part.bytes).sum();
         let place = place(start, total);
-        let name = match parts.first() {
-            Some(first) => field::at(self.link, facts, first.offset, first.bytes),
-            None => None,
-        };
+        let first = parts.first();
+        let name = first.and_then(|part| field::at(self.link, facts, part.offset, part.bytes));
         let name = name.filter(|field| field.part.is_none_or(|(start, _)| start == 0));
         let subject = match name {
             Some(field) => format!("the {} ({place})", field.name),
@@ -186,10 +172,8 @@ impl Writer<'_> {
         let number = bytes.join(":");
         if masked {
             let masks: Vec<String> = parts.iter().map(|p| format!("{:x}", p.mask)).collect();
-            return format!(
-                "{subject}, under the masks {}, is {number}",
-                masks.join(", ")
-            );
+            let masks = masks.join(", ");
+            return format!("{subject}, under the masks {masks}, is {number}");
         }
         format!("{subject} is {number}")
     }
@@ -219,11 +203,8 @@ impl Writer<'_> {
             if let Some(bits) = field::bits(field.name, mask)
                 && field.part.is_none()
             {
-                return format!(
-                    "the {} ({}) is not 0",
-                    bits.name,
-                    in_place(mask, bytes, &place)
-                );
+                let place = in_place(mask, bytes, &place);
+                return format!("the {} ({place}) is not 0", bits.name);
             }
             if field.name == "destination address" && mask == 1 && field.part == Some((0, 1)) {
                 return format!("the group bit of the destination address ({place}) is set");
@@ -311,18 +292,13 @@ impl Writer<'_> {
             Some((field, place)) => Said {
                 text: match field.part {
                     None => format!("the {} ({place})", field.name),
-                    Some((0, count)) => {
-                        format!(
-                            "the first {} of the {} ({place})",
-                            counted(count),
-                            field.name
-                        )
+                    Some((start, count)) => {
+                        let part = match start {
+                            0 => format!("first {}", counted(count)),
+                            _ => format!("{} from {start} on", counted(count)),
+                        };
+                        format!("the {part} of the {} ({place})", field.name)
                     }
-                    Some((start, count)) => format!(
-                        "the {} from {start} on of the {} ({place})",
-                        counted(count),
-                        field.name
-                    ),
                 },
                 style: field.style,
                 largest,
@@ -419,21 +395,17 @@ impl Writer<'_> {
                 _ => (text, 0),
             };
         };
-        match (left.number(), right.number()) {
-            (_, Some(number)) => {
-                let (terms, constant) = self.sum(left, facts);
-                (terms, constant.wrapping_add(number))
-            }
-            (Some(number), _) => {
-                let (terms, constant) = self.sum(right, facts);
-                (terms, constant.wrapping_add(number))
-            }
+        let (inner, number) = match (left.number(), right.number()) {
+            (_, Some(number)) => (left, number),
+            (Some(number), _) => (right, number),
             (None, None) => {
                 let (left, first) = self.sum(left, facts);
                 let (right, second) = self.sum(right, facts);
-                (format!("{left} + {right}"), first.wrapping_add(second))
+                return (format!("{left} + {right}"), first.wrapping_add(second));
             }
-        }
+        };
+        let (terms, constant) = self.sum(inner, facts);
+        (terms, constant.wrapping_add(number))
     }
 }
 
@@ -491,13 +463,11 @@ fn ipv6(parts: &[Part]) -> Option<String> {
     if parts.len() > 4 || parts.iter().any(|part| part.bytes != 4) {
         return None;
     }
-    let mut address = 0_u128;
-    let mut mask = 0_u128;
-    for word in 0..4 {
-        let part = parts.get(word);
-        address = address << 32 | u128::from(part.map_or(0, |part| part.number));
-        mask = mask << 32 | u128::from(part.map_or(0, |part| part.mask));
-    }
+    let bits = |word: fn(&Part) -> u32| {
+        let words = (0..4).map(|at| parts.get(at).map_or(0, word));
+        words.fold(0, |bits, word| bits << 32 | u128::from(word))
+    };
+    let (address, mask) = (bits(|part| part.number), bits(|part| part.mask));
     let text = Ipv6Addr::from_bits(address);
     let ones = mask.leading_ones();
     match ones {
@@ -546,14 +516,12 @@ fn cost(cost: &Cost) -> Vec<(&'static str, String)> {
         None => format!("{shortest} executed on the shortest path; a loop decides on the longest"),
     };
     let mut lines = vec![("instructions", format!("{}; {way}", cost.instructions))];
-    let mut bytes: Vec<String> = cost
-        .bytes
-        .iter()
-        .map(|range| match (range.start(), range.end()) {
-            (start, end) if start == end => start.to_string(),
-            (start, end) => format!("{start}–{end}"),
-        })
-        .collect();
+    let bytes = cost.bytes.iter();
+    let bytes = bytes.map(|range| match (range.start(), range.end()) {
+        (start, end) if start == end => start.to_string(),
+        (start, end) => format!("{start}–{end}"),
+    });
+    let mut bytes: Vec<String> = bytes.collect();
     if cost.computed_offsets {
         bytes.push("some at computed offsets".to_owned());
     }

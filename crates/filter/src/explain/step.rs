@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use super::symbol::{Kind, Symbol};
-use super::trace::{Facts, Goal, Node, Relation};
+use super::trace::{Facts, Goal, Node};
+use crate::ir::Relation;
 
 /// The most comparisons of one value in a group: the work grows with their square.
 const MOST_TOGETHER: usize = 512;
@@ -121,7 +122,7 @@ fn choice(nodes: &[Option<Node>], root: usize, ways: &[usize], merged: &mut [boo
         open.push((node.yes, yes));
     }
     for (_, ranges) in &mut found {
-        coalesce(ranges);
+        *ranges = joined(std::mem::take(ranges));
     }
     found.retain(|(_, ranges)| !ranges.is_empty());
     let last = found
@@ -174,19 +175,19 @@ fn split(ranges: &Ranges, relation: Relation, number: u32) -> (Ranges, Ranges) {
     (yes, no)
 }
 
-/// Sorts the ranges and joins neighbours.
-fn coalesce(ranges: &mut Ranges) {
+/// Returns the ranges in ascending order, with overlaps and neighbours joined.
+pub(super) fn joined(mut ranges: Ranges) -> Ranges {
     ranges.sort_unstable_by_key(|range| *range.start());
-    let mut joined: Ranges = Vec::with_capacity(ranges.len());
-    for range in ranges.drain(..) {
+    let mut joined = Ranges::with_capacity(ranges.len());
+    for range in ranges {
         match joined.last_mut() {
-            Some(last) if last.end().checked_add(1) == Some(*range.start()) => {
-                *last = *last.start()..=*range.end();
+            Some(last) if *range.start() <= last.end().saturating_add(1) => {
+                *last = *last.start()..=*last.end().max(range.end());
             }
             _ => joined.push(range),
         }
     }
-    *ranges = joined;
+    joined
 }
 
 /// Joins steps that compare neighbouring fields with one number each, one after the other.

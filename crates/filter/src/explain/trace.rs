@@ -7,6 +7,7 @@ use super::behind;
 use super::field::{self, Field};
 use super::symbol::{Kind, Symbol};
 use crate::LinkType;
+use crate::ir::Relation;
 use crate::program::{Insn, opcode as op};
 
 /// The most facts that are kept, and the most numbers in a set; the oldest facts are dropped first.
@@ -64,25 +65,6 @@ pub(super) struct Node {
     pub(super) facts: Facts,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
-    Equal,
-    Greater,
-    GreaterEqual,
-    AnyBit,
-}
-
-impl Relation {
-    pub(super) fn holds(self, left: u32, right: u32) -> bool {
-        match self {
-            Self::Equal => left == right,
-            Self::Greater => left > right,
-            Self::GreaterEqual => left >= right,
-            Self::AnyBit => left & right != 0,
-        }
-    }
-}
-
 /// The end of a path: the next comparison, by the index of its instruction, or a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Goal {
@@ -113,10 +95,8 @@ impl State {
 
     /// Forgets values that were computed from the old content of a word.
     fn forget(&mut self, word: usize) {
-        for value in [&mut self.a, &mut self.x]
-            .into_iter()
-            .chain(&mut self.scratch)
-        {
+        let registers = [&mut self.a, &mut self.x];
+        for value in registers.into_iter().chain(&mut self.scratch) {
             if value.uses_word(word) {
                 *value = Symbol::unknown();
             }
@@ -226,9 +206,8 @@ fn is_loop_head(insns: &[Insn], at: usize) -> bool {
 
 /// Returns whether the program jumps backwards.
 pub(super) fn has_loop(insns: &[Insn]) -> bool {
-    insns
-        .iter()
-        .any(|insn| insn.code == op::JMP | op::JA && insn.k.cast_signed() < 0)
+    let is_back = |insn: &Insn| insn.code == op::JMP | op::JA && insn.k.cast_signed() < 0;
+    insns.iter().any(is_back)
 }
 
 /// Returns where each instruction leads if no comparison comes before.
@@ -310,11 +289,12 @@ fn after(insn: &Insn, mut state: State) -> State {
         }
         op::ST | op::STX => {
             state.forget(slot);
-            state.scratch[slot] = Rc::clone(if code & 7 == op::ST {
+            let stored = if code & 7 == op::ST {
                 &state.a
             } else {
                 &state.x
-            });
+            };
+            state.scratch[slot] = Rc::clone(stored);
         }
         op::ALU if code & 0xf0 == op::NEG => {
             state.a = Symbol::new(Kind::Negated(Rc::clone(&state.a)));
