@@ -80,7 +80,11 @@ impl Program {
     /// # Errors
     /// Reports the first instruction that breaks a rule, and the rule.
     pub fn new(insns: Vec<Insn>) -> Result<Self, InvalidProgram> {
-        validate::validate(&insns, Except::default())?;
+        Self::validated(insns, Except::default())
+    }
+
+    fn validated(insns: Vec<Insn>, except: Except) -> Result<Self, InvalidProgram> {
+        validate::validate(&insns, except)?;
         let decoded = Decoded::new(&insns);
         Ok(Self { insns, decoded })
     }
@@ -95,9 +99,7 @@ impl Program {
             loops: true,
             ..Except::default()
         };
-        validate::validate(&insns, loops)?;
-        let decoded = Decoded::new(&insns);
-        Ok(Self { insns, decoded })
+        Self::validated(insns, loops)
     }
 
     /// Like [`with_loops`](Self::with_loops), but loads may also ask for the packet's process, as only compiled
@@ -107,20 +109,15 @@ impl Program {
             loops: true,
             processes: true,
         };
-        validate::validate(&insns, except)?;
-        let decoded = Decoded::new(&insns);
-        Ok(Self { insns, decoded })
+        Self::validated(insns, except)
     }
 
     /// Returns whether an instruction asks for the packet's process.
     #[must_use]
     pub fn asks_for_process(&self) -> bool {
         let is_asked = |insn: &Insn| {
-            insn.code & 0xe7 == opcode::LD | opcode::ABS
-                && insn
-                    .k
-                    .checked_sub(opcode::SKF_AD_OFF)
-                    .is_some_and(opcode::is_process)
+            let load = insn.k.checked_sub(opcode::SKF_AD_OFF);
+            insn.code & 0xe7 == opcode::LD | opcode::ABS && load.is_some_and(opcode::is_process)
         };
         self.insns.iter().any(is_asked)
     }

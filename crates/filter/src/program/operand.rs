@@ -36,20 +36,11 @@ macro_rules! define {
             }
         }
     )*};
-    (test, $($name:ident = |$a:ident, $with:ident| $value:expr;)*) => {$(
+    ($trait:ident::$function:ident -> $result:ty, $($name:ident = |$a:ident, $b:ident| $value:expr;)*) => {$(
         pub(super) struct $name;
-        impl Test for $name {
+        impl $trait for $name {
             #[inline(always)]
-            fn holds($a: u32, $with: u32) -> bool {
-                $value
-            }
-        }
-    )*};
-    (alu, $($name:ident = |$a:ident, $b:ident| $value:expr;)*) => {$(
-        pub(super) struct $name;
-        impl Alu for $name {
-            #[inline(always)]
-            fn of($a: u32, $b: u32) -> Option<u32> {
+            fn $function($a: u32, $b: u32) -> $result {
                 $value
             }
         }
@@ -71,7 +62,7 @@ define! {
 }
 
 define! {
-    test,
+    Test::holds -> bool,
     Equal = |a, with| a == with;
     Greater = |a, with| a > with;
     GreaterEqual = |a, with| a >= with;
@@ -79,7 +70,7 @@ define! {
 }
 
 define! {
-    alu,
+    Alu::of -> Option<u32>,
     Add = |a, b| Some(a.wrapping_add(b));
     Subtract = |a, b| Some(a.wrapping_sub(b));
     Multiply = |a, b| Some(a.wrapping_mul(b));

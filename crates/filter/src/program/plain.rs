@@ -8,25 +8,11 @@
 use super::opcode as op;
 use super::{Ancillary, Insn, MAX_ROUNDS, Program};
 
-/// The packet that a program runs on.
-struct Packet<'a> {
-    /// The captured bytes.
-    data: &'a [u8],
-    /// The length on the wire, in bytes.
-    len: u32,
-    /// The kernel's metadata of the packet, if any.
-    metadata: Option<&'a Ancillary>,
-}
-
-/// Runs a program over one packet, as [`Program::run`] without `metadata` and as
-/// [`Program::run_with`] with it. Returns the number of bytes accepted, 0 for a rejected packet.
+/// Runs a program over the captured bytes of one packet, with its length on the wire, as
+/// [`Program::run`] without the kernel's `metadata` and as [`Program::run_with`] with it. Returns
+/// the number of bytes accepted, 0 for a rejected packet.
 #[must_use]
 pub fn run(program: &Program, data: &[u8], len: u32, metadata: Option<&Ancillary>) -> u32 {
-    let packet = Packet {
-        data,
-        len,
-        metadata,
-    };
     let (mut a, mut x, mut memory) = (0, 0, [0; op::MEMWORDS as usize]);
     let (mut at, mut rounds) = (0, 0);
     loop {
@@ -37,15 +23,15 @@ pub fn run(program: &Program, data: &[u8], len: u32, metadata: Option<&Ancillary
             op::LD | op::LDX => {
                 let value = match code & 0xe0 {
                     op::IMM => Some(k),
-                    op::LEN => Some(packet.len),
+                    op::LEN => Some(len),
                     op::MEM => Some(memory[k as usize]),
-                    op::ABS if k >= op::SKF_AD_OFF => packet
-                        .metadata
-                        .map(|metadata| metadata.load(k - op::SKF_AD_OFF, a, x)),
-                    op::ABS => packet.number(k, code),
-                    op::IND => x.checked_add(k).and_then(|k| packet.number(k, code)),
+                    op::ABS if k >= op::SKF_AD_OFF => {
+                        metadata.map(|metadata| metadata.load(k - op::SKF_AD_OFF, a, x))
+                    }
+                    op::ABS => number(data, k, code),
+                    op::IND => x.checked_add(k).and_then(|k| number(data, k, code)),
                     // MSH: the length of an IPv4 header.
-                    _ => packet.number(k, op::B).map(|byte| 4 * (byte & 0xf)),
+                    _ => number(data, k, op::B).map(|byte| 4 * (byte & 0xf)),
                 };
                 match (code & 7, value) {
                     (op::LD, Some(value)) => a = value,
@@ -81,23 +67,17 @@ pub fn run(program: &Program, data: &[u8], len: u32, metadata: Option<&Ancillary
     }
 }
 
-impl Packet<'_> {
-    /// Returns the number of 4, 2 or 1 bytes at an offset, in network order; `None` if one is
-    /// beyond the captured bytes.
-    fn number(&self, offset: u32, code: u16) -> Option<u32> {
-        let size = match code & 0x18 {
-            op::W => 4,
-            op::H => 2,
-            _ => 1,
-        };
-        let from = offset as usize;
-        let bytes = self.data.get(from..from.checked_add(size)?)?;
-        Some(
-            bytes
-                .iter()
-                .fold(0, |number, &byte| number << 8 | u32::from(byte)),
-        )
-    }
+/// Returns the number of 4, 2 or 1 bytes at an offset, in network order; `None` if one is beyond
+/// the captured bytes.
+fn number(data: &[u8], offset: u32, code: u16) -> Option<u32> {
+    let size = match code & 0x18 {
+        op::W => 4,
+        op::H => 2,
+        _ => 1,
+    };
+    let from = offset as usize;
+    let bytes = data.get(from..from.checked_add(size)?)?.iter();
+    Some(bytes.fold(0, |number, &byte| number << 8 | u32::from(byte)))
 }
 
 /// Returns the result of an operation, unsigned and cut to 32 bits; `None` for a division by zero.

@@ -59,30 +59,18 @@ pub(super) struct Except {
 
 /// Checks all rules.
 pub(super) fn validate(insns: &[Insn], except: Except) -> Result<(), InvalidProgram> {
-    let last = match insns {
-        [] => {
-            return Err(InvalidProgram {
-                at: 0,
-                reason: Reason::Empty,
-            });
-        }
-        [.., last] => last,
+    let invalid = |at, reason| InvalidProgram { at, reason };
+    let Some(last) = insns.last() else {
+        return Err(invalid(0, Reason::Empty));
     };
     if insns.len() > MAX_INSNS {
-        return Err(InvalidProgram {
-            at: MAX_INSNS,
-            reason: Reason::TooLong(insns.len()),
-        });
+        return Err(invalid(MAX_INSNS, Reason::TooLong(insns.len())));
     }
     for (at, insn) in insns.iter().enumerate() {
-        check_insn(insn, at, insns.len(), except)
-            .map_err(|reason| InvalidProgram { at, reason })?;
+        check_insn(insn, at, insns.len(), except).map_err(|reason| invalid(at, reason))?;
     }
     if last.code & 7 != op::RET {
-        return Err(InvalidProgram {
-            at: insns.len() - 1,
-            reason: Reason::NoReturn,
-        });
+        return Err(invalid(insns.len() - 1, Reason::NoReturn));
     }
     check_scratch(insns)
 }
@@ -193,10 +181,8 @@ fn check_scratch(insns: &[Insn]) -> Result<(), InvalidProgram> {
         match (insn.code & 7, insn.code & 0xe0) {
             (op::ST | op::STX, _) => stored |= 1 << insn.k,
             (op::LD | op::LDX, op::MEM) if stored & (1 << insn.k) == 0 => {
-                return Err(InvalidProgram {
-                    at,
-                    reason: Reason::ScratchUnset(insn.k),
-                });
+                let reason = Reason::ScratchUnset(insn.k);
+                return Err(InvalidProgram { at, reason });
             }
             _ => {}
         }

@@ -23,13 +23,11 @@ pub(super) struct Scratch {
 impl Scratch {
     pub(super) fn unused_by(program: &Program) -> Self {
         let uses = |slot: u32| {
-            program
-                .insns()
-                .iter()
-                .any(|insn| match (insn.code & 7, insn.code & 0xe0) {
-                    (op::ST | op::STX, _) | (op::LD | op::LDX, op::MEM) => insn.k == slot,
-                    _ => false,
-                })
+            let mut insns = program.insns().iter();
+            insns.any(|insn| match (insn.code & 7, insn.code & 0xe0) {
+                (op::ST | op::STX, _) | (op::LD | op::LDX, op::MEM) => insn.k == slot,
+                _ => false,
+            })
         };
         let mut free = (0..op::MEMWORDS).rev().filter(|&slot| !uses(slot));
         Self {
