@@ -89,12 +89,9 @@ pub(crate) enum Primitive {
     Inbound,
     Outbound,
     Ifindex(u32),
-    Vlan(Option<u32>),
-    Mpls(Option<u32>),
+    /// An encapsulation; later primitives test what it contains.
+    Tunnel(Tunnel),
     Pppoed,
-    Pppoes(Option<u32>),
-    Geneve(Option<u32>),
-    Vxlan(Option<u32>),
     /// LLC frames, or only those of this type.
     Llc(Option<String>),
     /// A primitive of certain link types.

@@ -4,9 +4,8 @@
 use super::ethertype as et;
 use super::{
     Addresses, Bits, DirectionField, ETHERNET_HEADER, ETHERNET_TYPE, EtherProto, HeaderOffsets,
-    LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET,
+    LLC_MAX, LinkLayer, equals, field, snap,
 };
-use super::{equals, field, snap};
 use crate::ir::{Condition, Offset, Relation, Size, Values};
 
 /// An LLC header without sequence numbers (IEEE 802.2), in bytes.
@@ -93,11 +92,7 @@ impl LinkLayer for Ethernet {
         if self.before != 0 {
             return None;
         }
-        let HeaderOffsets {
-            type_field,
-            payload,
-            ..
-        } = place;
+        let (type_field, payload) = (place.type_field, place.payload);
         let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
         Some(is_length.and(equals(values, Size::Half, payload, NO_CHECKSUM).negated()))
     }
@@ -115,11 +110,7 @@ impl LinkLayer for Ethernet {
     }
 
     fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
-        let HeaderOffsets {
-            type_field,
-            payload,
-            ..
-        } = place;
+        let (type_field, payload) = (place.type_field, place.payload);
         let is_length = field(values, Size::Half, type_field, Relation::Greater, LLC_MAX).negated();
         match proto {
             et::SAP_ISO | et::SAP_IP | et::SAP_NETBEUI => {
@@ -127,19 +118,14 @@ impl LinkLayer for Ethernet {
             }
             et::SAP_IPX => {
                 let by_type = equals(values, Size::Half, type_field, et::IPX);
-                let in_snap = snap(values, payload, OUI_ETHERNET, et::IPX);
+                let in_snap = snap(values, payload, et::IPX);
                 let by_sap = equals(values, Size::Byte, payload, et::SAP_IPX);
                 let without_llc = equals(values, Size::Half, payload, 0xffff);
                 by_type.or(is_length.and(in_snap.or(by_sap).or(without_llc)))
             }
             et::ATALK | et::AARP => {
-                let organisation = if proto == et::ATALK {
-                    OUI_APPLE
-                } else {
-                    OUI_ETHERNET
-                };
                 let by_type = equals(values, Size::Half, type_field, proto);
-                by_type.or(is_length.and(snap(values, payload, organisation, proto)))
+                by_type.or(is_length.and(snap(values, payload, proto)))
             }
             // As in libpcap, directly after the field: if it is the field of a Geneve header, the payload
             // lies after options.

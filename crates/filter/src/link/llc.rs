@@ -2,8 +2,7 @@
 //! and IP over Fibre Channel.
 
 use super::ethertype as et;
-use super::{Addresses, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, OUI_APPLE};
-use super::{equals, snap};
+use super::{Addresses, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, equals, snap};
 use crate::ir::{Condition, Offset, Size, Values};
 
 /// The length of an LLC and a SNAP header (RFC 1042) before the EtherType's payload, in bytes.
@@ -21,18 +20,6 @@ pub(super) struct Llc {
 }
 
 impl Llc {
-    pub(super) const FDDI: Self = Self {
-        name: "FDDI",
-        header: 13,
-        addresses: Some(Addresses { dst: 1, src: 7 }),
-        types: true,
-    };
-    pub(super) const TOKEN_RING: Self = Self {
-        name: "Token Ring",
-        header: 14,
-        addresses: Some(Addresses { dst: 2, src: 8 }),
-        types: true,
-    };
     /// RFC 1483 (now 2684), LLC encapsulation.
     pub(super) const ATM: Self = Self {
         name: "ATM with LLC encapsulation",
@@ -42,18 +29,26 @@ impl Llc {
     };
     pub(super) const ATM_CLIP: Self = Self {
         name: "Linux classical IP over ATM",
-        header: 0,
-        addresses: None,
         types: false,
+        ..Self::ATM
     };
+    pub(super) const FDDI: Self = Self::new("FDDI", 13, Addresses { dst: 1, src: 7 });
+    pub(super) const TOKEN_RING: Self = Self::new("Token Ring", 14, Addresses { dst: 2, src: 8 });
     /// RFC 2625: the destination and source addresses have 8 bytes; the last 6 have the Ethernet
     /// form.
     pub(super) const FIBRE_CHANNEL: Self = Self {
-        name: "IP over Fibre Channel",
-        header: 16,
-        addresses: Some(Addresses { dst: 2, src: 10 }),
         types: false,
+        ..Self::new("IP over Fibre Channel", 16, Addresses { dst: 2, src: 10 })
     };
+
+    const fn new(name: &'static str, header: u32, addresses: Addresses) -> Self {
+        Self {
+            name,
+            header,
+            addresses: Some(addresses),
+            types: true,
+        }
+    }
 }
 
 impl LinkLayer for Llc {
@@ -95,7 +90,7 @@ pub(super) fn protocol(values: &mut Values, llc: Offset, proto: EtherProto) -> C
         et::SAP_ISO | et::SAP_NETBEUI | et::SAP_IP => {
             equals(values, Size::Half, llc, proto << 8 | proto)
         }
-        et::ATALK => snap(values, llc, OUI_APPLE, et::ATALK),
+        et::ATALK => snap(values, llc, et::ATALK),
         _ if proto <= LLC_MAX => equals(values, Size::Byte, llc, proto),
         _ => equals(values, Size::Half, llc + ETHERTYPE_IN_SNAP, proto),
     }

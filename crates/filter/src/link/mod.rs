@@ -21,7 +21,7 @@ mod wlan;
 use ringtap_packet::ether_type;
 
 use crate::CompileOptions;
-use crate::ir::{Condition, Offset, Relation, Size, Test, Values};
+use crate::ir::{Condition, Offset, Relation, Size, Test, ValueId, Values};
 use crate::language::frame::FrameAddress;
 
 /// The offsets of the packet's parts that later tests refer to.
@@ -375,6 +375,16 @@ pub(crate) fn field(
     number: u32,
 ) -> Condition {
     let left = values.load(size, offset);
+    compare(values, left, relation, number)
+}
+
+/// Returns the test that a value relates to a number.
+pub(crate) fn compare(
+    values: &mut Values,
+    left: ValueId,
+    relation: Relation,
+    number: u32,
+) -> Condition {
     let right = values.constant(number);
     Condition::Test(Test {
         left,
@@ -403,12 +413,7 @@ pub(crate) fn masked(
 ) -> Condition {
     let load = values.load(size, offset);
     let left = values.masked(load, mask);
-    let right = values.constant(number);
-    Condition::Test(Test {
-        left,
-        relation: Relation::Equal,
-        right,
-    })
+    compare(values, left, Relation::Equal, number)
 }
 
 /// Returns the test for a hardware address.
@@ -418,15 +423,19 @@ pub(crate) fn equals_address(values: &mut Values, at: Offset, address: [u8; 6]) 
     low.and(equals(values, Size::Half, at, a << 8 | b))
 }
 
-/// Returns the test for a SNAP header (RFC 1042) at `llc` with this organisation and protocol.
-pub(crate) fn snap(values: &mut Values, llc: Offset, organisation: u32, proto: u32) -> Condition {
+/// Returns the test for a SNAP header (RFC 1042) at `llc` with this protocol.
+pub(crate) fn snap(values: &mut Values, llc: Offset, proto: EtherProto) -> Condition {
     const UI_TO_SNAP: u32 = 0xaaaa_0300;
+    let organisation = match proto {
+        ethertype::ATALK => OUI_APPLE,
+        _ => OUI_ETHERNET,
+    };
     let low = organisation << 16 | proto;
     let high = UI_TO_SNAP | organisation >> 16;
     equals(values, Size::Word, llc + 4, low).and(equals(values, Size::Word, llc, high))
 }
 
 /// The organisation of encapsulated Ethernet.
-pub(crate) const OUI_ETHERNET: u32 = 0x00_0000;
+const OUI_ETHERNET: u32 = 0x00_0000;
 /// The organisation of AppleTalk.
-pub(crate) const OUI_APPLE: u32 = 0x08_0007;
+const OUI_APPLE: u32 = 0x08_0007;

@@ -1,10 +1,7 @@
 //! Linux cooked captures, versions 1 and 2: a made-up header with the EtherType.
 
 use super::ethertype as et;
-use super::{
-    Bits, DirectionField, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, OUI_APPLE, OUI_ETHERNET,
-};
-use super::{equals, snap};
+use super::{Bits, DirectionField, EtherProto, HeaderOffsets, LLC_MAX, LinkLayer, equals, snap};
 use crate::ir::{Condition, Size, Values};
 use crate::program::opcode::PACKET_OUTGOING;
 
@@ -34,11 +31,7 @@ impl LinkLayer for Sll {
     }
 
     fn protocol(&self, values: &mut Values, place: HeaderOffsets, proto: EtherProto) -> Condition {
-        let HeaderOffsets {
-            type_field,
-            payload,
-            ..
-        } = place;
+        let (type_field, payload) = (place.type_field, place.payload);
         let has_llc = equals(values, Size::Half, type_field, LINUX_802_2);
         match proto {
             et::SAP_ISO | et::SAP_IP | et::SAP_NETBEUI => {
@@ -48,17 +41,12 @@ impl LinkLayer for Sll {
                 let by_type = equals(values, Size::Half, type_field, et::IPX);
                 let without_llc = equals(values, Size::Half, type_field, LINUX_802_3);
                 let by_sap = equals(values, Size::Byte, payload, et::SAP_IPX);
-                let in_snap = snap(values, payload, OUI_ETHERNET, et::IPX);
+                let in_snap = snap(values, payload, et::IPX);
                 by_type.or(without_llc).or(has_llc.and(by_sap.or(in_snap)))
             }
             et::ATALK | et::AARP => {
-                let organisation = if proto == et::ATALK {
-                    OUI_APPLE
-                } else {
-                    OUI_ETHERNET
-                };
                 let by_type = equals(values, Size::Half, type_field, proto);
-                by_type.or(has_llc.and(snap(values, payload, organisation, proto)))
+                by_type.or(has_llc.and(snap(values, payload, proto)))
             }
             _ if proto <= LLC_MAX => has_llc.and(equals(values, Size::Byte, payload, proto)),
             _ => equals(values, Size::Half, type_field, proto),

@@ -40,13 +40,8 @@ impl Wlan {
 
     /// Tests a bit of the frame control field.
     fn has(values: &mut Values, place: HeaderOffsets, byte: u32, bit: u32) -> Condition {
-        field(
-            values,
-            Size::Byte,
-            place.header + byte,
-            Relation::AnyBit,
-            bit,
-        )
+        let at = place.header + byte;
+        field(values, Size::Byte, at, Relation::AnyBit, bit)
     }
 
     /// Tests whether the frame carries data: it then has an LLC header, unless it is encrypted.
@@ -125,10 +120,10 @@ impl LinkLayer for Wlan {
             true => self.prefix.set_length(values, place.header),
             false => None,
         };
-        match (header, payload) {
-            (Some(header), Some(payload)) => Some(header.and(payload)),
-            (header, payload) => header.or(payload),
-        }
+        [header, payload]
+            .into_iter()
+            .flatten()
+            .reduce(Condition::and)
     }
 
     fn requirement(&self, values: &mut Values) -> Option<Condition> {

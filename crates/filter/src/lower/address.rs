@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{Compared, End, Lowered, Lowering, kind_name, lookup_failed, unknown};
+use super::{Compared, End, Lowered, Lowering, bad, kind_name, lookup_failed, unknown};
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Size};
+use crate::ir::{Condition, Offset, Size, Values};
 use crate::language::Proto;
 use crate::language::ast::{Direction, Dotted, Id, Kind, Qualifiers};
 use crate::link::{equals, ethertype, masked};
@@ -85,36 +85,37 @@ impl Lowering<'_> {
 
     /// Tests an IPv4 address under a mask, in the protocols that the qualifier names.
     fn ipv4(&mut self, q: Qualifiers, address: u32, mask: u32) -> Lowered<Condition> {
-        let protos: &[(u32, u32, u32)] = match q.proto {
-            // Behind MPLS labels there is only IP.
-            None if self.labels > 0 => &[IP_ENDS],
-            None => &[IP_ENDS, ARP_ENDS, RARP_ENDS],
-            Some(Proto::Ip) => &[IP_ENDS],
-            Some(Proto::Arp) => &[ARP_ENDS],
-            Some(Proto::Rarp) => &[RARP_ENDS],
-            Some(Proto::Decnet) => return self.decnet_host(q.direction, address),
-            Some(proto) => {
-                return Err(bad(
-                    proto,
-                    if q.kind == Kind::Net {
-                        "a network"
-                    } else {
-                        "an IPv4 host"
-                    },
-                ));
-            }
-        };
+        if q.proto == Some(Proto::Decnet) {
+            return self.decnet_host(q.direction, address);
+        }
         self.note(Compared::Ip4 { address, mask });
+        self.ipv4_fields(q, |values, at| match mask {
+            u32::MAX => equals(values, Size::Word, at, address),
+            _ => masked(values, Size::Word, at, mask, address),
+        })
+    }
+
+    /// Tests the fields with IPv4 addresses, in the protocols that the qualifier names.
+    pub(super) fn ipv4_fields(
+        &mut self,
+        q: Qualifiers,
+        test: impl Fn(&mut Values, Offset) -> Condition,
+    ) -> Lowered<Condition> {
+        let protos: &[(u32, u32, u32)] = match (q.proto, q.kind) {
+            // Behind MPLS labels there is only IP.
+            (None, _) if self.labels > 0 => &[IP_ENDS],
+            (None, _) => &[IP_ENDS, ARP_ENDS, RARP_ENDS],
+            (Some(Proto::Ip), _) => &[IP_ENDS],
+            (Some(Proto::Arp), _) => &[ARP_ENDS],
+            (Some(Proto::Rarp), _) => &[RARP_ENDS],
+            (Some(proto), Kind::Net) => return Err(bad(proto.name(), "a network")),
+            (Some(proto), _) => return Err(bad(proto.name(), "an IPv4 host")),
+        };
         let mut any = Vec::new();
         for &(ether, src, dst) in protos {
             any.push(self.in_direction(q.direction, |this, end| {
-                let offset = this.place.network + if end == End::Src { src } else { dst };
-                let network = this.network(ether)?;
-                let compared = match mask {
-                    u32::MAX => equals(this.values, Size::Word, offset, address),
-                    _ => masked(this.values, Size::Word, offset, mask, address),
-                };
-                Ok(network.and(compared))
+                let at = this.place.network + if end == End::Src { src } else { dst };
+                Ok(this.network(ether)?.and(test(this.values, at)))
             })?);
         }
         Ok(Condition::Any(any))
@@ -133,16 +134,11 @@ impl Lowering<'_> {
         match q.kind {
             Kind::Default | Kind::Host if bits != 128 => return Err(ErrorKind::MaskWithoutNet),
             Kind::Default | Kind::Host | Kind::Net => {}
-            kind => {
-                return Err(ErrorKind::BadQualifier {
-                    qualifier: kind_name(kind),
-                    to,
-                });
-            }
+            kind => return Err(bad(kind_name(kind), to)),
         }
         match q.proto {
             None | Some(Proto::Ip6) => {}
-            Some(proto) => return Err(bad(proto, to)),
+            Some(proto) => return Err(bad(proto.name(), to)),
         }
         let compared = Compared::Ip6 {
             address: address.to_bits(),
@@ -168,33 +164,19 @@ impl Lowering<'_> {
     /// them.
     fn is_hardware(q: Qualifiers) -> Lowered<()> {
         let to = "a hardware address";
-        if !matches!(q.kind, Kind::Default | Kind::Host) {
-            return Err(ErrorKind::BadQualifier {
-                qualifier: kind_name(q.kind),
-                to,
-            });
+        match (q.kind, q.proto) {
+            (Kind::Default | Kind::Host, Some(Proto::Link)) => Ok(()),
+            (Kind::Default | Kind::Host, Some(proto)) => Err(bad(proto.name(), to)),
+            // The name of both kinds is "host".
+            (kind, _) => Err(bad(kind_name(kind), to)),
         }
-        match q.proto {
-            Some(Proto::Link) => {}
-            Some(proto) => return Err(bad(proto, to)),
-            None => {
-                return Err(ErrorKind::BadQualifier {
-                    qualifier: "host",
-                    to,
-                });
-            }
-        }
-        Ok(())
     }
 
     /// Tests for a gateway: the frame has the host's hardware address, the packet not its IPv4
     /// address.
     pub(super) fn gateway(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         if !matches!(q.proto, None | Some(Proto::Ip | Proto::Arp | Proto::Rarp)) {
-            return Err(ErrorKind::BadQualifier {
-                qualifier: q.proto.map_or("", Proto::name),
-                to: "gateway",
-            });
+            return Err(bad(q.proto.map_or("", Proto::name), "gateway"));
         }
         let [frame, packet] = [Some(Proto::Link), q.proto].map(|proto| Qualifiers {
             proto,
@@ -273,9 +255,9 @@ impl Lowering<'_> {
 }
 
 /// EtherType, and the offsets of the two addresses in the header (RFC 791, RFC 826).
-pub(super) const IP_ENDS: (u32, u32, u32) = (ethertype::IP, 12, 16);
-pub(super) const ARP_ENDS: (u32, u32, u32) = (ethertype::ARP, 14, 24);
-pub(super) const RARP_ENDS: (u32, u32, u32) = (ethertype::RARP, 14, 24);
+const IP_ENDS: (u32, u32, u32) = (ethertype::IP, 12, 16);
+const ARP_ENDS: (u32, u32, u32) = (ethertype::ARP, 14, 24);
+const RARP_ENDS: (u32, u32, u32) = (ethertype::RARP, 14, 24);
 
 /// Returns a number as a network: shifted until its first part is not zero, with a mask for the
 /// remaining parts.
@@ -297,11 +279,4 @@ fn words(bits: u128) -> [u32; 4] {
             .fold(0, |word, &byte| word << 8 | u32::from(byte));
     }
     words
-}
-
-fn bad(proto: Proto, to: &'static str) -> ErrorKind {
-    ErrorKind::BadQualifier {
-        qualifier: proto.name(),
-        to,
-    }
 }

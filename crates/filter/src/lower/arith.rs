@@ -1,7 +1,7 @@
 //! Comparisons, arithmetic and packet accessors.
 
 use super::protocol::{indexable, ipproto};
-use super::{Lowered, Lowering};
+use super::{Lowered, Lowering, after};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Relation as Compare, Size, Test, ValueId};
 use crate::language::Proto;
@@ -23,24 +23,14 @@ impl Lowering<'_> {
     ) -> Lowered<Condition> {
         let left = self.arith(left)?;
         let right = self.arith(right)?;
-        let (compare, opposite) = match relation {
-            Relation::Equal => (Compare::Equal, false),
-            Relation::NotEqual => (Compare::Equal, true),
-            Relation::Greater => (Compare::Greater, false),
-            Relation::LessEqual => (Compare::Greater, true),
-            Relation::GreaterEqual => (Compare::GreaterEqual, false),
-            Relation::Less => (Compare::GreaterEqual, true),
-        };
+        let (compare, opposite) = comparison(relation);
         let test = Condition::Test(Test {
             left: left.value,
             relation: compare,
             right: right.value,
         });
         let test = if opposite { test.negated() } else { test };
-        Ok(match both(left.requires, right.requires) {
-            Some(requires) => requires.and(test),
-            None => test,
-        })
+        Ok(after(both(left.requires, right.requires), test))
     }
 
     pub(super) fn arith(&mut self, arith: &Arith) -> Lowered<Operand> {
@@ -182,21 +172,27 @@ impl Lowering<'_> {
             None => self.values.load_at(size, index.value, behind),
         };
         // The condition of the index is tested after the network layer and before the transport.
-        let network = match index.requires {
-            Some(index) => network.and(index),
-            None => network,
-        };
+        let network = both(Some(network), index.requires);
         Ok(Operand {
             value: load,
-            requires: Some(network.and(carried).and(first)),
+            requires: Some(after(network, carried).and(first)),
         })
     }
 }
 
 fn both(a: Option<Condition>, b: Option<Condition>) -> Option<Condition> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.and(b)),
-        (a, b) => a.or(b),
+    [a, b].into_iter().flatten().reduce(Condition::and)
+}
+
+/// Returns the relation that a test has, and whether it is negated.
+pub(super) fn comparison(relation: Relation) -> (Compare, bool) {
+    match relation {
+        Relation::Equal => (Compare::Equal, false),
+        Relation::NotEqual => (Compare::Equal, true),
+        Relation::Greater => (Compare::Greater, false),
+        Relation::LessEqual => (Compare::Greater, true),
+        Relation::GreaterEqual => (Compare::GreaterEqual, false),
+        Relation::Less => (Compare::GreaterEqual, true),
     }
 }
 

@@ -6,45 +6,16 @@ use crate::language::ast::Direction;
 use crate::link::{equals, ethertype, masked};
 
 /// A form of the routing header (DECnet Routing Layer Functional Specification 2.0.0, 9): the bits
-/// of the flags that identify it, as a load and a mask, and the offsets of the node addresses. The
-/// short or long header begins after a length of two bytes, or after one more byte of padding.
-struct Header {
-    size: Size,
-    mask: u32,
-    flags: u32,
-    src: u32,
-    dst: u32,
-}
+/// of the flags that identify it, as a load and a mask, and the offsets of the node addresses, source
+/// and destination. The short or long header begins after a length of two bytes, or after one more byte
+/// of padding.
+type Header = (Size, u32, u32, [u32; 2]);
 
 const HEADERS: [Header; 4] = [
-    Header {
-        size: Size::Byte,
-        mask: 0x07,
-        flags: 0x02,
-        src: 5,
-        dst: 3,
-    },
-    Header {
-        size: Size::Half,
-        mask: 0xff07,
-        flags: 0x8102,
-        src: 6,
-        dst: 4,
-    },
-    Header {
-        size: Size::Byte,
-        mask: 0x07,
-        flags: 0x06,
-        src: 17,
-        dst: 9,
-    },
-    Header {
-        size: Size::Half,
-        mask: 0xff07,
-        flags: 0x8106,
-        src: 18,
-        dst: 10,
-    },
+    (Size::Byte, 0x07, 0x02, [5, 3]),
+    (Size::Half, 0xff07, 0x8102, [6, 4]),
+    (Size::Byte, 0x07, 0x06, [17, 9]),
+    (Size::Half, 0xff07, 0x8106, [18, 10]),
 ];
 
 /// Offset of the flags, after the length.
@@ -59,21 +30,12 @@ impl Lowering<'_> {
         self.in_direction(direction, |this, end| {
             let network = this.network(ethertype::DECNET)?;
             let at = this.place.network;
-            let headers = HEADERS.iter().map(|header| {
-                let node = match end {
-                    End::Src => header.src,
-                    End::Dst => header.dst,
-                };
-                let kind = masked(
-                    this.values,
-                    header.size,
-                    at + FLAGS,
-                    header.mask,
-                    header.flags,
-                );
+            let headers = HEADERS.map(|(size, mask, flags, [src, dst])| {
+                let node = if end == End::Src { src } else { dst };
+                let kind = masked(this.values, size, at + FLAGS, mask, flags);
                 kind.and(equals(this.values, Size::Half, at + node, swapped))
             });
-            Ok(network.and(Condition::Any(headers.collect())))
+            Ok(network.and(Condition::Any(headers.into())))
         })
     }
 }

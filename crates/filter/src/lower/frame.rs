@@ -1,13 +1,12 @@
 //! Primitives that belong to certain link types: 802.11 frames, ATM, signalling system 7, pf logs.
 
-use super::{Lowered, Lowering};
+use super::{Lowered, Lowering, after};
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Offset, Relation as Compare, Size, Test};
-use crate::language::ast::Relation;
+use crate::ir::{Condition, Offset, Relation as Compare, Size};
 use crate::language::frame::{
     AtmField, Comparison, FramePrimitive, PfTest, SignalField, SignalFieldKind, SignalUnit, Traffic,
 };
-use crate::link::{atm, equals, field, masked};
+use crate::link::{atm, compare, equals, field, masked};
 
 impl Lowering<'_> {
     pub(super) fn frame_primitive(&mut self, primitive: &FramePrimitive) -> Lowered<Condition> {
@@ -86,13 +85,9 @@ impl Lowering<'_> {
     fn channel(&mut self, channels: &[u32]) -> Condition {
         let header = self.place.header;
         let path = equals(self.values, Size::Byte, header + atm::header::PATH, 0);
+        let at = header + atm::header::CHANNEL;
         path.and(self.any_of(channels, |this, channel| {
-            equals(
-                this.values,
-                Size::Half,
-                header + atm::header::CHANNEL,
-                channel,
-            )
+            equals(this.values, Size::Half, at, channel)
         }))
     }
 
@@ -135,14 +130,7 @@ impl Lowering<'_> {
         let one = 1 << mask.trailing_zeros();
         let load = self.values.load(size, at);
         let length = self.values.masked(load, mask);
-        let mut test = |relation, number| {
-            let right = self.values.constant(number);
-            Condition::Test(Test {
-                left: length,
-                relation,
-                right,
-            })
-        };
+        let mut test = |relation, number| compare(self.values, length, relation, number);
         Ok(match unit {
             SignalUnit::Fill | SignalUnit::HighSpeedFill => test(Compare::Equal, 0),
             SignalUnit::Message | SignalUnit::HighSpeedMessage => test(Compare::Greater, 2 * one),
@@ -197,22 +185,10 @@ impl Lowering<'_> {
         mask: Option<u32>,
         comparison: Comparison,
     ) -> Condition {
-        let (relation, opposite) = match comparison.relation {
-            Relation::Equal => (Compare::Equal, false),
-            Relation::NotEqual => (Compare::Equal, true),
-            Relation::Greater => (Compare::Greater, false),
-            Relation::LessEqual => (Compare::Greater, true),
-            Relation::GreaterEqual => (Compare::GreaterEqual, false),
-            Relation::Less => (Compare::GreaterEqual, true),
-        };
+        let (relation, opposite) = super::arith::comparison(comparison.relation);
         let load = self.values.load(size, at);
         let left = mask.map_or(load, |mask| self.values.masked(load, mask));
-        let right = self.values.constant(comparison.number);
-        let test = Condition::Test(Test {
-            left,
-            relation,
-            right,
-        });
+        let test = compare(self.values, left, relation, comparison.number);
         if opposite { test.negated() } else { test }
     }
 
@@ -267,10 +243,7 @@ impl Lowering<'_> {
             let number = part.iter().fold(0, |n, &byte| n << 8 | u32::from(byte));
             let offset = at + u32::try_from(front.len()).unwrap_or(u32::MAX);
             let test = field(self.values, size, offset, Compare::Equal, number);
-            all = Some(match all {
-                Some(all) => all.and(test),
-                None => test,
-            });
+            all = Some(after(all, test));
             rest = front;
         }
         Ok(all.unwrap_or(Condition::Constant(true)))

@@ -1,6 +1,6 @@
 //! Hardware addresses, and the broadcast and multicast of the link layer.
 
-use super::{End, Lowered, Lowering};
+use super::{End, Lowered, Lowering, after};
 use crate::error::ErrorKind;
 use crate::ir::{Condition, Size};
 use crate::language::ast::Direction;
@@ -14,17 +14,11 @@ impl Lowering<'_> {
         address: [u8; 6],
     ) -> Lowered<Condition> {
         let test = match direction {
-            Direction::Src => self.has_address(AddressField::Src, address)?,
-            Direction::Dst => self.has_address(AddressField::Dst, address)?,
-            Direction::Default | Direction::SrcOrDst => {
-                let src = self.has_address(AddressField::Src, address)?;
-                src.or(self.has_address(AddressField::Dst, address)?)
-            }
-            Direction::SrcAndDst => {
-                let src = self.has_address(AddressField::Src, address)?;
-                src.and(self.has_address(AddressField::Dst, address)?)
-            }
             Direction::Frame(which) => self.has_address(AddressField::Frame(which), address)?,
+            _ => self.in_direction(direction, |this, end| match end {
+                End::Src => this.has_address(AddressField::Src, address),
+                End::Dst => this.has_address(AddressField::Dst, address),
+            })?,
         };
         Ok(self.in_frame(test))
     }
@@ -68,10 +62,7 @@ impl Lowering<'_> {
 
     /// Adds the condition that there is a link-layer header, if that is not certain.
     fn in_frame(&mut self, test: Condition) -> Condition {
-        match self.has_link_header() {
-            Some(framed) => framed.and(test),
-            None => test,
-        }
+        after(self.has_link_header(), test)
     }
 
     /// Rejects other values: the addresses of 802.11 frames by place and role are hardware

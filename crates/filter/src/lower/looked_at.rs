@@ -5,29 +5,20 @@
 use super::{Lowered, Lowering};
 use crate::CompileOptions;
 use crate::ir::{Condition, Values};
-use crate::language::ast::{Direction, Dotted, Id, Ipv4, Kind, Numbers, Primitive, Qualifiers};
+use crate::language::ast::{
+    Direction, Dotted, Id, Ipv4, Kind, Numbers, Primitive, Qualifiers, Tunnel,
+};
 use crate::link::LinkLayer;
 use crate::resolve::Resolver;
 
-/// A primitive that moves all later offsets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shift {
-    Vlan,
-    Mpls,
-    Pppoes,
-    Geneve,
-    Vxlan,
-}
-
-impl Shift {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Vlan,
-        Self::Mpls,
-        Self::Pppoes,
-        Self::Geneve,
-        Self::Vxlan,
-    ];
-}
+/// The primitives that move all later offsets.
+pub(crate) const SHIFTS: [Tunnel; 5] = [
+    Tunnel::Vlan(None),
+    Tunnel::Mpls(None),
+    Tunnel::Pppoes(None),
+    Tunnel::Geneve(None),
+    Tunnel::Vxlan(None),
+];
 
 /// An address or port that a primitive was compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +67,7 @@ pub(crate) struct LookedAt {
 pub(crate) fn looked_at(
     options: &CompileOptions,
     link: &dyn LinkLayer,
-    shifts: &[Shift],
+    shifts: &[Tunnel],
     resolver: &dyn Resolver,
     values: &mut Values,
 ) -> Option<LookedAt> {
@@ -84,7 +75,7 @@ pub(crate) fn looked_at(
     let place = lowering.place;
     let mut passed = Vec::new();
     for shift in shifts {
-        passed.push(lowering.shift(*shift).ok()?);
+        passed.push(lowering.find_tunnel(*shift).ok()?);
     }
     let tests = lowering.marked().ok();
     let before = [link.requirement(values), link.prologue(values, place)];
@@ -111,16 +102,6 @@ pub(crate) fn compared(
 }
 
 impl Lowering<'_> {
-    fn shift(&mut self, shift: Shift) -> Lowered<Condition> {
-        match shift {
-            Shift::Vlan => self.vlan(None),
-            Shift::Mpls => self.mpls(None),
-            Shift::Pppoes => self.pppoe_session(None),
-            Shift::Geneve => self.geneve(None),
-            Shift::Vxlan => self.vxlan(None),
-        }
-    }
-
     /// Returns the conditions of `host` and `port` for the marks.
     fn marked(&mut self) -> Lowered<[Condition; 3]> {
         let [host, port] = [Kind::Host, Kind::Port].map(|kind| Qualifiers {

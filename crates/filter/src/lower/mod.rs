@@ -23,14 +23,14 @@ use std::ops::Range;
 
 use crate::CompileOptions;
 use crate::error::{CompileError, ErrorKind};
-use crate::ir::{Condition, Offset, Values};
+use crate::ir::{Condition, Offset, Relation, Values};
 use crate::language::Proto;
-use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers};
+use crate::language::ast::{Direction, Expr, Id, Junction, Kind, Primitive, Qualifiers, Tunnel};
 use crate::link::{HeaderOffsets, LinkLayer, ethertype};
 use crate::process::Asked;
 use crate::resolve::{NameKind, ResolveError, Resolver};
 
-pub(crate) use looked_at::{Compared, LookedAt, Mark, Shift, compared, looked_at};
+pub(crate) use looked_at::{Compared, LookedAt, Mark, SHIFTS, compared, looked_at};
 
 type Lowered<T> = Result<T, ErrorKind>;
 
@@ -74,10 +74,7 @@ pub(crate) fn lower(
     let before = [link.requirement(values), prologue];
     let before = before.into_iter().flatten().reduce(Condition::and);
     Ok(Whole {
-        condition: match before {
-            Some(before) => before.and(condition),
-            None => condition,
-        },
+        condition: after(before, condition),
         branches_before,
     })
 }
@@ -92,7 +89,7 @@ pub(crate) fn defeats_optimizer(expr: &Expr) -> bool {
         }
         Expr::Deep(inner, _) | Expr::Inner(_, inner, _) => defeats_optimizer(inner),
         Expr::Primitive(primitive, _) => match primitive {
-            Primitive::Geneve(_) | Primitive::Vxlan(_) => true,
+            Primitive::Tunnel(Tunnel::Geneve(_) | Tunnel::Vxlan(_)) => true,
             Primitive::Id(qualifiers, _) => qualifiers.kind == Kind::Protochain,
             _ => false,
         },
@@ -211,8 +208,8 @@ impl Lowering<'_> {
             Primitive::Id(qualifiers, id) => self.qualified(*qualifiers, id),
             Primitive::Broadcast(proto) => self.broadcast(*proto),
             Primitive::Multicast(proto) => self.multicast(*proto),
-            Primitive::Less(bytes) => Ok(self.longer_than(*bytes).negated()),
-            Primitive::Greater(bytes) => Ok(self.at_least(*bytes)),
+            Primitive::Less(bytes) => Ok(self.length(Relation::Greater, *bytes).negated()),
+            Primitive::Greater(bytes) => Ok(self.length(Relation::GreaterEqual, *bytes)),
             Primitive::Byte(offset, test, number) => Ok(self.byte(*offset, *test, *number)),
             Primitive::Relation(left, relation, right) => self.relation(left, *relation, right),
             Primitive::In(qualifiers, elements) => self.qualified_in(*qualifiers, elements),
@@ -221,13 +218,9 @@ impl Lowering<'_> {
             Primitive::Inbound => self.has_direction(false),
             Primitive::Outbound => self.has_direction(true),
             Primitive::Ifindex(index) => self.interface_index(*index),
-            Primitive::Vlan(id) => self.vlan(*id),
-            Primitive::Mpls(label) => self.mpls(*label),
+            Primitive::Tunnel(tunnel) => self.find_tunnel(*tunnel),
             Primitive::Frame(primitive) => self.frame_primitive(primitive),
             Primitive::Pppoed => self.network(ethertype::PPPOE_DISCOVERY),
-            Primitive::Pppoes(session) => self.pppoe_session(*session),
-            Primitive::Geneve(network) => self.geneve(*network),
-            Primitive::Vxlan(network) => self.vxlan(*network),
             Primitive::Llc(kind) => self.llc(kind.as_deref()),
             Primitive::Process(test) => self.process(test),
         }
@@ -246,23 +239,17 @@ impl Lowering<'_> {
             (_, Id::Ipv6(_) | Id::Ipv6Prefix(..) | Id::Mac(_) | Id::Station(_))
             | (Kind::Default | Kind::Host | Kind::Net, _) => self.address(qualifiers, id),
             (Kind::Gateway, Id::Name(name)) => self.gateway(qualifiers, name),
-            (Kind::Gateway, Id::Number(_) | Id::Dotted(_)) => Err(ErrorKind::BadQualifier {
-                qualifier: "gateway",
-                to: "an address; it takes the name of a host",
-            }),
+            (Kind::Gateway, Id::Number(_) | Id::Dotted(_)) => {
+                Err(bad("gateway", "an address; it takes the name of a host"))
+            }
             (Kind::Proto, Id::Name(name)) => self.named_protocol(qualifiers, name),
             (Kind::Proto, &Id::Number(number)) => self.numbered_protocol(qualifiers, number),
             (Kind::Port, Id::Name(name)) => self.named_port(qualifiers, name),
             (Kind::Port, &Id::Number(number)) => self.numbered_port(qualifiers, number),
             (Kind::Portrange, Id::Name(name)) => self.named_portrange(qualifiers, name),
             (Kind::Portrange, &Id::Number(number)) => self.single_portrange(qualifiers, number),
-            (kind, Id::Dotted(_) | Id::DottedPrefix(..) | Id::DottedMask(..)) => match id {
-                Id::Dotted(_) => Err(ErrorKind::BadQualifier {
-                    qualifier: kind_name(kind),
-                    to: "an IPv4 address",
-                }),
-                _ => Err(ErrorKind::MaskWithoutNet),
-            },
+            (kind, Id::Dotted(_)) => Err(bad(kind_name(kind), "an IPv4 address")),
+            (_, Id::DottedPrefix(..) | Id::DottedMask(..)) => Err(ErrorKind::MaskWithoutNet),
         }
     }
 
@@ -305,6 +292,19 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Proto => "proto",
         Kind::Protochain => "protochain",
         Kind::Gateway => "gateway",
+    }
+}
+
+/// Returns the error for a qualifier that does not apply.
+fn bad(qualifier: &'static str, to: &'static str) -> ErrorKind {
+    ErrorKind::BadQualifier { qualifier, to }
+}
+
+/// Returns the condition, after the one that must hold before it, if there is one.
+fn after(before: Option<Condition>, condition: Condition) -> Condition {
+    match before {
+        Some(before) => before.and(condition),
+        None => condition,
     }
 }
 

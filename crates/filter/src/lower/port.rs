@@ -2,12 +2,12 @@
 
 use super::extension::member;
 use super::protocol::ipproto;
-use super::{Compared, End, Lowered, Lowering, lookup_failed, unknown};
+use super::{Compared, End, Lowered, Lowering, bad, lookup_failed, unknown};
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Relation, Size, Test, ValueId};
+use crate::ir::{Condition, Offset, Relation, Size, ValueId};
 use crate::language::Proto;
 use crate::language::ast::{Id, Numbers, Qualifiers};
-use crate::link::{equals, ethertype, field};
+use crate::link::{compare, equals, ethertype, field};
 use crate::resolve::{NameKind, Transport};
 
 /// The numbers that a port field is compared with.
@@ -40,10 +40,7 @@ impl Lowering<'_> {
             Some(Proto::Tcp) => Ok(Some(ipproto::TCP)),
             Some(Proto::Udp) => Ok(Some(ipproto::UDP)),
             Some(Proto::Sctp) => Ok(Some(ipproto::SCTP)),
-            Some(proto) => Err(ErrorKind::BadQualifier {
-                qualifier: proto.name(),
-                to: what,
-            }),
+            Some(proto) => Err(bad(proto.name(), what)),
         }
     }
 
@@ -123,12 +120,7 @@ impl Lowering<'_> {
                 let (port, belongs) = self.service(name, NameKind::Port)?;
                 (port, combine(only, belongs, name)?)
             }
-            _ => {
-                return Err(ErrorKind::BadQualifier {
-                    qualifier: "port",
-                    to: "an address",
-                });
-            }
+            _ => return Err(bad("port", "an address")),
         };
         check(port)?;
         Ok((only, Numbers::new(port, port)))
@@ -160,13 +152,27 @@ impl Lowering<'_> {
 
     /// Tests ports where the walk found the transport header.
     fn ports_in_deep(&mut self, q: Qualifiers, only: Only, ports: Ports<'_>) -> Lowered<Condition> {
+        self.ports_behind(q, only, ports, Self::deep_header)
+    }
+
+    /// Tests ports after the headers that `header` finds: it returns the condition that there is one of
+    /// a transport, and its offset.
+    fn ports_behind(
+        &mut self,
+        q: Qualifiers,
+        only: Only,
+        ports: Ports<'_>,
+        header: impl Fn(&mut Self, u32) -> Option<(Condition, Offset)>,
+    ) -> Lowered<Condition> {
         let mut any = Vec::new();
         for &transport in transports(only) {
-            let Some((carried, at)) = self.deep_header(transport) else {
+            let Some((carried, at)) = header(self, transport) else {
                 continue;
             };
             any.push(carried.and(self.in_direction(q.direction, |this, end| {
-                let load = this.values.load(Size::Half, at + port_offset(end));
+                // Source and destination port begin all three transports.
+                let at = if end == End::Src { at } else { at + 2 };
+                let load = this.values.load(Size::Half, at);
                 Ok(this.compare(load, ports))
             })?));
         }
@@ -182,15 +188,11 @@ impl Lowering<'_> {
     ) -> Lowered<Condition> {
         let network = self.network(ethertype::IP6)?;
         let at = self.place.network;
-        let mut any = Vec::new();
-        for &transport in transports(only) {
-            let carried = equals(self.values, Size::Byte, at + 6, transport);
-            any.push(carried.and(self.in_direction(q.direction, |this, end| {
-                let load = this.values.load(Size::Half, at + 40 + port_offset(end));
-                Ok(this.compare(load, ports))
-            })?));
-        }
-        Ok(network.and(Condition::Any(any)))
+        let found = self.ports_behind(q, only, ports, |this, transport| {
+            let carried = equals(this.values, Size::Byte, at + 6, transport);
+            Some((carried, at + 40))
+        })?;
+        Ok(network.and(found))
     }
 
     /// Tests ports after the IPv4 header, in the first fragment only.
@@ -202,18 +204,12 @@ impl Lowering<'_> {
     ) -> Lowered<Condition> {
         let network = self.network(ethertype::IP)?;
         let at = self.place.network;
-        let mut any = Vec::new();
-        for &transport in transports(only) {
-            let carried = equals(self.values, Size::Byte, at + 9, transport);
-            let first = self.first_fragment();
-            let matches = self.in_direction(q.direction, |this, end| {
-                let behind = this.values.behind_header(at);
-                let load = this.values.load(Size::Half, behind + port_offset(end));
-                Ok(this.compare(load, ports))
-            })?;
-            any.push(carried.and(first).and(matches));
-        }
-        Ok(network.and(Condition::Any(any)))
+        let found = self.ports_behind(q, only, ports, |this, transport| {
+            let carried = equals(this.values, Size::Byte, at + 9, transport);
+            let carried = carried.and(this.first_fragment());
+            Some((carried, this.values.behind_header(at)))
+        })?;
+        Ok(network.and(found))
     }
 
     /// Tests whether the IPv4 fragment offset is zero.
@@ -224,14 +220,7 @@ impl Lowering<'_> {
     }
 
     fn compare(&mut self, load: ValueId, ports: Ports<'_>) -> Condition {
-        let mut test = |relation, number| {
-            let right = self.values.constant(number);
-            Condition::Test(Test {
-                left: load,
-                relation,
-                right,
-            })
-        };
+        let mut test = |relation, number| compare(self.values, load, relation, number);
         match ports {
             Ports::In(ranges) => member(self.values, load, ranges),
             Ports::One(port) => test(Relation::Equal, port),
@@ -261,14 +250,6 @@ fn transports(only: Only) -> &'static [u32] {
         Some(ipproto::UDP) => &[ipproto::UDP],
         Some(_) => &[ipproto::SCTP],
         None => &[ipproto::SCTP, ipproto::TCP, ipproto::UDP],
-    }
-}
-
-/// Returns the offset of a port: all three transports begin with source and destination port.
-fn port_offset(end: End) -> u32 {
-    match end {
-        End::Src => 0,
-        End::Dst => 2,
     }
 }
 

@@ -1,12 +1,12 @@
 //! Protocols: by name, and after `proto`.
 
 use super::osi::{self, nlpid};
-use super::{Lowered, Lowering, lookup_failed, unknown};
+use super::{Lowered, Lowering, bad, lookup_failed, unknown};
 use crate::error::ErrorKind;
-use crate::ir::{Chain, Condition, IpVersion, Offset, Relation, Size, Test};
+use crate::ir::{Chain, Condition, IpVersion, Offset, Relation, Size};
 use crate::language::Proto;
 use crate::language::ast::Qualifiers;
-use crate::link::{EtherProto, equals, ethertype as et};
+use crate::link::{EtherProto, compare, equals, ethertype as et};
 use crate::resolve::NameKind;
 
 /// Protocol numbers over IP.
@@ -87,11 +87,8 @@ impl Lowering<'_> {
             Proto::Clnp => self.over_osi(nlpid::CLNP),
             Proto::Esis => self.over_osi(nlpid::ESIS),
             Proto::Isis => self.over_osi(nlpid::ISIS),
-            Proto::Link | Proto::Radio => Err(ErrorKind::BadQualifier {
-                qualifier: proto.name(),
-                to: "nothing",
-            }),
-            _ => match ether_number(proto) {
+            Proto::Link | Proto::Radio => Err(bad(proto.name(), "nothing")),
+            _ => match ether_number(proto.name()) {
                 Some(number) => self.network(number),
                 None => self.isis_types(osi::isis_types(proto)),
             },
@@ -133,10 +130,7 @@ impl Lowering<'_> {
             }
             Some(Proto::Ip) => self.chain_over(IpVersion::V4, number),
             Some(Proto::Ip6) => self.chain_over(IpVersion::V6, number),
-            Some(proto) => Err(ErrorKind::BadQualifier {
-                qualifier: proto.name(),
-                to: "protochain",
-            }),
+            Some(proto) => Err(bad(proto.name(), "protochain")),
         }
     }
 
@@ -157,23 +151,16 @@ impl Lowering<'_> {
             at,
             wanted,
         });
-        let right = self.values.constant(wanted);
-        Ok(network.and(Condition::Test(Test {
-            left,
-            relation: Relation::Equal,
-            right,
-        })))
+        Ok(network.and(compare(self.values, left, Relation::Equal, wanted)))
     }
 
     /// Lowers `proto \name` under its qualifiers.
     pub(super) fn named_protocol(&mut self, q: Qualifiers, name: &str) -> Lowered<Condition> {
         let number = match q.proto {
             None | Some(Proto::Ip | Proto::Ip6) => self.ip_protocol(name)?,
-            Some(Proto::Link) => ETHER_NAMES
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|&(_, number)| number)
-                .ok_or_else(|| unknown(NameKind::EtherProtocol, name))?,
+            Some(Proto::Link) => {
+                ether_number(name).ok_or_else(|| unknown(NameKind::EtherProtocol, name))?
+            }
             Some(Proto::Iso) => match name {
                 "esis" => nlpid::ESIS,
                 "isis" => nlpid::ISIS,
@@ -211,12 +198,9 @@ const ETHER_NAMES: &[(&str, EtherProto)] = &[
 ];
 
 /// Returns the number of a protocol directly on the link layer.
-fn ether_number(proto: Proto) -> Option<EtherProto> {
-    let name = proto.name();
-    ETHER_NAMES
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|&(_, number)| number)
+fn ether_number(name: &str) -> Option<EtherProto> {
+    let found = ETHER_NAMES.iter().find(|(known, _)| *known == name);
+    found.map(|&(_, number)| number)
 }
 
 /// Returns the same, for protocols whose header can be indexed.
@@ -231,7 +215,7 @@ pub(super) fn indexable(proto: Proto) -> Option<EtherProto> {
         | Proto::Lat
         | Proto::Sca
         | Proto::Moprc
-        | Proto::Mopdl => ether_number(proto),
+        | Proto::Mopdl => ether_number(proto.name()),
         _ => None,
     }
 }

@@ -1,11 +1,11 @@
 //! Broadcast and multicast, lengths, direction.
 
-use super::{Lowered, Lowering};
+use super::{Lowered, Lowering, bad};
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Relation, Size, Test};
+use crate::ir::{Condition, Relation, Size};
 use crate::language::Proto;
 use crate::language::ast::{ByteTest, Operator};
-use crate::link::{Bits, equals, ethertype, field, masked};
+use crate::link::{Bits, compare, equals, ethertype, field, masked};
 use crate::program::opcode as op;
 
 impl Lowering<'_> {
@@ -20,10 +20,7 @@ impl Lowering<'_> {
                 let ones = masked(self.values, Size::Word, at, !mask, !mask);
                 Ok(network.and(zeros.or(ones)))
             }
-            Some(proto) => Err(ErrorKind::BadQualifier {
-                qualifier: proto.name(),
-                to: "broadcast",
-            }),
+            Some(proto) => Err(bad(proto.name(), "broadcast")),
         }
     }
 
@@ -42,10 +39,7 @@ impl Lowering<'_> {
                 let network = self.network(ethertype::IP6)?;
                 Ok(network.and(equals(self.values, Size::Byte, at + 24, 0xff)))
             }
-            Some(proto) => Err(ErrorKind::BadQualifier {
-                qualifier: proto.name(),
-                to: "multicast",
-            }),
+            Some(proto) => Err(bad(proto.name(), "multicast")),
         }
     }
 
@@ -56,22 +50,10 @@ impl Lowering<'_> {
         }
     }
 
-    fn length(&mut self, relation: Relation, bytes: u32) -> Condition {
+    /// Tests the packet's length.
+    pub(super) fn length(&mut self, relation: Relation, bytes: u32) -> Condition {
         let left = self.values.length();
-        let right = self.values.constant(bytes);
-        Condition::Test(Test {
-            left,
-            relation,
-            right,
-        })
-    }
-
-    pub(super) fn longer_than(&mut self, bytes: u32) -> Condition {
-        self.length(Relation::Greater, bytes)
-    }
-
-    pub(super) fn at_least(&mut self, bytes: u32) -> Condition {
-        self.length(Relation::GreaterEqual, bytes)
+        compare(self.values, left, relation, bytes)
     }
 
     pub(super) fn byte(&mut self, offset: u32, test: ByteTest, number: u32) -> Condition {
@@ -83,22 +65,12 @@ impl Lowering<'_> {
             ByteTest::And => (Relation::AnyBit, false),
             ByteTest::Or => {
                 let either = self.values.binary(Operator::Or, left, right);
-                let zero = self.values.constant(0);
-                return Condition::Test(Test {
-                    left: either,
-                    relation: Relation::Equal,
-                    right: zero,
-                })
-                .negated();
+                return compare(self.values, either, Relation::Equal, 0).negated();
             }
             ByteTest::Greater => (Relation::Greater, false),
             ByteTest::Less => (Relation::GreaterEqual, true),
         };
-        let test = Condition::Test(Test {
-            left,
-            relation,
-            right,
-        });
+        let test = compare(self.values, left, relation, number);
         if opposite { test.negated() } else { test }
     }
 
@@ -121,15 +93,9 @@ impl Lowering<'_> {
             false => (incoming, outgoing),
         };
         let bits = same.or(other).unwrap_or(Bits::all(0));
-        let left = bits
-            .mask
-            .map_or(load, |mask| self.values.masked(load, mask));
-        let right = self.values.constant(bits.value);
-        let is = Condition::Test(Test {
-            left,
-            relation: Relation::Equal,
-            right,
-        });
+        let mask = bits.mask;
+        let left = mask.map_or(load, |mask| self.values.masked(load, mask));
+        let is = compare(self.values, left, Relation::Equal, bits.value);
         Ok(if same.is_some() { is } else { is.negated() })
     }
 
@@ -139,11 +105,6 @@ impl Lowering<'_> {
             None if self.options.ancillary => self.values.ancillary(Size::Word, op::SKF_AD_IFINDEX),
             None => return Err(self.not_here("a test of the interface index in a file")),
         };
-        let right = self.values.constant(index);
-        Ok(Condition::Test(Test {
-            left,
-            relation: Relation::Equal,
-            right,
-        }))
+        Ok(compare(self.values, left, Relation::Equal, index))
     }
 }

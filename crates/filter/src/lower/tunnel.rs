@@ -6,7 +6,7 @@ use ringtap_packet::protocol;
 use super::encapsulation::in_range;
 use super::protocol::ipproto;
 use super::{Lowered, Lowering};
-use crate::ir::{Cell, Condition, Offset, Relation, Size, Test, Values};
+use crate::ir::{Cell, Condition, Offset, Relation, Size, Test, ValueId, Values};
 use crate::language::ast::Operator;
 use crate::link::{self, HeaderOffsets, equals, ethertype, field, masked};
 
@@ -36,11 +36,6 @@ impl Inner {
         }
     }
 
-    /// Returns the cell with the offset of the inner packet.
-    pub(super) fn header(self) -> Cell {
-        self.header
-    }
-
     pub(super) fn place(self, values: &mut Values, osi: u32) -> HeaderOffsets {
         HeaderOffsets {
             header: values.place_in(self.header),
@@ -52,18 +47,30 @@ impl Inner {
     }
 
     /// Sets type and payload of an Ethernet frame.
-    pub(super) fn with_frame(self, values: &mut Values) -> Condition {
+    fn with_frame(self, values: &mut Values) -> Condition {
         let frame = values.place_in(self.header);
         let type_field = values.distance(frame + link::ETHERNET_TYPE);
         let payload = values.distance(frame + link::ETHERNET_HEADER);
         Condition::Set(self.type_field, type_field).and(Condition::Set(self.payload, payload))
     }
 
-    /// Handles a tunnel whose payload is a network layer, with the type in the tunnel's header.
-    pub(super) fn without_frame(self, values: &mut Values, type_field: Offset) -> Condition {
-        let type_field = values.distance(type_field);
+    /// Sets the offsets behind a tunnel that was found, whose header has the type: of an Ethernet frame,
+    /// or of a network layer. `behind` is the distance of the inner packet.
+    pub(super) fn found_by_type(
+        self,
+        values: &mut Values,
+        found: Condition,
+        behind: ValueId,
+        type_field: Offset,
+    ) -> Condition {
+        let found = found.and(Condition::Set(self.header, behind));
+        let frame = self.with_frame(values);
+        let distance = values.distance(type_field);
         let payload = values.cell(self.header);
-        Condition::Set(self.type_field, type_field).and(Condition::Set(self.payload, payload))
+        let bare = Condition::Set(self.type_field, distance);
+        let bare = bare.and(Condition::Set(self.payload, payload));
+        let is_frame = equals(values, Size::Half, type_field, ethertype::BRIDGED);
+        found.and(is_frame.and(frame).or(bare))
     }
 }
 
@@ -112,13 +119,8 @@ impl Lowering<'_> {
         let values = &mut *self.values;
         let at = udp + UDP_HEADER;
         let mut found = equals(values, Size::Half, udp + 2, VXLAN_PORT);
-        found = found.and(field(
-            values,
-            Size::Byte,
-            at,
-            Relation::AnyBit,
-            NETWORK_VALID,
-        ));
+        let valid = field(values, Size::Byte, at, Relation::AnyBit, NETWORK_VALID);
+        found = found.and(valid);
         if let Some(network) = network {
             found = found.and(masked(values, Size::Word, at + 4, !0xff, network << 8));
         }
@@ -143,11 +145,7 @@ impl Lowering<'_> {
         let two = values.constant(2);
         let options = values.binary(Operator::ShiftLeft, words, two);
         let behind = values.sum(at + GENEVE_HEADER, options);
-        found = found.and(Condition::Set(inner.header, behind));
-        let frame = inner.with_frame(values);
-        let bare = inner.without_frame(values, at + 2);
-        let is_frame = equals(values, Size::Half, at + 2, ethertype::BRIDGED);
-        found.and(is_frame.and(frame).or(bare))
+        inner.found_by_type(values, found, behind, at + 2)
     }
 
     /// Returns the test whether the current packet has a link-layer header, if that is not certain.

@@ -1,8 +1,8 @@
 //! The keys of a packet.
 
 use crate::ir::{Condition, Relation, Size, Test, Value, ValueId, Values, apply};
-use crate::language::ast::Junction;
-use crate::lower::{self, LookedAt, Mark, Shift};
+use crate::language::ast::{Junction, Tunnel};
+use crate::lower::{self, LookedAt, Mark, SHIFTS};
 use crate::resolve::Tables;
 use crate::{CompileOptions, LinkType, link};
 
@@ -45,7 +45,7 @@ pub struct KeyReader {
 
 /// The keys after certain headers.
 struct Node {
-    shifts: Vec<Shift>,
+    shifts: Vec<Tunnel>,
     values: Values,
     before: Step,
     /// `None` if the language has no tests, so that nothing is known about such a packet.
@@ -100,11 +100,10 @@ impl KeyReader {
     /// Evaluates the conditions of the language, which are right for any packet.
     fn evaluate(&mut self, data: &[u8], len: u32, mut tell: impl FnMut(Key)) -> Followed {
         let packet = Packet { data, len };
-        let (options, left, cells) = (&self.options, &mut self.left, &mut self.cells);
         let mut at = Visit {
-            options,
-            left,
-            cells,
+            options: &self.options,
+            left: &mut self.left,
+            cells: &mut self.cells,
         };
         match at.node(&mut self.first, packet, &mut tell) {
             Ok(()) | Err(Lost::Beyond) => Followed::Wholly,
@@ -115,7 +114,7 @@ impl KeyReader {
 
 impl Node {
     /// Returns `None` if these headers cannot follow each other.
-    fn new(options: &CompileOptions, shifts: Vec<Shift>) -> Option<Self> {
+    fn new(options: &CompileOptions, shifts: Vec<Tunnel>) -> Option<Self> {
         let link = link::link_layer(options)?;
         let mut values = Values::new(true);
         let looked = lower::looked_at(options, &*link, &shifts, &Tables::new(), &mut values);
@@ -136,7 +135,7 @@ impl Node {
             let shifts = self.shifts.iter().copied().chain([shift]).collect();
             Self::new(options, shifts)
         };
-        Shift::ALL.into_iter().filter_map(behind).collect()
+        SHIFTS.into_iter().filter_map(behind).collect()
     }
 }
 
@@ -331,11 +330,8 @@ impl<F: FnMut(Key)> Evaluation<'_, F> {
             return Err(Lost::Unknown);
         }
         let at = usize::try_from(at).map_err(|_| Lost::Unknown)?;
-        let bytes = self
-            .packet
-            .data
-            .get(at..)
-            .and_then(|rest| rest.get(..size.bytes()));
+        let rest = self.packet.data.get(at..);
+        let bytes = rest.and_then(|rest| rest.get(..size.bytes()));
         let join = |number, byte: &u8| number << 8 | u32::from(*byte);
         Ok(bytes.ok_or(Lost::Beyond)?.iter().fold(0, join))
     }

@@ -231,12 +231,7 @@ impl Deriving<'_> {
     fn primitive(&self, primitive: &Primitive, place: KeyPlaces) -> Known {
         let nothing = Known::nothing(place);
         match primitive {
-            Primitive::Vlan(_)
-            | Primitive::VlanIn(_)
-            | Primitive::Mpls(_)
-            | Primitive::Pppoes(_)
-            | Primitive::Geneve(_)
-            | Primitive::Vxlan(_) => Known {
+            Primitive::Tunnel(_) | Primitive::VlanIn(_) => Known {
                 after_false: KeyPlaces::Anywhere,
                 moves: true,
                 ..nothing

@@ -67,13 +67,7 @@ impl Parser<'_> {
             let inner = self.parenthesised()?;
             return Ok(Expr::Deep(Box::new(inner), self.span_from(start)));
         }
-        let number = match self.peek() {
-            Some(&TokenKind::Number(number)) => {
-                self.at += 1;
-                Some(number)
-            }
-            _ => None,
-        };
+        let number = self.take_number();
         let tunnel = match word.as_str() {
             "vxlan" => Tunnel::Vxlan(number),
             "gtpu" => Tunnel::Gtpu(number),
@@ -84,16 +78,8 @@ impl Parser<'_> {
 
     /// Turns a primitive into a tunnel if `inner ( … )` follows it.
     pub(super) fn or_inner(&mut self, primitive: Primitive, start: usize) -> Parsed<Expr> {
-        let tunnel = match primitive {
-            Primitive::Vlan(id) => Some(Tunnel::Vlan(id)),
-            Primitive::Mpls(label) => Some(Tunnel::Mpls(label)),
-            Primitive::Pppoes(session) => Some(Tunnel::Pppoes(session)),
-            Primitive::Geneve(network) => Some(Tunnel::Geneve(network)),
-            Primitive::Vxlan(network) => Some(Tunnel::Vxlan(network)),
-            _ => None,
-        };
-        match tunnel {
-            Some(tunnel) if self.inner_is_at(0) => self.inner(tunnel, start),
+        match primitive {
+            Primitive::Tunnel(tunnel) if self.inner_is_at(0) => self.inner(tunnel, start),
             _ => Ok(Expr::Primitive(primitive, self.span_from(start))),
         }
     }
@@ -167,16 +153,13 @@ impl Parser<'_> {
 
     /// Parses a number or a range of numbers.
     pub(super) fn range(&mut self) -> Parsed<Numbers> {
-        match self.dashed_range()? {
-            Some(range) => Ok(range),
-            None => match self.peek() {
-                Some(&TokenKind::Number(number)) => {
-                    self.at += 1;
-                    Ok(Numbers::new(number, number))
-                }
-                _ => Err(self.unexpected(&["a number", "a range such as 80-90"])),
-            },
-        }
+        let range = match self.dashed_range()? {
+            Some(range) => Some(range),
+            None => self
+                .take_number()
+                .map(|number| Numbers::new(number, number)),
+        };
+        range.ok_or_else(|| self.unexpected(&["a number", "a range such as 80-90"]))
     }
 
     /// Parses `80-90`, which is one word, or `80 - 90`, which are three.

@@ -89,15 +89,15 @@ impl Parser<'_> {
 
     /// Parses a number, or a name of a table.
     fn named_number(&mut self, names: &[(&str, u32)], kind: NameKind) -> Parsed<u32> {
-        if let Some(&TokenKind::Number(number)) = self.peek() {
-            self.at += 1;
+        if let Some(number) = self.take_number() {
             return Ok(number);
         }
         let (name, at) = (self.name()?, self.at - 1);
         frame::named(names, &name).ok_or_else(|| self.unknown(kind, name, at))
     }
 
-    fn name(&mut self) -> Parsed<String> {
+    /// Takes the name that is next.
+    pub(super) fn name(&mut self) -> Parsed<String> {
         let Some(TokenKind::Name(name)) = self.peek() else {
             return Err(self.unexpected(&["a name"]));
         };

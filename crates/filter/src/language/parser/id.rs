@@ -58,17 +58,14 @@ impl Parser<'_> {
     /// Parses a number in any number of parentheses.
     fn nested_number(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         let start = self.start();
-        let number = self.parenthesised_number()?;
-        Ok(Expr::Primitive(
-            Primitive::Id(qualifiers, Id::Number(number)),
-            self.span_from(start),
-        ))
+        let id = Id::Number(self.parenthesised_number()?);
+        let primitive = Primitive::Id(qualifiers, id);
+        Ok(Expr::Primitive(primitive, self.span_from(start)))
     }
 
     /// Parses `5`, `(5)`, `((5))`.
     pub(super) fn parenthesised_number(&mut self) -> Parsed<u32> {
-        if let Some(&TokenKind::Number(number)) = self.peek() {
-            self.at += 1;
+        if let Some(number) = self.take_number() {
             return Ok(number);
         }
         let open = self.start();
@@ -82,11 +79,8 @@ impl Parser<'_> {
 
     fn value(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
         let start = self.start();
-        let id = self.bare_value()?;
-        Ok(Expr::Primitive(
-            Primitive::Id(qualifiers, id),
-            self.span_from(start),
-        ))
+        let primitive = Primitive::Id(qualifiers, self.bare_value()?);
+        Ok(Expr::Primitive(primitive, self.span_from(start)))
     }
 
     /// Parses a value without qualifiers.
@@ -128,12 +122,16 @@ impl Parser<'_> {
 
     /// Parses a number without parentheses.
     pub(super) fn plain_number(&mut self) -> Parsed<u32> {
-        match self.peek() {
-            Some(&TokenKind::Number(number)) => {
-                self.at += 1;
-                Ok(number)
-            }
-            _ => Err(self.unexpected(&["a number"])),
-        }
+        let number = self.take_number();
+        number.ok_or_else(|| self.unexpected(&["a number"]))
+    }
+
+    /// Takes the number that is next, if there is one.
+    pub(super) fn take_number(&mut self) -> Option<u32> {
+        let Some(&TokenKind::Number(number)) = self.peek() else {
+            return None;
+        };
+        self.at += 1;
+        Some(number)
     }
 }

@@ -1,7 +1,7 @@
 //! Parses primitives: qualifiers with a value, protocols alone, and the special keywords.
 
 use super::super::Proto;
-use super::super::ast::{ByteTest, Direction, Expr, Kind, Primitive, Qualifiers};
+use super::super::ast::{ByteTest, Direction, Expr, Kind, Primitive, Qualifiers, Tunnel};
 use super::super::keyword::Keyword;
 use super::super::lexer::{Symbol, TokenKind};
 use super::{CONDITION, Parsed, Parser};
@@ -166,12 +166,12 @@ impl Parser<'_> {
             Keyword::Frame(word) => self.frame_primitive(word)?,
             Keyword::Ifindex => Primitive::Ifindex(self.plain_number()?),
             Keyword::Vlan if self.at_set() => self.vlan_set()?,
-            Keyword::Vlan => Primitive::Vlan(self.optional_number()?),
-            Keyword::Mpls => Primitive::Mpls(self.optional_number()?),
+            Keyword::Vlan => Primitive::Tunnel(Tunnel::Vlan(self.optional_number()?)),
+            Keyword::Mpls => Primitive::Tunnel(Tunnel::Mpls(self.optional_number()?)),
             Keyword::Pppoed => Primitive::Pppoed,
-            Keyword::Pppoes => Primitive::Pppoes(self.optional_number()?),
-            Keyword::Geneve => Primitive::Geneve(self.optional_number()?),
-            Keyword::Vxlan => Primitive::Vxlan(self.optional_number()?),
+            Keyword::Pppoes => Primitive::Tunnel(Tunnel::Pppoes(self.optional_number()?)),
+            Keyword::Geneve => Primitive::Tunnel(Tunnel::Geneve(self.optional_number()?)),
+            Keyword::Vxlan => Primitive::Tunnel(Tunnel::Vxlan(self.optional_number()?)),
             Keyword::Llc => Primitive::Llc(self.llc_type()),
             _ => {
                 self.at = at;

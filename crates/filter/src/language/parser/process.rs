@@ -44,11 +44,7 @@ impl Parser<'_> {
             }
         } else {
             let span = self.peek_token().map_or(0..0, |token| token.span.clone());
-            let Some(TokenKind::Name(text)) = self.peek() else {
-                return Err(self.unexpected(&["a name"]));
-            };
-            let text = text.clone();
-            self.at += 1;
+            let text = self.name()?;
             match word.as_str() {
                 "process" => ProcessTest::Name(text),
                 "container" => ProcessTest::Asked(Question::Container(text)),

@@ -2,11 +2,11 @@
 //! 6275), found once where the condition begins and kept in cells.
 
 use super::super::protocol::ipproto;
-use super::super::{Lowered, Lowering};
+use super::super::{Lowered, Lowering, after};
 use crate::error::{CompileError, ErrorKind};
 use crate::ir::{Cell, Condition, Offset, Size, ValueId};
 use crate::language::Proto;
-use crate::language::ast::{Expr, Numbers, Operator, Primitive, Span};
+use crate::language::ast::{Expr, Numbers, Operator, Primitive, Span, Tunnel};
 use crate::link::{ethertype, masked};
 
 /// The most extension headers that are skipped.
@@ -68,21 +68,18 @@ impl Lowering<'_> {
         let condition = self.expr(inner);
         self.transport = None;
         let condition = condition?;
-        Ok(match walk {
-            Some(walk) => walk.and(condition),
-            None => condition,
-        })
+        Ok(after(walk, condition))
     }
 
     /// Rejects primitives in `deep` that move all later offsets: the walk was made for one place.
     pub(in super::super) fn stays_in_place(&self, primitive: &Primitive) -> Lowered<()> {
         let name = match primitive {
             _ if self.transport.is_none() => return Ok(()),
-            Primitive::Vlan(_) | Primitive::VlanIn(_) => "vlan",
-            Primitive::Mpls(_) => "mpls",
-            Primitive::Pppoes(_) => "pppoes",
-            Primitive::Geneve(_) => "geneve",
-            Primitive::Vxlan(_) => "vxlan",
+            Primitive::VlanIn(_) | Primitive::Tunnel(Tunnel::Vlan(_)) => "vlan",
+            Primitive::Tunnel(Tunnel::Mpls(_)) => "mpls",
+            Primitive::Tunnel(Tunnel::Pppoes(_)) => "pppoes",
+            Primitive::Tunnel(Tunnel::Geneve(_)) => "geneve",
+            Primitive::Tunnel(Tunnel::Vxlan(_)) => "vxlan",
             _ => return Ok(()),
         };
         Err(ErrorKind::MovesInDeep(name))
@@ -216,12 +213,9 @@ impl Lowering<'_> {
         let Some((is_there, at)) = self.deep_header(number) else {
             return Ok(None);
         };
-        let condition = match network {
-            Some(network) => self.network(network)?.and(is_there),
-            None => is_there,
-        };
+        let network = network.map(|network| self.network(network)).transpose()?;
         let load = self.values.load_at(size, index, at);
-        Ok(Some((load, condition)))
+        Ok(Some((load, after(network, is_there))))
     }
 
     /// Returns, in `deep`, the test for a header of this protocol, and its offset.

@@ -3,8 +3,9 @@
 use super::super::{Lowered, Lowering};
 use super::set::member;
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Relation, Size, Test};
+use crate::ir::{Condition, Relation, Size};
 use crate::language::ast::{Numbers, ProcessTest};
+use crate::link::compare;
 use crate::process::{ProcessTests, Question, padded, word};
 use crate::program::opcode as op;
 
@@ -50,12 +51,7 @@ impl Lowering<'_> {
 
     fn is(&mut self, load: u32, number: u32) -> Condition {
         let left = self.values.ancillary(Size::Word, load);
-        let right = self.values.constant(number);
-        Condition::Test(Test {
-            left,
-            relation: Relation::Equal,
-            right,
-        })
+        compare(self.values, left, Relation::Equal, number)
     }
 }
 

@@ -2,14 +2,15 @@
 
 use std::net::IpAddr;
 
-use super::super::address::{ARP_ENDS, IP_ENDS, RARP_ENDS, left_aligned};
+use super::super::address::left_aligned;
 use super::super::encapsulation::in_range;
 use super::super::port::Ports;
-use super::super::{Compared, End, Lowered, Lowering, lookup_failed};
+use super::super::{Compared, Lowered, Lowering, after, bad, kind_name, lookup_failed};
 use crate::error::ErrorKind;
-use crate::ir::{Condition, Relation, Size, Test, ValueId, Values};
+use crate::ir::{Condition, Relation, Size, ValueId, Values};
 use crate::language::Proto;
 use crate::language::ast::{Arith, Element, Id, Kind, Numbers, Qualifiers};
+use crate::link::compare;
 use crate::resolve::NameKind;
 
 /// Tests whether a value is in one of the ranges.
@@ -54,15 +55,6 @@ fn between(values: &mut Values, value: ValueId, range: Numbers) -> Condition {
     }
 }
 
-fn compare(values: &mut Values, left: ValueId, relation: Relation, number: u32) -> Condition {
-    let right = values.constant(number);
-    Condition::Test(Test {
-        left,
-        relation,
-        right,
-    })
-}
-
 impl Lowering<'_> {
     /// Lowers `arithmetic in { … }`.
     pub(in super::super) fn relation_in(
@@ -72,10 +64,7 @@ impl Lowering<'_> {
     ) -> Lowered<Condition> {
         let left = self.arith(left)?;
         let found = member(self.values, left.value, ranges);
-        Ok(match left.requires {
-            Some(requires) => requires.and(found),
-            None => found,
-        })
+        Ok(after(left.requires, found))
     }
 
     /// Lowers `vlan in { … }`. Later primitives read after the tag, as after `vlan`.
@@ -101,10 +90,7 @@ impl Lowering<'_> {
             Kind::Port | Kind::Portrange => self.ports_in(q, elements),
             Kind::Default | Kind::Host | Kind::Net => self.addresses_in(q, elements),
             Kind::Proto => self.protocols_in(q, elements),
-            Kind::Protochain | Kind::Gateway => Err(ErrorKind::BadQualifier {
-                qualifier: super::super::kind_name(q.kind),
-                to: "a set",
-            }),
+            Kind::Protochain | Kind::Gateway => Err(bad(kind_name(q.kind), "a set")),
         }
     }
 
@@ -185,10 +171,7 @@ impl Lowering<'_> {
         let mut others = Vec::new();
         for element in elements {
             let Element::Id(id, span) = element else {
-                return Err(ErrorKind::BadQualifier {
-                    qualifier: super::super::kind_name(q.kind),
-                    to: "a range of numbers",
-                });
+                return Err(bad(kind_name(q.kind), "a range of numbers"));
             };
             match self.ipv4_ranges(q, id) {
                 // If the element is invalid, the call below reports the error.
@@ -250,23 +233,9 @@ impl Lowering<'_> {
         for range in ranges {
             self.note(Compared::Ip4Range(*range));
         }
-        let mut any = Vec::new();
-        let protos: &[(u32, u32, u32)] = match q.proto {
-            Some(Proto::Ip) => &[IP_ENDS],
-            Some(Proto::Arp) => &[ARP_ENDS],
-            Some(Proto::Rarp) => &[RARP_ENDS],
-            // Behind MPLS labels there is only IP.
-            _ if self.labels > 0 => &[IP_ENDS],
-            _ => &[IP_ENDS, ARP_ENDS, RARP_ENDS],
-        };
-        for &(ether, src, dst) in protos {
-            any.push(self.in_direction(q.direction, |this, end| {
-                let at = this.place.network + if end == End::Src { src } else { dst };
-                let network = this.network(ether)?;
-                let field = this.values.load(Size::Word, at);
-                Ok(network.and(member(this.values, field, ranges)))
-            })?);
-        }
-        Ok(Condition::Any(any))
+        self.ipv4_fields(q, |values, at| {
+            let field = values.load(Size::Word, at);
+            member(values, field, ranges)
+        })
     }
 }

@@ -65,7 +65,7 @@ impl Lowering<'_> {
     }
 
     /// Finds the tunnel and moves to the inner packet.
-    fn find_tunnel(&mut self, tunnel: Tunnel) -> Lowered<Condition> {
+    pub(in super::super) fn find_tunnel(&mut self, tunnel: Tunnel) -> Lowered<Condition> {
         match tunnel {
             Tunnel::Vxlan(network) => self.vxlan(network),
             Tunnel::Gtpu(tunnel) => self.gtpu(tunnel),
@@ -112,15 +112,9 @@ impl Lowering<'_> {
         const VERSION_1: u32 = 0x30;
         const USER_PACKET: u32 = 0xff;
         let (mut found, at) = self.behind_udp(GTPU_PORT)?;
-        found = found
-            .and(masked(
-                self.values,
-                Size::Byte,
-                at,
-                VERSION_AND_TYPE,
-                VERSION_1,
-            ))
-            .and(equals(self.values, Size::Byte, at + 1, USER_PACKET));
+        let version = masked(self.values, Size::Byte, at, VERSION_AND_TYPE, VERSION_1);
+        let user = equals(self.values, Size::Byte, at + 1, USER_PACKET);
+        found = found.and(version).and(user);
         if let Some(tunnel) = tunnel {
             found = found.and(equals(self.values, Size::Word, at + 4, tunnel));
         }
@@ -191,11 +185,7 @@ impl Lowering<'_> {
         }
         let inner = Inner::new(self.values);
         let behind = self.gre_end(at);
-        found = found.and(Condition::Set(inner.header(), behind));
-        let frame = inner.with_frame(self.values);
-        let bare = inner.without_frame(self.values, at + 2);
-        let is_frame = equals(self.values, Size::Half, at + 2, ethertype::BRIDGED);
-        found = found.and(is_frame.and(frame).or(bare));
+        found = inner.found_by_type(self.values, found, behind, at + 2);
         self.link = link::in_tunnel();
         let osi = link::in_tunnel().place(self.values).osi;
         self.place = inner.place(self.values, osi);
