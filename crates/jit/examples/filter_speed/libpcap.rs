@@ -61,54 +61,37 @@ impl Libpcap {
     /// Compiles an expression for Ethernet, optimised.
     pub(crate) fn compile(&self, expression: &str) -> Option<Vec<Insn>> {
         let text = CString::new(expression).ok()?;
-        let mut program = BpfProgram {
-            len: 0,
-            insns: std::ptr::null_mut(),
-        };
-        // SAFETY: the handle is used between open and close; the text is terminated; on success
-        // `insns` points at `len` instructions until freed.
-        unsafe {
-            let handle = (self.open_dead)(ETHERNET, 262_144);
-            let done = (self.compile)(handle, &raw mut program, text.as_ptr(), 1, u32::MAX) == 0;
-            let insns = done.then(|| {
-                std::slice::from_raw_parts(program.insns, program.len as usize)
-                    .iter()
-                    .map(|i| Insn {
-                        code: i.code,
-                        jt: i.jt,
-                        jf: i.jf,
-                        k: i.k,
-                    })
-                    .collect()
-            });
-            if done {
-                (self.free_code)(&raw mut program);
-            }
-            (self.close)(handle);
-            insns
-        }
+        self.compiled(&text, <[Insn]>::to_vec)
+            .map(|(insns, _)| insns)
     }
 
     /// Measures one compilation for Ethernet, optimised, on a handle opened before. Returns `None`
     /// if the expression is rejected.
     pub(crate) fn compile_time(&self, expression: &CStr) -> Option<Duration> {
+        self.compiled(expression, |_| ()).map(|((), time)| time)
+    }
+
+    /// Compiles an expression, and returns what `take` takes of its program, and the time.
+    fn compiled<T>(&self, text: &CStr, take: impl FnOnce(&[Insn]) -> T) -> Option<(T, Duration)> {
         let mut program = BpfProgram {
             len: 0,
             insns: std::ptr::null_mut(),
         };
-        // SAFETY: the handle is used between open and close; the text is terminated; the program is
-        // freed only if it was compiled.
+        // SAFETY: the handle is used between open and close; the text is terminated; on success
+        // `insns` points at `len` instructions until freed, and only then it is freed.
         unsafe {
             let handle = (self.open_dead)(ETHERNET, 262_144);
             let begin = Instant::now();
-            let done =
-                (self.compile)(handle, &raw mut program, expression.as_ptr(), 1, u32::MAX) == 0;
-            if done {
+            let done = (self.compile)(handle, &raw mut program, text.as_ptr(), 1, u32::MAX) == 0;
+            let taken = done.then(|| {
+                let insns = std::slice::from_raw_parts(program.insns, program.len as usize);
+                let taken = take(insns);
                 (self.free_code)(&raw mut program);
-            }
+                taken
+            });
             let time = begin.elapsed();
             (self.close)(handle);
-            done.then_some(time)
+            taken.map(|taken| (taken, time))
         }
     }
 
