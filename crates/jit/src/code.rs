@@ -6,8 +6,10 @@ use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
-use cranelift_codegen::ir::{AbiParam, Block, BlockArg, InstBuilder, MemFlags, Signature, Value};
-use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, InstBuilder, MemFlags, Signature, Type, Value,
+};
+use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use ringtap_filter::Program;
@@ -59,9 +61,7 @@ impl Analysed {
 pub(crate) fn compile(program: &Analysed) -> Result<Code, NativeError> {
     let isa = host()?;
     let single = machine_code(program)?;
-    let batch = translate(isa, batch_signature(isa.default_call_conv()), |builder| {
-        write_batch(builder, program);
-    })?;
+    let batch = translate(isa, [I64; 4], None, |builder| write_batch(builder, program))?;
     let placed = Executable::new([&single, &batch]);
     let (memory, [at_single, at_batch]) = placed.map_err(|error| NativeError::Memory {
         reason: error.to_string(),
@@ -70,7 +70,7 @@ pub(crate) fn compile(program: &Analysed) -> Result<Code, NativeError> {
         // SAFETY: the address is that of a complete function, which `machine_code` built with the
         // platform's C calling convention and the signature of `Single`.
         single: unsafe { std::mem::transmute::<*const u8, Single>(at_single) },
-        // SAFETY: as above, with `batch_signature` and `Batch`.
+        // SAFETY: as above, with the signature of `Batch`.
         batch: unsafe { std::mem::transmute::<*const u8, Batch>(at_batch) },
         size: single.len() + batch.len(),
         _memory: memory,
@@ -118,7 +118,7 @@ fn target() -> Result<OwnedTargetIsa, String> {
 /// Returns the machine code of the function for one packet, in memory that is not executable.
 pub(crate) fn machine_code(program: &Analysed) -> Result<Vec<u8>, NativeError> {
     let isa = host()?;
-    translate(isa, single_signature(isa.default_call_conv()), |builder| {
+    translate(isa, [I64, I32, I32, I64], Some(I32), |builder| {
         write_single(builder, program);
     })
 }
@@ -126,10 +126,14 @@ pub(crate) fn machine_code(program: &Analysed) -> Result<Vec<u8>, NativeError> {
 /// Returns one function's machine code, which is independent of its address.
 fn translate(
     isa: &OwnedTargetIsa,
-    signature: Signature,
+    params: [Type; 4],
+    result: Option<Type>,
     write: impl FnOnce(&mut FunctionBuilder<'_>),
 ) -> Result<Vec<u8>, NativeError> {
     let mut context = Context::new();
+    let mut signature = Signature::new(isa.default_call_conv());
+    signature.params.extend(params.map(AbiParam::new));
+    signature.returns.extend(result.map(AbiParam::new));
     context.func.signature = signature;
     let mut builder_context = FunctionBuilderContext::new();
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
@@ -147,25 +151,6 @@ fn translate(
         });
     }
     Ok(compiled.code_buffer().to_vec())
-}
-
-/// Returns the parameter and result types of [`Single`].
-fn single_signature(convention: CallConv) -> Signature {
-    let mut signature = Signature::new(convention);
-    signature
-        .params
-        .extend([I64, I32, I32, I64].map(AbiParam::new));
-    signature.returns.push(AbiParam::new(I32));
-    signature
-}
-
-/// Returns the parameter and result types of [`Batch`].
-fn batch_signature(convention: CallConv) -> Signature {
-    let mut signature = Signature::new(convention);
-    signature
-        .params
-        .extend([I64, I64, I64, I64].map(AbiParam::new));
-    signature
 }
 
 fn write_single(builder: &mut FunctionBuilder<'_>, program: &Analysed) {

@@ -70,26 +70,15 @@ impl Raw {
     }
 }
 
-/// A load that is made even if the program would not have reached it.
+/// A load from the packet.
 #[derive(Clone, Copy)]
 struct Load {
     /// Address that the offset counts from.
     base: Value,
-    /// `X`, if it is part of the address.
-    index: Option<Value>,
-    offset: u32,
+    place: PacketOffset,
     width: Width,
     /// The captured length that it needs, unless it is known to be in bounds.
     least: Option<Value>,
-}
-
-impl Load {
-    fn place(&self) -> PacketOffset {
-        PacketOffset {
-            index: self.index,
-            offset: self.offset,
-        }
-    }
 }
 
 /// The answer to a question. Equalities that must all hold are combined into one number that is
@@ -235,8 +224,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                 self.decision(at);
                 return false;
             }
-            Op::Packet { offset, width } => self.load_absolute(at, offset, width),
-            Op::PacketAtX { offset, width } => self.load_at_index(at, offset, width),
+            Op::Packet { .. } | Op::PacketAtX { .. } => self.load_packet(at),
             Op::IndexHeaderLength { offset } => self.load_header_length(at, offset),
             Op::Ancillary { offset } => self.load_ancillary(offset),
             Op::AncillaryXor => {
@@ -305,18 +293,15 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.builder.seal_block(next);
     }
 
-    fn require_start(&mut self, at: usize, end: u64) {
-        let Facts { required, proven } = self.facts[at];
-        if proven.start < end {
-            // Captured lengths have 32 bits; a longer requirement always rejects.
-            let least = i64::try_from(required.start).unwrap_or(i64::MAX);
-            let accept = self.builder.ins().icmp_imm(
-                IntCC::UnsignedGreaterThanOrEqual,
-                self.packet.caplen,
-                least,
-            );
-            self.require(accept);
-        }
+    /// Returns whether at least that many bytes were captured.
+    fn captures(&mut self, least: Value) -> Value {
+        let code = IntCC::UnsignedGreaterThanOrEqual;
+        self.builder.ins().icmp(code, self.packet.caplen, least)
+    }
+
+    fn require_captured(&mut self, least: Value) {
+        let accept = self.captures(least);
+        self.require(accept);
     }
 
     /// Splits `address + offset` into an address and a displacement that fits a load instruction.
@@ -359,35 +344,12 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         self.builder.def_var(self.a, ordered);
     }
 
-    fn load_absolute(&mut self, at: usize, offset: u32, width: Width) {
-        self.require_start(at, end(offset, width.bytes()));
-        let place = PacketOffset {
-            index: None,
-            offset,
-        };
-        self.load_a(self.packet.data, offset, width, Some(place));
-    }
-
-    fn load_at_index(&mut self, at: usize, offset: u32, width: Width) {
-        let index = self.index();
-        let x = self.builder.ins().uextend(I64, index);
-        let Facts { required, proven } = self.facts[at];
-        if proven.index < end(offset, width.bytes()) {
-            let beyond = i64::try_from(required.index).unwrap_or(i64::MAX);
-            let least = self.builder.ins().iadd_imm(x, beyond);
-            let accept = self.builder.ins().icmp(
-                IntCC::UnsignedGreaterThanOrEqual,
-                self.packet.caplen,
-                least,
-            );
-            self.require(accept);
+    fn load_packet(&mut self, at: usize) {
+        let load = self.load_of(at, self.facts[at].proven);
+        if let Some(least) = load.least {
+            self.require_captured(least);
         }
-        let base = self.builder.ins().iadd(self.packet.data, x);
-        let place = PacketOffset {
-            index: Some(index),
-            offset,
-        };
-        self.load_a(base, offset, width, Some(place));
+        self.load_a(load.base, load.place.offset, load.width, Some(load.place));
     }
 
     /// Returns `X`, always by the same name while its value is the same.
@@ -397,7 +359,11 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     }
 
     fn load_header_length(&mut self, at: usize, offset: u32) {
-        self.require_start(at, end(offset, 1));
+        let Facts { required, proven } = self.facts[at];
+        if proven.start < end(offset, 1) {
+            let least = self.length(required.start);
+            self.require_captured(least);
+        }
         let byte = self.load(self.packet.data, offset, Width::Byte);
         let low = self.builder.ins().band_imm(byte, 0x0f);
         let length = self.builder.ins().ishl_imm(low, 2);
@@ -405,10 +371,8 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     }
 
     fn require_metadata(&mut self) {
-        let accept = self
-            .builder
-            .ins()
-            .icmp_imm(IntCC::NotEqual, self.packet.metadata, 0);
+        let metadata = self.packet.metadata;
+        let accept = self.builder.ins().icmp_imm(IntCC::NotEqual, metadata, 0);
         self.require(accept);
     }
 
@@ -465,26 +429,20 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
             Alu::Or => ins.bor(a, b),
             Alu::And => ins.band(a, b),
             Alu::Xor => ins.bxor(a, b),
-            Alu::Shl => {
-                let shifted = ins.ishl(a, b);
-                self.shift(shifted, b)
+            Alu::Shl => ins.ishl(a, b),
+            Alu::Shr => ins.ushr(a, b),
+        };
+        let value = match alu {
+            // Processors take a shift's distance modulo 32; in BPF the result is 0 from 32 on.
+            Alu::Shl | Alu::Shr => {
+                let code = IntCC::UnsignedLessThan;
+                let fits = self.builder.ins().icmp_imm(code, b, 32);
+                let zero = self.number(0);
+                self.builder.ins().select(fits, value, zero)
             }
-            Alu::Shr => {
-                let shifted = ins.ushr(a, b);
-                self.shift(shifted, b)
-            }
+            _ => value,
         };
         self.builder.def_var(self.a, value);
-    }
-
-    /// Processors take a shift's distance modulo 32; in BPF the result is 0 from 32 on.
-    fn shift(&mut self, shifted: Value, distance: Value) -> Value {
-        let fits = self
-            .builder
-            .ins()
-            .icmp_imm(IntCC::UnsignedLessThan, distance, 32);
-        let zero = self.number(0);
-        self.builder.ins().select(fits, shifted, zero)
     }
 
     fn decision(&mut self, at: usize) {
@@ -500,9 +458,8 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
         if let (Goal::Verdict(yes), Goal::Verdict(no)) = (yes, no) {
             let (yes, no) = (self.number(yes), self.number(no));
             let verdict = self.builder.ins().select(answer, yes, no);
-            self.builder
-                .ins()
-                .jump(self.exit, &[BlockArg::from(verdict)]);
+            let verdict = BlockArg::from(verdict);
+            self.builder.ins().jump(self.exit, &[verdict]);
             return;
         }
         let (then, then_args) = self.destination(yes);
@@ -597,39 +554,37 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
     /// the lengths proven before the decision. Returns whether the load was in bounds, unless that
     /// is known.
     fn load_ahead(&mut self, at: usize, proven: Bounds, rejecting: bool) -> Option<Value> {
-        let load = self.load_of(at, proven);
         let Load {
             base,
-            offset,
+            place,
             width,
-            ..
-        } = load;
-        let Some(least) = load.least else {
-            self.load_a(base, offset, width, Some(load.place()));
+            least,
+        } = self.load_of(at, proven);
+        let Some(least) = least else {
+            self.load_a(base, place.offset, width, Some(place));
             return None;
         };
         assert!(
             rejecting && proven.start >= GUARD_BYTES,
             "the plan guards such loads only"
         );
-        let code = IntCC::UnsignedGreaterThanOrEqual;
-        let inside = self.builder.ins().icmp(code, self.packet.caplen, least);
-        let address = self.builder.ins().iadd_imm(base, i64::from(offset));
+        let inside = self.captures(least);
+        let address = self.builder.ins().iadd_imm(base, i64::from(place.offset));
         let address = self.builder.ins().select(inside, address, self.packet.data);
         self.load_a(address, 0, width, None);
         Some(inside)
     }
 
-    /// Returns the place that a load between joined questions reads.
+    /// Returns the place that a load reads, and the length that it needs beyond the proven ones.
     fn load_of(&mut self, at: usize, proven: Bounds) -> Load {
         let required = self.facts[at].required;
         match self.ops[at] {
             Op::Packet { offset, width } => {
                 let is_proven = proven.start >= end(offset, width.bytes());
+                let index = None;
                 Load {
                     base: self.packet.data,
-                    index: None,
-                    offset,
+                    place: PacketOffset { index, offset },
                     width,
                     least: (!is_proven).then(|| self.length(required.start)),
                 }
@@ -642,18 +597,19 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                     let beyond = self.length(required.index);
                     self.builder.ins().iadd(x, beyond)
                 });
+                let index = Some(index);
                 Load {
                     base: self.builder.ins().iadd(self.packet.data, x),
-                    index: Some(index),
-                    offset,
+                    place: PacketOffset { index, offset },
                     width,
                     least,
                 }
             }
-            _ => unreachable!("only loads and arithmetic are between joined questions"),
+            _ => unreachable!("only loads read the packet"),
         }
     }
 
+    /// Returns a captured length. Those of packets have 32 bits; none reaches a longer one.
     fn length(&mut self, bytes: u64) -> Value {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.builder.ins().iconst(I64, bytes)
@@ -678,10 +634,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
                 let b = self.operand(operand);
                 return Answer::Bits(self.builder.ins().band(a, b));
             }
-            (Test::Equal, ..) => {
-                let b = self.operand(operand);
-                return Answer::Equal(a, b);
-            }
+            (Test::Equal, ..) => return Answer::Equal(a, self.operand(operand)),
             (Test::Greater, ..) => IntCC::UnsignedGreaterThan,
             (Test::GreaterOrEqual, ..) => IntCC::UnsignedGreaterThanOrEqual,
         };
@@ -691,10 +644,7 @@ impl<'p, 'f, 'c> Emitter<'p, 'f, 'c> {
 
     fn equal(&mut self, raw: Raw, k: u32) -> Answer {
         match raw.constant(k) {
-            Some(k) => {
-                let k = self.number(k);
-                Answer::Equal(raw.value, k)
-            }
+            Some(k) => Answer::Equal(raw.value, self.number(k)),
             None => Answer::Truth(self.builder.ins().iconst(I8, 0)),
         }
     }

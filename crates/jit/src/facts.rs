@@ -104,9 +104,8 @@ fn required(ops: &[Op]) -> Vec<Bounds> {
     for at in (0..ops.len()).rev() {
         all[at] = match ops[at] {
             Op::Return(0) => Bounds::NEVER,
-            Op::Return(_) | Op::ReturnA => Bounds::NONE,
+            Op::Return(_) | Op::ReturnA | Op::Back(_) => Bounds::NONE,
             Op::Jump(target) => all[target],
-            Op::Back(_) => Bounds::NONE,
             Op::Branch { yes, no, .. } => all[yes].meet(all[no]),
             op => required_before(op, all[at + 1]),
         };
@@ -174,18 +173,13 @@ fn proven(ops: &[Op], required: &[Bounds]) -> Vec<Option<Bounds>> {
         if required[at] == Bounds::NEVER {
             continue;
         }
-        let mut reach = |target: usize, bounds: Bounds| {
-            all[target] = Some(all[target].map_or(bounds, |known| known.meet(bounds)));
-        };
-        match ops[at] {
-            Op::Return(_) | Op::ReturnA => {}
-            Op::Jump(target) => reach(target, before),
-            Op::Back(_) => {}
-            Op::Branch { yes, no, .. } => {
-                reach(yes, before);
-                reach(no, before);
-            }
-            op => reach(at + 1, proven_after(op, before, required[at])),
+        let op = ops[at];
+        if matches!(op, Op::Back(_)) {
+            continue;
+        }
+        let after = proven_after(op, before, required[at]);
+        for next in op.next(at) {
+            all[next] = Some(all[next].map_or(after, |known| known.meet(after)));
         }
     }
     all

@@ -115,6 +115,19 @@ pub(crate) enum Op {
     ReturnA,
 }
 
+impl Op {
+    /// Returns the indices of the instructions that may follow this one, whose index is `at`.
+    pub(crate) fn next(self, at: usize) -> impl Iterator<Item = usize> {
+        let (one, other) = match self {
+            Self::Return(_) | Self::ReturnA => (None, None),
+            Self::Jump(target) | Self::Back(target) => (Some(target), None),
+            Self::Branch { yes, no, .. } => (Some(yes), Some(no)),
+            _ => (Some(at + 1), None),
+        };
+        one.into_iter().chain(other)
+    }
+}
+
 /// The longest program that is translated, in instructions: the same as the kernel's limit. It
 /// bounds the compile time of hostile programs.
 pub const MAX_INSNS: usize = bpf::KERNEL_MAX_INSNS;

@@ -25,6 +25,20 @@ pub(crate) enum Question {
     Joined(Box<Join>),
 }
 
+impl Question {
+    /// Returns the constants of a question that only tests equality.
+    pub(crate) fn constants(&self) -> Option<&[u32]> {
+        match self {
+            Self::One {
+                test: Test::Equal,
+                operand: Operand::K(k),
+            } => Some(std::slice::from_ref(k)),
+            Self::OneOf(set) => Some(set),
+            _ => None,
+        }
+    }
+}
+
 /// The way in which two answers are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
@@ -143,14 +157,8 @@ fn sources(ops: &[Op]) -> Vec<u32> {
     let mut sources = vec![0; ops.len()];
     sources[0] = 1;
     for (at, op) in ops.iter().enumerate() {
-        match *op {
-            Op::Return(_) | Op::ReturnA => {}
-            Op::Jump(target) | Op::Back(target) => sources[target] += 1,
-            Op::Branch { yes, no, .. } => {
-                sources[yes] += 1;
-                sources[no] += 1;
-            }
-            _ => sources[at + 1] += 1,
+        for next in op.next(at) {
+            sources[next] += 1;
         }
     }
     sources
@@ -161,8 +169,8 @@ fn a_read(ops: &[Op]) -> Vec<bool> {
     let mut read = vec![false; ops.len()];
     for at in (0..ops.len()).rev() {
         read[at] = match ops[at] {
-            Op::Return(_) => false,
-            Op::Const(_)
+            Op::Return(_)
+            | Op::Const(_)
             | Op::Len
             | Op::FromScratch(_)
             | Op::Ancillary { .. }
@@ -236,11 +244,11 @@ impl Gathering<'_> {
             if let (Test::Equal, Operand::K(k)) = (test, operand)
                 && self.sources[no] == 1
                 && let Some(mut set) = decisions[no]
-                    .take_if(|rest| self.same(rest.yes, yes) && constants(&rest.question).is_some())
+                    .take_if(|rest| self.same(rest.yes, yes) && rest.question.constants().is_some())
             {
                 let mut constants = match set.question {
                     Question::OneOf(constants) => constants,
-                    rest => constants(&rest).unwrap_or_default(),
+                    rest => rest.constants().unwrap_or_default().to_vec(),
                 };
                 constants.push(k);
                 set.cost = if constants.len() < 4 {
@@ -384,18 +392,6 @@ impl Gathering<'_> {
             }
         }
         (needs, cost)
-    }
-}
-
-/// Returns the constants of a question that only tests equality.
-fn constants(question: &Question) -> Option<Vec<u32>> {
-    match question {
-        Question::One {
-            test: Test::Equal,
-            operand: Operand::K(k),
-        } => Some(vec![*k]),
-        Question::OneOf(set) => Some(set.clone()),
-        _ => None,
     }
 }
 

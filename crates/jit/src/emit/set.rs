@@ -13,8 +13,8 @@ use cranelift_codegen::ir::{
 
 use super::{Emitter, Load, PacketOffset};
 use crate::facts::Bounds;
-use crate::op::{Op, Operand, Test, Width};
-use crate::plan::{How, Join, Question};
+use crate::op::{Op, Width};
+use crate::plan::{How, Join};
 
 /// With fewer constants, single comparisons are shorter than vectors.
 const VECTOR_SET: usize = 4;
@@ -39,7 +39,7 @@ pub(super) struct Pair {
 
 impl Pair {
     fn low_is_first(&self) -> bool {
-        self.first.offset < self.second.offset
+        self.first.offset < self.second.place.offset
     }
 
     /// Returns the types of both fields as one number, of a vector of these, and of the same vector
@@ -52,10 +52,7 @@ impl Pair {
     }
 
     fn lane_bits(&self) -> i64 {
-        match self.width {
-            Width::Word => 32,
-            Width::Half | Width::Byte => 16,
-        }
+        8 * self.width.bytes().cast_signed()
     }
 
     /// Returns the constants in the order of their lanes, vector by vector.
@@ -156,7 +153,7 @@ impl Emitter<'_, '_, '_> {
         if join.how != How::Either || join.inverted || join.between.len() != 1 {
             return None;
         }
-        let (first, second) = (equals(&join.first)?, equals(&join.second)?);
+        let (first, second) = (join.first.constants()?, join.second.constants()?);
         let raw = self.accumulator().1?;
         let place = raw.place?;
         let at = join.between.start;
@@ -165,13 +162,9 @@ impl Emitter<'_, '_, '_> {
             Op::PacketAtX { offset, width } => (Some(self.index()), offset, width),
             _ => return None,
         };
-        let bytes = match width {
-            Width::Word => 4,
-            Width::Half => 2,
-            Width::Byte => return None,
-        };
-        let apart = place.offset.abs_diff(offset);
-        if (width, index, apart) != (raw.width, place.index, bytes) {
+        let apart = u64::from(place.offset.abs_diff(offset));
+        let is_beside = (width, index, apart) == (raw.width, place.index, width.bytes());
+        if width == Width::Byte || !is_beside {
             return None;
         }
         let sets = [first, second].map(|set| {
@@ -197,8 +190,7 @@ impl Emitter<'_, '_, '_> {
     /// in `A` afterwards; if not, the answer for it is no.
     pub(super) fn one_of_pair(&mut self, pair: &Pair) -> Value {
         let (_, _, lane_type) = pair.types();
-        let Load { least, .. } = pair.second;
-        let lanes = match least {
+        let lanes = match pair.second.least {
             None => self.both_fields(pair),
             Some(least) => self.fields_inside(pair, least),
         };
@@ -212,8 +204,7 @@ impl Emitter<'_, '_, '_> {
         let [inside, cut, lanes] = [(); 3].map(|()| self.builder.create_block());
         self.builder.set_cold_block(cut);
         let fields = self.builder.append_block_param(lanes, lane_type);
-        let code = IntCC::UnsignedGreaterThanOrEqual;
-        let is_inside = self.builder.ins().icmp(code, self.packet.caplen, least);
+        let is_inside = self.captures(least);
         self.builder.ins().brif(is_inside, inside, &[], cut, &[]);
         for (block, whole) in [(inside, true), (cut, false)] {
             self.builder.switch_to_block(block);
@@ -231,15 +222,10 @@ impl Emitter<'_, '_, '_> {
     }
 
     fn both_fields(&mut self, pair: &Pair) -> Value {
-        let Load {
-            base,
-            offset,
-            width,
-            ..
-        } = pair.second;
-        self.load_a(base, offset, width, Some(pair.second.place()));
+        let Load { base, place, .. } = pair.second;
+        self.load_a(base, place.offset, pair.width, Some(place));
         let (both, ..) = pair.types();
-        let (address, offset) = self.address(base, offset.min(pair.first.offset));
+        let (address, offset) = self.address(base, place.offset.min(pair.first.offset));
         // Like other loads, it must stay after the comparison that proves it in bounds.
         let flags = MemFlags::new().with_notrap();
         let fields = self.builder.ins().load(both, flags, address, offset);
@@ -273,17 +259,5 @@ impl Emitter<'_, '_, '_> {
         let vector = self.builder.ins().splat(vector, fields);
         let flags = MemFlags::new().with_endianness(Endianness::Little);
         self.builder.ins().bitcast(lane_type, flags, vector)
-    }
-}
-
-/// Returns the constants of a question that only tests equality.
-fn equals(question: &Question) -> Option<&[u32]> {
-    match question {
-        Question::One {
-            test: Test::Equal,
-            operand: Operand::K(k),
-        } => Some(std::slice::from_ref(k)),
-        Question::OneOf(set) => Some(set),
-        _ => None,
     }
 }
