@@ -4,8 +4,8 @@ use ringtap_filter::Program;
 use ringtap_filter::ebpf::lower::{Hook, standalone};
 
 use super::machine::Loaded;
-use super::{Checked, asks_for_metadata};
-use crate::packets::{Packet, is_whole};
+use super::{Checked, compare};
+use crate::packets::Packet;
 
 /// The most bytes in one buffer of a test run.
 const ONE_BUFFER: usize = 3_000;
@@ -21,20 +21,9 @@ pub fn check(program: &Program, hook: Hook, packets: &[Packet]) -> Result<Checke
         return Ok(Checked::NotTaken);
     };
     let loaded = Loaded::try_assembled(program, hook, asm)?;
-    if asks_for_metadata(program) {
-        return Ok(Checked::Compared(0));
-    }
-    let mut compared = 0;
-    for packet in packets.iter().filter(|packet| is_whole(packet)) {
-        let (data, _) = packet;
-        if !(LEAST..=ONE_BUFFER).contains(&data.len()) || !loaded.takes(data) {
-            continue;
-        }
-        let (found, expected) = (loaded.try_run(data)?, loaded.expected(data));
-        if found != expected {
-            return Err(format!("{found}, not {expected}, on {data:02x?}"));
-        }
-        compared += 1;
-    }
-    Ok(Checked::Compared(compared))
+    compare(program, packets, |data, _| {
+        let fits = (LEAST..=ONE_BUFFER).contains(&data.len()) && loaded.takes(data);
+        let verdict = fits.then(|| loaded.try_run(data)).transpose()?;
+        Ok(verdict.map(|found| (found, loaded.expected(data))))
+    })
 }

@@ -1,10 +1,12 @@
 //! The kernel as an engine for lowered programs.
 
 use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::{Exits, Hook, lower, standalone};
+use ringtap_filter::ebpf::lower::{Hook, standalone};
 use ringtap_filter::ebpf::{Assembler, Helper, Reg, statement};
 use ringtap_filter::program::plain;
 use ringtap_sys::bpf::{self, Error, Kernel, ProgramKind, ProgramRun};
+
+use super::complete;
 
 /// The size of the Ethernet header, which the kernel removes from a socket filter's packet in a
 /// test run.
@@ -43,19 +45,11 @@ impl Loaded {
     #[must_use]
     pub fn tagged(program: &Program, hook: Hook, (kind, tci): Tag) -> Self {
         let mut asm = Assembler::new();
-        let exits = Exits {
-            accept: asm.label(),
-            reject: asm.label(),
-        };
         asm.mov64(Reg::R6, Reg::R1);
         asm.mov32(Reg::R2, i32::from(kind.to_be()));
         asm.mov32(Reg::R3, i32::from(tci));
         asm.call(Helper::SkbVlanPush);
-        lower(program, hook, &mut asm, exits).expect("the hook knows everything");
-        asm.place(exits.reject);
-        asm.mov32(Reg::R0, 0);
-        asm.place(exits.accept);
-        asm.exit();
+        complete(program, hook, &mut asm).expect("the hook knows everything");
         Self::assembled(program, hook, asm)
     }
 

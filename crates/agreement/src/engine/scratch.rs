@@ -3,13 +3,13 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::Program;
-use ringtap_filter::ebpf::lower::{Exits, Hook, lower, scratch};
+use ringtap_filter::ebpf::lower::{Hook, scratch};
 use ringtap_filter::ebpf::{Assembler, Insn, Reg};
 use ringtap_filter::program::plain;
 use ringtap_sys::bpf::{self, Kernel, Map, MapKind, MapSpec, ProgramKind, ProgramRun};
 
-use super::{Checked, asks_for_metadata};
-use crate::packets::{Packet, is_whole};
+use super::{Checked, compare, complete};
+use crate::packets::Packet;
 
 /// Loads the program, which the verifier must accept, and compares verdicts.
 ///
@@ -28,17 +28,10 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
     };
     let loaded = bpf::Program::load(&kernel, "ringtap_test", ProgramKind::SchedCls, &code);
     let loaded = loaded.map_err(|error| format!("{} instructions: {error}", code.len()))?;
-    if asks_for_metadata(program) {
-        return Ok(Checked::Compared(0));
-    }
-    let mut compared = 0;
     let mut value = vec![0xee; map.value_size()];
-    for (data, _) in packets.iter().filter(|packet| is_whole(packet)) {
-        let Ok(len) = u32::try_from(data.len()) else {
-            continue;
-        };
+    compare(program, packets, |data, len| {
         if len > scratch::BYTES {
-            continue;
+            return Ok(None);
         }
         // Behind the packet are the bytes of an earlier one, which no load may reach.
         put(&mut value, scratch::LEN, &len.to_ne_bytes());
@@ -50,13 +43,11 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
             ..ProgramRun::default()
         };
         let found = loaded.run(&run).map_err(|error| error.to_string())?;
-        let (found, expected) = (found.return_value, plain::run(program, data, len, None));
-        if found != expected {
-            return Err(format!("{found}, not {expected}, on {data:02x?}"));
-        }
-        compared += 1;
-    }
-    Ok(Checked::Compared(compared))
+        Ok(Some((
+            found.return_value,
+            plain::run(program, data, len, None),
+        )))
+    })
 }
 
 fn put(value: &mut [u8], at: i16, bytes: &[u8]) {
@@ -68,19 +59,11 @@ fn put(value: &mut [u8], at: i16, bytes: &[u8]) {
 fn code(program: &Program, map: &Map) -> Option<Vec<u64>> {
     let mut asm = Assembler::new();
     asm.allow_long_jumps(true);
-    let exits = Exits {
-        accept: asm.label(),
-        reject: asm.label(),
-    };
     asm.push(Insn::LoadMapValue {
         dst: Reg::R6,
         fd: map.as_fd().as_raw_fd(),
         offset: 0,
     });
-    lower(program, Hook::Scratch, &mut asm, exits).ok()?;
-    asm.place(exits.reject);
-    asm.mov32(Reg::R0, 0);
-    asm.place(exits.accept);
-    asm.exit();
+    complete(program, Hook::Scratch, &mut asm).ok()?;
     Some(asm.finish().expect("every label is placed"))
 }

@@ -12,8 +12,8 @@ use ringtap_filter::socket::lower;
 use ringtap_sys::packet::{Instruction, inject};
 
 use super::stripped::VIEW;
-use super::{Checked, asks_for_metadata};
-use crate::packets::{Packet, is_whole};
+use super::{Checked, compare};
+use crate::packets::Packet;
 
 pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, String> {
     let Ok(lowered) = lower(program, &VIEW) else {
@@ -34,24 +34,16 @@ pub(super) fn check(program: &Program, packets: &[Packet]) -> Result<Checked, St
         })
         .collect();
     inject::attach_filter(receiver.as_fd(), &insns).map_err(|error| error.to_string())?;
-    let mut compared = 0;
     let mut buffer = [0; 1 << 16];
-    if asks_for_metadata(program) {
-        return Ok(Checked::Compared(0));
-    }
-    for (data, len) in packets.iter().filter(|packet| is_whole(packet)) {
+    compare(program, packets, |data, len| {
         sender.send(data).map_err(|error| error.to_string())?;
         let found = match receiver.recv(&mut buffer) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == ErrorKind::WouldBlock => None,
             Err(error) => return Err(error.to_string()),
         };
-        let verdict = plain::run(program, data, *len, None);
+        let verdict = plain::run(program, data, len, None);
         let expected = (verdict > 0).then(|| data.len().min(verdict as usize));
-        if found != expected {
-            return Err(format!("{found:?}, not {expected:?}, on {data:02x?}"));
-        }
-        compared += 1;
-    }
-    Ok(Checked::Compared(compared))
+        Ok(Some((found, expected)))
+    })
 }
