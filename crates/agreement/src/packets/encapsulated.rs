@@ -1,13 +1,13 @@
 //! Payloads with something between the link layer and the network layer, or with a packet inside:
 //! MPLS labels, PPPoE sessions, Geneve and VXLAN tunnels.
 
-use super::made::{ip4, ip6, transport};
+use super::made::{ip4, transport, v4, v6};
 
 /// Returns payloads with their EtherTypes.
 pub(super) fn payloads() -> Vec<(u16, Vec<u8>)> {
     let tcp = transport(80, 1024);
-    let v4 = ip4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0, &[1; 4], &tcp);
-    let v6 = ip6(0xfe80 << 112 | 1, 0xff02 << 112 | 5, 6, &tcp);
+    let (_, v4) = v4(6, 0, &[1; 4], &tcp);
+    let (_, v6) = v6(6, &tcp);
     let mut list = labelled(&v4, &v6);
     list.extend(sessions(&v4, &v6));
     list.extend(tunnels(&v4, &v6));
@@ -104,12 +104,9 @@ fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
 fn over_udp(port: u16, payload: &[u8]) -> Vec<(u16, Vec<u8>)> {
     let udp = udp(port, payload);
     vec![
-        (0x0800, ip4([10, 0, 0, 1], [10, 0, 0, 2], 17, 0, &[], &udp)),
-        (
-            0x0800,
-            ip4([10, 0, 0, 1], [10, 0, 0, 2], 17, 0, &[1; 8], &udp),
-        ),
-        (0x0800, ip4([10, 0, 0, 1], [10, 0, 0, 2], 17, 3, &[], &udp)),
-        (0x86dd, ip6(0xfe80 << 112 | 1, 0xff02 << 112 | 5, 17, &udp)),
+        v4(17, 0, &[], &udp),
+        v4(17, 0, &[1; 8], &udp),
+        v4(17, 3, &[], &udp),
+        v6(17, &udp),
     ]
 }

@@ -76,7 +76,8 @@ fn snap(ether_type: u16) -> Vec<u8> {
     [&[0xaa, 0xaa, 3], organisation, &ether_type.to_be_bytes()].concat()
 }
 
-fn family(ether_type: u16) -> u32 {
+/// Returns the address family of a payload, by Linux's numbers.
+pub(super) fn family(ether_type: u16) -> u32 {
     match ether_type {
         0x0800 => 2,
         0x86dd => 10,

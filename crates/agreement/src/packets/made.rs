@@ -43,22 +43,14 @@ fn link_headers(dlt: u32, ether_type: u16, payload: usize, at: usize) -> Vec<Vec
     match dlt {
         1 => ethernet_headers(ether_type, payload),
         0 | 108 => {
-            let family: u32 = match ether_type {
-                0x0800 => 2,
-                0x86dd => 10,
-                other => u32::from(other),
+            let family = headers::family(ether_type);
+            let ordered = if dlt == 0 {
+                family.to_ne_bytes()
+            } else {
+                family.to_be_bytes()
             };
-            let order = |f: u32| {
-                if dlt == 0 {
-                    f.to_ne_bytes()
-                } else {
-                    f.to_be_bytes()
-                }
-            };
-            vec![
-                order(family).to_vec(),
-                family.swap_bytes().to_be_bytes().to_vec(),
-            ]
+            let swapped = family.swap_bytes().to_be_bytes();
+            vec![ordered.to_vec(), swapped.to_vec()]
         }
         9 | 50 => vec![[&[0xff, 0x03][..], &ppp(ether_type)].concat()],
         51 => vec![[&[0x11, 0, 0, 5, 0, 40][..], &ppp(ether_type)].concat()],
@@ -148,29 +140,11 @@ fn over_ip4() -> Vec<(u16, Vec<u8>)> {
         }
     }
     let tcp = transport(80, 1024);
-    list.push((
-        0x0800,
-        ip4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0, &[1; 12], &tcp),
-    ));
-    list.push((
-        0x0800,
-        ip4([10, 0, 0, 1], [10, 0, 0, 2], 6, 0x2000, &[], &tcp),
-    ));
-    list.push((
-        0x0800,
-        ip4([10, 0, 0, 1], [10, 0, 0, 2], 17, 0x0005, &[], &tcp),
-    ));
-    list.push((
-        0x0800,
-        ip4(
-            [127, 0, 0, 1],
-            [127, 0, 0, 1],
-            17,
-            0x4000,
-            &[1; 4],
-            &transport(53, 53),
-        ),
-    ));
+    list.push(v4(6, 0, &[1; 12], &tcp));
+    list.push(v4(6, 0x2000, &[], &tcp));
+    list.push(v4(17, 0x0005, &[], &tcp));
+    let (home, dns) = ([127, 0, 0, 1], transport(53, 53));
+    list.push((0x0800, ip4(home, home, 17, 0x4000, &[1; 4], &dns)));
     list
 }
 
@@ -271,14 +245,8 @@ fn chains() -> Vec<(u16, Vec<u8>)> {
             let over6 = extensions(chain, last, 4);
             let over4 = extensions(chain, last, 3);
             let first = chain[0];
-            list.push((
-                0x86dd,
-                ip6(0xfe80 << 112 | 1, 0xff02 << 112 | 5, first, &over6),
-            ));
-            list.push((
-                0x0800,
-                ip4([10, 0, 0, 1], [10, 0, 0, 2], first, 0, &[1; 4], &over4),
-            ));
+            list.push(v6(first, &over6));
+            list.push(v4(first, 0, &[1; 4], &over4));
         }
     }
     list
@@ -368,6 +336,18 @@ pub(super) fn transport(source: u16, destination: u16) -> Vec<u8> {
     ]);
     bytes.extend(b"GET / HTTP/1.0\r\n");
     bytes
+}
+
+/// Returns an IPv4 packet between two hosts, with its EtherType.
+pub(super) fn v4(number: u8, fragment: u16, options: &[u8], rest: &[u8]) -> (u16, Vec<u8>) {
+    let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    (0x0800, ip4(src, dst, number, fragment, options, rest))
+}
+
+/// Returns an IPv6 packet from a host to a group, with its EtherType.
+pub(super) fn v6(next: u8, rest: &[u8]) -> (u16, Vec<u8>) {
+    let (src, dst) = (0xfe80 << 112 | 1, 0xff02 << 112 | 5);
+    (0x86dd, ip6(src, dst, next, rest))
 }
 
 pub(super) fn ip4(
