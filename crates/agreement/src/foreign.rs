@@ -89,6 +89,7 @@ pub fn run_keeping(
     machine.run(program)
 }
 
+#[derive(Default)]
 struct Machine<'a> {
     data: &'a [u8],
     has_metadata: bool,
@@ -119,17 +120,9 @@ impl<'a> Machine<'a> {
     fn new(data: &'a [u8], len: u32) -> Self {
         Self {
             data,
-            has_metadata: true,
-            is_padded: false,
-            quotient: None,
             len,
-            a: 0,
-            x: 0,
-            slots: [None; 16],
-            wraps: false,
-            wrapped: false,
-            lost_zero: false,
-            kept: [None; 16],
+            has_metadata: true,
+            ..Self::default()
         }
     }
 

@@ -148,13 +148,10 @@ impl Judge {
 
     /// Compares the programs of an expression; packets are made with `random`.
     pub fn judge(&mut self, expression: &str, snaplen: u32, random: &mut Random) -> Finding {
-        let how = |optimize| Compile {
-            dlt: self.dlt,
-            snaplen,
-            netmask: Some(NETMASK),
-            optimize,
-        };
-        let theirs = [false, true].map(|optimize| self.fixed.0.compile(expression, how(optimize)));
+        let theirs = [false, true].map(|optimize| {
+            let how = how(self.dlt, snaplen, optimize);
+            self.fixed.0.compile(expression, how)
+        });
         let ours = [false, true].map(|optimize| {
             let options = options(self.dlt, snaplen, optimize);
             compile(expression, &options, &self.names)
@@ -197,12 +194,7 @@ impl Judge {
             _ => return false,
         };
         let always = format!("(({lengths}) or not ({lengths}))");
-        let how = Compile {
-            dlt: self.dlt,
-            snaplen: 1,
-            netmask: Some(NETMASK),
-            optimize: false,
-        };
+        let how = how(self.dlt, 1, false);
         let behind = format!("{always} and ({expression})");
         let (oracle, packets) = &mut self.fixed;
         let programs = [&always, &behind].map(|text| oracle.compile(text, how));
@@ -245,9 +237,10 @@ impl Judge {
             (Err(OracleError::Refused(_)), Err(_)) => {
                 return match (theirs, ours) {
                     (Err(_), Err(_)) => Ok(Finding::RefusedAlike),
-                    (Ok(_), _) => Err(Difference::new("libpcap accepts it, but only optimised")),
-                    (_, Ok(_)) => Err(Difference::new("accepted, but only optimised")),
-                };
+                    (Ok(_), _) => Err("libpcap accepts it, but only optimised"),
+                    (_, Ok(_)) => Err("accepted, but only optimised"),
+                }
+                .map_err(|message| Difference::Other(message.to_owned()));
             }
             (Err(OracleError::Refused(why)), Ok(_)) if why.contains(PREFIX_WITHOUT_NET) => {
                 return Ok(Finding::Newer);
@@ -354,13 +347,12 @@ impl Programs {
             if verdict != theirs {
                 if self.is_undefined(packet) {
                     self.leniency.undefined = true;
-                    continue;
-                }
-                if self.is_newer && self.agree_beyond_end(packet) {
+                } else if self.is_newer && self.agree_beyond_end(packet) {
                     self.leniency.dead_load = true;
-                    continue;
+                } else {
+                    return Err(Difference::verdict("", theirs, verdict, packet));
                 }
-                return Err(Difference::verdict("", theirs, verdict, packet));
+                continue;
             }
             if self.leniency.dropped_arithmetic {
                 continue;
@@ -369,38 +361,32 @@ impl Programs {
             if verdict == theirs || verdict == optimised[at] {
                 continue;
             }
+            let theirs = self.theirs.as_deref().unwrap_or_default();
             if self.is_dead_load(packet) {
                 self.leniency.dead_load = true;
-                continue;
-            }
-            if self.is_undefined(packet) {
+            } else if self.is_undefined(packet) {
                 self.leniency.undefined = true;
-                continue;
-            }
-            let theirs = self.theirs.as_deref().unwrap_or_default();
-            if foreign::loses_zero(&insns(theirs), data, *len) {
+            } else if foreign::loses_zero(&insns(theirs), data, *len) {
                 self.leniency.lost_zero = true;
-                continue;
-            }
-            if self.finds_before_header(packet) {
+            } else if self.finds_before_header(packet) {
                 self.leniency.wrapped = true;
-                continue;
+            } else {
+                let (how, theirs) = ("optimised, ", optimised[at]);
+                return Err(Difference::verdict(how, theirs, verdict, packet));
             }
-            return Err(Difference::verdict(
-                "optimised, ",
-                optimised[at],
-                verdict,
-                packet,
-            ));
         }
         Ok(())
+    }
+
+    /// Returns libpcap's programs, unoptimised and optimised.
+    fn both(&self) -> impl Iterator<Item = &Vec<libpcap::Insn>> {
+        std::iter::once(&self.their_plain).chain(&self.theirs)
     }
 
     /// Returns whether one of libpcap's programs has an undefined verdict on the packet, as it is or without
     /// being cut.
     fn is_undefined(&self, (data, len): &Packet) -> bool {
-        let programs = std::iter::once(&self.their_plain).chain(&self.theirs);
-        programs.map(|program| insns(program)).any(|program| {
+        self.both().map(|program| insns(program)).any(|program| {
             foreign::run(&program, data, *len).is_none()
                 || foreign::run_padded(&program, data, *len).is_none()
         })
@@ -426,8 +412,8 @@ impl Programs {
     /// around. It then returns what both of libpcap's programs would return with indices that wrap around.
     fn finds_before_header(&self, (data, len): &Packet) -> bool {
         let ours = self.ours.as_ref().map(|ours| ours.run(data, *len));
-        let both = std::iter::once(&self.their_plain).chain(&self.theirs);
-        both.map(|program| foreign::run_wrapping(&insns(program), data, *len))
+        self.both()
+            .map(|program| foreign::run_wrapping(&insns(program), data, *len))
             .all(|verdict| verdict.is_some() && verdict == ours)
     }
 
@@ -442,15 +428,11 @@ impl Programs {
         let there = Ancillary::default();
         let ours = self.ours.as_ref();
         let ours = ours.map_or(0, |ours| ours.run_with(&padded, *len, &there));
-        let mut programs = std::iter::once(&self.their_plain).chain(&self.theirs);
-        programs.any(|theirs| {
+        self.both().any(|theirs| {
             let run = |quotient| {
                 foreign::run_without_ends(&insns(theirs), data, *len, quotient) == Some(ours)
             };
-            let alike = run(None)
-                || [0, u32::MAX]
-                    .into_iter()
-                    .all(|quotient| run(Some(quotient)));
+            let alike = run(None) || run(Some(0)) && run(Some(u32::MAX));
             alike && libpcap::filter(theirs, data, *len).is_ok_and(|verdict| verdict == 0)
         })
     }
@@ -473,10 +455,6 @@ enum Difference {
 }
 
 impl Difference {
-    fn new(message: impl Into<String>) -> Self {
-        Self::Other(message.into())
-    }
-
     fn verdict(how: &str, theirs: u32, ours: u32, (data, len): &Packet) -> Self {
         let caplen = data.len();
         Self::Other(format!(
@@ -516,6 +494,16 @@ pub fn is_murky(expression: &str, dlt: u32) -> bool {
         || OF_VARIABLE_LENGTH.contains(&dlt);
     let tunnel = expression.contains("geneve") && words_are_used;
     tunnel || expression.contains('$')
+}
+
+/// Returns how libpcap compiles.
+fn how(dlt: u32, snaplen: u32, optimize: bool) -> Compile {
+    Compile {
+        dlt,
+        snaplen,
+        netmask: Some(NETMASK),
+        optimize,
+    }
 }
 
 /// Returns how ringtap compiles: for a live capture, like libpcap with a handle that is not a
