@@ -16,45 +16,12 @@ struct Written {
     caller: Vec<String>,
     idle: Vec<String>,
     receive: Vec<String>,
-    taps: Taps,
-    inside: Inside,
-    outside: Everything,
-    bell: Bell,
-    drivers: BTreeMap<String, Vec<String>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Taps {
-    packet: Vec<String>,
-    xsk: Vec<String>,
-    hook: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Inside {
-    filter: Vec<String>,
-    timestamp: Vec<String>,
-    copy: Vec<String>,
-    wake: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Everything {
-    driver: Vec<String>,
-    stack: Vec<String>,
-    timestamp: Vec<String>,
-    wake: Vec<String>,
-    reader: Vec<String>,
     other: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Bell {
-    symbols: Vec<String>,
+    bell: Vec<String>,
+    taps: BTreeMap<TapKind, Vec<String>>,
+    inside: BTreeMap<Component, Vec<String>>,
+    outside: BTreeMap<Component, Vec<String>>,
+    drivers: BTreeMap<String, Vec<String>>,
 }
 
 /// The work of a function that no tap has called.
@@ -73,7 +40,8 @@ pub enum Outside {
 }
 
 /// A kind of tap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TapKind {
     /// A packet socket.
     Packet,
@@ -117,17 +85,17 @@ struct Names<T> {
 }
 
 impl<T: Copy> Names<T> {
-    fn new(lists: &[(&[String], T)]) -> Self {
+    fn new<'a>(lists: impl IntoIterator<Item = (T, &'a Vec<String>)>) -> Self {
         let mut names = Self {
             whole: HashMap::new(),
             beginnings: Vec::new(),
         };
-        for (list, value) in lists {
-            for name in *list {
+        for (value, list) in lists {
+            for name in list {
                 match name.strip_suffix('*') {
-                    Some(beginning) => names.beginnings.push((beginning.to_owned(), *value)),
+                    Some(beginning) => names.beginnings.push((beginning.to_owned(), value)),
                     None => {
-                        names.whole.insert(name.clone(), *value);
+                        names.whole.insert(name.clone(), value);
                     }
                 }
             }
@@ -172,44 +140,21 @@ impl Table {
     }
 
     fn new(written: Written) -> Self {
-        let Everything {
-            driver,
-            stack,
-            timestamp,
-            wake,
-            reader,
-            other,
-        } = written.outside;
-        let of = Outside::Of;
-        let mut lists: Vec<(&[String], Outside)> = vec![
-            (&written.caller, Outside::Caller),
-            (&written.idle, Outside::Idle),
-            (&other, Outside::Other),
-            (&driver, of(Component::Driver)),
-            (&stack, of(Component::Stack)),
-            (&timestamp, of(Component::Timestamp)),
-            (&wake, of(Component::Wake)),
-            (&reader, of(Component::Reader)),
+        let mut outside = vec![
+            (Outside::Caller, &written.caller),
+            (Outside::Idle, &written.idle),
+            (Outside::Other, &written.other),
         ];
-        for (number, symbols) in (0..).zip(written.drivers.values()) {
-            lists.push((symbols, Outside::Driver(number)));
-        }
-        let inside = [
-            (written.inside.filter.as_slice(), Component::Filter),
-            (&written.inside.timestamp, Component::Timestamp),
-            (&written.inside.copy, Component::Copy),
-            (&written.inside.wake, Component::Wake),
-        ];
+        let of_components = written.outside.iter();
+        outside.extend(of_components.map(|(component, list)| (Outside::Of(*component), list)));
+        let of_drivers = (0..).map(Outside::Driver).zip(written.drivers.values());
+        outside.extend(of_drivers);
         Self {
-            outside: Names::new(&lists),
-            inside: Names::new(&inside),
-            taps: Names::new(&[
-                (&written.taps.packet, TapKind::Packet),
-                (&written.taps.xsk, TapKind::Xsk),
-                (&written.taps.hook, TapKind::Hook),
-            ]),
-            receivers: Names::new(&[(&written.receive, ())]),
-            bells: Names::new(&[(&written.bell.symbols, ())]),
+            outside: Names::new(outside),
+            inside: Names::new(written.inside.iter().map(|(inside, list)| (*inside, list))),
+            taps: Names::new(written.taps.iter().map(|(tap, list)| (*tap, list))),
+            receivers: Names::new([((), &written.receive)]),
+            bells: Names::new([((), &written.bell)]),
             drivers: written.drivers.into_keys().collect(),
         }
     }
