@@ -20,15 +20,13 @@ const HEADERS: u32 = 96;
 /// Returns the advice of a report. `interface` is given for one of the host's.
 #[must_use]
 pub fn of(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
-    let mut advice = Vec::new();
     if report.packets.interface == 0 {
-        advice.push(Advice::words(
-            "No packets were captured. Without -i, ringtap generates packets of its own.",
-        ));
-        return advice;
+        let text = "No packets were captured. Without -i, ringtap generates packets of its own.";
+        return vec![Advice::words(text)];
     }
     // With generated packets, the advice is for an interface yet to be named.
     let device = interface.map_or_else(|| "DEV".to_owned(), |interface| interface.name.to_string());
+    let mut advice = Vec::new();
     advice.extend(dominant(report, &device));
     advice.extend(settings(report));
     advice.extend(placement(report, interface));
@@ -95,10 +93,7 @@ fn capital(text: &str) -> String {
 }
 
 fn part_share(report: &Report, component: Component) -> f64 {
-    let part = report
-        .components
-        .iter()
-        .find(|part| part.component == component);
+    let part = report.part(component);
     part.and_then(|part| part.share).unwrap_or_default()
 }
 
@@ -147,10 +142,8 @@ fn settings(report: &Report) -> Vec<Advice> {
             "{lost} packets found no room in the ring. A larger one rides out longer bursts; it does not \
                             help a reader that is too slow all the time."
         );
-        advice.push(Advice::setting(
-            Trial::Buffer(settings.buffer.saturating_mul(4)),
-            text,
-        ));
+        let larger = settings.buffer.saturating_mul(4);
+        advice.push(Advice::setting(Trial::Buffer(larger), text));
     } else if worth(Component::Reader) && settings.buffer > 4 << 20 {
         let text = "Nothing was lost, and the reader takes a part: a smaller ring stays in the processor's cache.";
         advice.push(Advice::setting(Trial::Buffer(4 << 20), text));
@@ -161,13 +154,13 @@ fn settings(report: &Report) -> Vec<Advice> {
 /// Advises on the use of processors.
 fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     let mut advice = Vec::new();
-    let Some(sampling) = &report.method.sampling else {
-        return advice;
-    };
-    let all = &sampling.processors;
-    let receiving: Vec<_> = all.iter().filter(|cpu| cpu.kernel > 0).collect();
-    let total: u64 = receiving.iter().map(|cpu| cpu.kernel).sum();
-    let Some(most) = receiving.iter().max_by_key(|cpu| cpu.kernel) else {
+    let sampling = report.method.sampling.as_ref();
+    let all = sampling
+        .map(|sampling| &sampling.processors[..])
+        .unwrap_or_default();
+    let receiving = || all.iter().filter(|cpu| cpu.kernel > 0);
+    let total: u64 = receiving().map(|cpu| cpu.kernel).sum();
+    let Some(most) = receiving().max_by_key(|cpu| cpu.kernel) else {
         return advice;
     };
     let is_full = ratio(to_f64(most.busy), to_f64(most.all)) > FULL;
@@ -177,14 +170,12 @@ fn placement(report: &Report, interface: Option<&DeviceInfo>) -> Vec<Advice> {
     // At XDP, packets are captured before RPS distributes them.
     let can_hand_on = mask != 0 && matches!(report.engine.as_str(), "tcx" | "packet");
     if is_full && is_alone && interface.is_none() && can_hand_on {
-        advice.push(Advice::setting(
-            Trial::Rps(mask),
-            format!(
-                "Processor {} makes and receives everything and is full: RPS hands what is received to others, which \
-                 costs more in all and may deliver more.",
-                most.cpu
-            ),
-        ));
+        let text = format!(
+            "Processor {} makes and receives everything and is full: RPS hands what is received to others, which \
+             costs more in all and may deliver more.",
+            most.cpu
+        );
+        advice.push(Advice::setting(Trial::Rps(mask), text));
     }
     if is_full && is_alone && all.len() > 1 && interface.is_some() {
         let queues = interface

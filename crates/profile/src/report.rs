@@ -42,6 +42,11 @@ impl Figure {
         }
     }
 
+    /// Returns whether the ranges of both have nothing in common.
+    pub(crate) fn is_apart(&self, other: &Self) -> bool {
+        self.low_ns > other.high_ns || other.low_ns > self.high_ns
+    }
+
     /// Returns the sum; the ranges are added up.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {
@@ -292,11 +297,13 @@ impl Report {
     /// Returns a component's cost in nanoseconds per packet, if known.
     #[must_use]
     pub fn ns(&self, component: Component) -> Option<f64> {
-        let part = self
-            .components
-            .iter()
-            .find(|part| part.component == component)?;
-        part.cost.map(|cost| cost.ns)
+        self.part(component)?.cost.map(|cost| cost.ns)
+    }
+
+    /// Returns a component's share of the cost.
+    pub(crate) fn part(&self, component: Component) -> Option<&Part> {
+        let mut parts = self.components.iter();
+        parts.find(|part| part.component == component)
     }
 }
 
@@ -347,7 +354,7 @@ pub struct Effect {
 }
 
 /// A piece of advice.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// In words.
     pub text: String,
@@ -367,10 +374,7 @@ impl Advice {
     pub(crate) fn words(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
-            trial: None,
-            setting: None,
-            effect: None,
-            untried: None,
+            ..Self::default()
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::report::{Effect, Figure, Origin, Part, Report, Sampling, Unexplained, ratio, to_f64};
+use crate::report::{Effect, Figure, Report, Sampling, Unexplained, ratio, to_f64};
 use crate::{COMPONENTS, Component};
 
 /// The width of the bars, in characters.
@@ -14,6 +14,7 @@ pub fn profile(report: &Report, baseline: Option<&Report>) -> String {
     let mut text = head(report);
     // Writing to a string does not fail.
     let _ = table(&mut text, report, baseline);
+    text.push('\n');
     let _ = beside(&mut text, report);
     let _ = steps(&mut text, report);
     let _ = functions(&mut text, report);
@@ -34,9 +35,8 @@ fn head(report: &Report) -> String {
         format!("filter {}", settings.filter)
     };
     let packets = &report.packets;
-    let lost = packets
-        .dropped_ring
-        .map_or_else(|| "unknown".to_owned(), |lost| lost.to_string());
+    let lost = packets.dropped_ring.map(|lost| lost.to_string());
+    let lost = lost.as_deref().unwrap_or("unknown");
     let _ = writeln!(
         text,
         "{filter}; snaplen {}; ring {} KiB; {:.1} s, {} packets ({:.0}/s), {} delivered, lost in the ring: {lost}",
@@ -153,52 +153,34 @@ fn change(text: &mut String, before: Option<f64>, now: Option<f64>) -> std::fmt:
 }
 
 fn beside(text: &mut String, report: &Report) -> std::fmt::Result {
-    let rates = &report.rates;
-    let or_unknown = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "unknown".to_owned(), |value| format!("{value:.digits$}"))
+    let mut row = |title: &str, value: Option<f64>, digits: usize, unit: &str| {
+        let known = value.map(|value| format!("{value:.digits$}"));
+        let value = known.as_deref().unwrap_or("unknown");
+        writeln!(text, "{title:<32} {value:>12}{unit}")
     };
-    writeln!(text)?;
-    writeln!(
-        text,
-        "interrupts of the interface      {:>12} /s",
-        or_unknown(rates.interrupts_per_second, 0)
-    )?;
-    writeln!(
-        text,
-        "receive softirqs (all)           {:>12} /s",
-        or_unknown(rates.receive_softirqs_per_second, 0)
-    )?;
-    writeln!(
-        text,
-        "packets per poll of a driver     {:>12}",
-        or_unknown(rates.packets_per_poll, 1)
-    )?;
-    writeln!(
-        text,
-        "packets per delivery             {:>12}",
-        or_unknown(rates.packets_per_block, 0)
-    )?;
-    writeln!(
-        text,
-        "system calls per packet          {:>12}",
-        or_unknown(rates.system_calls_per_packet, 5)
-    )?;
-    writeln!(
-        text,
-        "wake-ups per packet              {:>12.5}",
-        rates.wake_ups_per_packet
-    )?;
+    let rates = &report.rates;
+    let interrupts = rates.interrupts_per_second;
+    let softirqs = rates.receive_softirqs_per_second;
+    let calls = rates.system_calls_per_packet;
+    let wake_ups = Some(rates.wake_ups_per_packet);
     let clock = &report.reader_clock;
-    writeln!(
-        text,
-        "reader by its own clock          {:>12.1} ns a packet delivered, in blocks",
-        clock.in_blocks_ns
+    let (in_blocks, user) = (Some(clock.in_blocks_ns), Some(clock.user_ns));
+    let delivered = " ns a packet delivered, in blocks";
+    let kernel = clock.system_ns;
+    let charged = format!(" ns a packet in user space, {kernel:.1} in the kernel");
+    row("interrupts of the interface", interrupts, 0, " /s")?;
+    row("receive softirqs (all)", softirqs, 0, " /s")?;
+    row(
+        "packets per poll of a driver",
+        rates.packets_per_poll,
+        1,
+        "",
     )?;
-    writeln!(
-        text,
-        "reader by the kernel's accounts  {:>12.1} ns a packet in user space, {:.1} in the kernel",
-        clock.user_ns, clock.system_ns
-    )
+    row("packets per delivery", rates.packets_per_block, 0, "")?;
+    row("system calls per packet", calls, 5, "")?;
+    row("wake-ups per packet", wake_ups, 5, "")?;
+    row("reader by its own clock", in_blocks, 1, delivered)?;
+    row("reader by the kernel's accounts", user, 1, &charged)
 }
 
 fn steps(text: &mut String, report: &Report) -> std::fmt::Result {
@@ -294,12 +276,8 @@ fn beside_samples(text: &mut String, report: &Report, is_socket: bool) -> std::f
 const SHOWN: usize = 4;
 
 fn functions(text: &mut String, report: &Report) -> std::fmt::Result {
-    let Some(sampling) = report
-        .method
-        .sampling
-        .as_ref()
-        .filter(|sampling| sampling.has_symbols)
-    else {
+    let sampling = report.method.sampling.as_ref();
+    let Some(sampling) = sampling.filter(|sampling| sampling.has_symbols) else {
         return Ok(());
     };
     writeln!(
@@ -431,15 +409,10 @@ fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::
             millions[0], millions[1], millions[2]
         )
     };
-    let verdict = |concludes: bool| {
-        if concludes {
-            ""
-        } else {
-            ": the spread swallows the difference"
-        }
+    let verdict = |concludes: bool| match concludes {
+        true => "",
+        false => ": the spread swallows the difference",
     };
-    let apart = |before: (f64, f64), after: (f64, f64)| before.0 > after.1 || after.0 > before.1;
-    let ends = |figure: &Figure| (figure.low_ns, figure.high_ns);
     let [before, after] = [&effect.total_before, &effect.total_after];
     let [slow, fast] = [&effect.delivered_before, &effect.delivered_after];
     writeln!(
@@ -453,10 +426,10 @@ fn tried(text: &mut String, effect: &Effect, component: Component) -> std::fmt::
         verdict(effect.concludes),
         range(before),
         range(after),
-        verdict(apart(ends(before), ends(after))),
+        verdict(before.is_apart(after)),
         rate(slow),
         rate(fast),
-        verdict(apart((slow[1], slow[2]), (fast[1], fast[2]))),
+        verdict(slow[1] > fast[2] || fast[1] > slow[2]),
     )
 }
 
@@ -479,25 +452,11 @@ pub fn comparison(reports: &[Report]) -> String {
         text.push('\n');
     };
     for component in COMPONENTS {
-        let ns = |report: &Report| {
-            let part: Option<&Part> = report
-                .components
-                .iter()
-                .find(|part| part.component == component);
-            // Unknown is not zero.
-            part.filter(|part| part.origin != Some(Origin::Accounting) || part.cost.is_some())?
-                .cost
-                .map(|cost| cost.ns)
-        };
-        row(component.title(), &ns);
+        row(component.title(), &|report| report.ns(component));
     }
     row("unexplained", &|report| {
-        report
-            .method
-            .sampling
-            .as_ref()
-            .filter(|_| is_known(report))
-            .map(|_| report.unexplained.ns)
+        let is_sampled = report.method.sampling.is_some();
+        (is_sampled && is_known(report)).then_some(report.unexplained.ns)
     });
     row("total", &|report| {
         is_known(report).then_some(report.total.ns)

@@ -99,12 +99,11 @@ fn try_one(plan: &Plan, engine: &str, trial: Trial, stop: &AtomicBool) -> Result
             measured[side][2].push(delivered);
         }
     }
-    let mut spreads = measured.iter_mut().flatten().map(|values| spread(values));
-    let mut next = || spreads.next().flatten();
-    let (Some(before), Some(total_before), Some(rate_before)) = (next(), next(), next()) else {
-        return Ok(None);
-    };
-    let (Some(after), Some(total_after), Some(rate_after)) = (next(), next(), next()) else {
+    let [
+        [Some(before), Some(total_before), Some(rate_before)],
+        [Some(after), Some(total_after), Some(rate_after)],
+    ] = measured.map(|side| side.map(|mut values| spread(&mut values)))
+    else {
         return Ok(None);
     };
     let figure = |(median, low, high)| Figure::new(median, low, high, ticks_per_ns);
@@ -117,6 +116,6 @@ fn try_one(plan: &Plan, engine: &str, trial: Trial, stop: &AtomicBool) -> Result
         delivered_before: rate_before.into(),
         delivered_after: rate_after.into(),
         pairs: PAIRS,
-        concludes: before.low_ns > after.high_ns || after.low_ns > before.high_ns,
+        concludes: before.is_apart(&after),
     }))
 }
