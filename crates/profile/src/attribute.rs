@@ -231,11 +231,7 @@ impl Attributor {
     }
 
     fn judge_frames(&self, frames: &[Frame], process: u32, thread: u32) -> Verdict {
-        let classes = |wanted: fn(&Class) -> bool| {
-            frames
-                .iter()
-                .position(|frame| matches!(frame, Frame::Function { class, .. } if wanted(class)))
-        };
+        let classes = || frames.iter().filter_map(Frame::class);
         let part = frames.iter().find_map(|frame| match frame {
             Frame::Part(component) => Some(*component),
             _ => None,
@@ -243,12 +239,12 @@ impl Attributor {
         if let Some(component) = part {
             return Verdict::On(component);
         }
-        if classes(|class| class.is_bell).is_some() {
+        if classes().any(|class| class.is_bell) {
             return Verdict::On(Component::Wake);
         }
         let is_own = process == self.cast.process;
         let is_reader = is_own && thread == self.cast.reader;
-        let is_receiving = classes(|class| class.is_receive).is_some();
+        let is_receiving = classes().any(|class| class.is_receive);
         if is_own && !is_receiving && self.cast.generators.contains(&thread) {
             return Verdict::Generator;
         }
@@ -284,23 +280,14 @@ impl Attributor {
         let Some(own) = self.cast.driver else {
             return false;
         };
-        let mut drivers = frames.iter().filter_map(|frame| match frame {
-            Frame::Function {
-                class:
-                    Class {
-                        outside: Some(Outside::Driver(driver)),
-                        ..
-                    },
-                ..
-            } => Some(*driver),
-            _ => None,
-        });
-        let mut any = false;
-        let is_own = drivers.any(|driver| {
-            any = true;
-            driver == own
-        });
-        any && !is_own
+        let drivers = frames
+            .iter()
+            .filter_map(|frame| match frame.class()?.outside {
+                Some(Outside::Driver(driver)) => Some(driver),
+                _ => None,
+            });
+        let mut drivers = drivers.peekable();
+        drivers.peek().is_some() && drivers.all(|driver| driver != own)
     }
 
     fn frame(&mut self, address: u64) -> Frame {
@@ -335,12 +322,8 @@ impl Attributor {
     /// Returns functions in call chains that have no rule in the table, the most frequent first.
     #[must_use]
     pub fn unknown(&self) -> Vec<(String, u64)> {
-        let name = |number: &usize| self.function(*number);
-        most_frequent(
-            self.unknown
-                .iter()
-                .map(|(number, count)| (name(number), *count)),
-        )
+        let counts = self.unknown.iter();
+        most_frequent(counts.map(|(number, count)| (self.function(*number), *count)))
     }
 
     /// Returns the innermost functions of a component's samples in the kernel, the most frequent
@@ -372,10 +355,8 @@ fn most_frequent(counts: impl Iterator<Item = (String, u64)>) -> Vec<(String, u6
 
 /// Attributes work inside a socket's tap: by the tap and the frames inside it, innermost first.
 fn inside(frames: &[Frame], tap: Frame) -> Component {
-    let named = frames.iter().chain([&tap]).find_map(|frame| match frame {
-        Frame::Function { class, .. } => class.inside,
-        _ => None,
-    });
+    let all = frames.iter().chain([&tap]);
+    let named = all.filter_map(Frame::class).find_map(|class| class.inside);
     // Filters of sockets are code without a name, or directly follow a program that has one.
     let is_program = frames.iter().any(|frame| match frame {
         Frame::Nameless => true,
@@ -393,15 +374,14 @@ fn inside(frames: &[Frame], tap: Frame) -> Component {
 
 /// Attributes work in the rest of the kernel.
 fn outside(frames: &[Frame]) -> Verdict {
-    let decided = frames.iter().find_map(|frame| match frame {
-        Frame::Function { class, .. } => match class.outside {
-            None | Some(Outside::Caller) => None,
-            Some(Outside::Of(component)) => Some(Verdict::On(component)),
-            Some(Outside::Driver(_)) => Some(Verdict::On(Component::Driver)),
-            Some(Outside::Idle) => Some(Verdict::Idle),
-            Some(Outside::Other) => Some(Verdict::Other),
-        },
-        _ => None,
-    });
+    let decided = frames
+        .iter()
+        .find_map(|frame| match frame.class()?.outside? {
+            Outside::Caller => None,
+            Outside::Of(component) => Some(Verdict::On(component)),
+            Outside::Driver(_) => Some(Verdict::On(Component::Driver)),
+            Outside::Idle => Some(Verdict::Idle),
+            Outside::Other => Some(Verdict::Other),
+        });
     decided.unwrap_or(Verdict::Unexplained)
 }
