@@ -174,12 +174,9 @@ impl Profile<'_> {
     ) -> (Vec<Part>, Unexplained, Figure) {
         let elapsed = nanos_f64((seen.end.at - seen.begin.at).as_nanos());
         let cpus = online_cpus().map_or(1, |cpus| cpus.as_slice().len());
-        let time = seen
-            .begin
-            .time
-            .zip(seen.end.time)
-            .map(|(begin, end)| end.since(begin));
-        let busy_ns = time.map(|time| {
+        let times = seen.begin.time.zip(seen.end.time);
+        let busy_ns = times.map(|(begin, end)| {
+            let time = end.since(begin);
             let away = nanos_f64((time.idle + time.stolen).as_nanos());
             (elapsed * to_f64(cpus as u64) - away).max(0.0)
         });
@@ -207,31 +204,28 @@ impl Profile<'_> {
             if alone { Some(step.run) } else { step.more }
         };
         let figure = |ns: f64| Figure::new(ns, ns, ns, self.rate.per_nanosecond);
+        let has_baseline = steps.first().is_some_and(|step| step.stage == "none");
         let parts = COMPONENTS.map(|component| {
-            let (cost, origin) = match component {
-                Component::Driver | Component::Stack => (None, None),
-                Component::Tap if steps.first().is_some_and(|step| step.stage == "none") => {
-                    (step("hook", false), Some(Origin::Differential))
-                }
-                Component::Tap => (step("hook", true), Some(Origin::Differential)),
-                Component::Filter => (step("filter", false), Some(Origin::Differential)),
-                Component::Timestamp => (step("timestamp", false), Some(Origin::Differential)),
-                Component::Copy => (
-                    step("ring", false)
-                        .zip(step("copy", false))
-                        .map(|(ring, copy)| ring.plus(copy)),
-                    Some(Origin::Differential),
-                ),
-                Component::Wake => (Some(figure(clock.system_ns)), Some(Origin::Accounting)),
-                Component::Reader => (Some(figure(clock.user_ns)), Some(Origin::Accounting)),
+            let (ring, copy) = (step("ring", false), step("copy", false));
+            let cost = match component {
+                Component::Tap => step("hook", !has_baseline),
+                Component::Filter => step("filter", false),
+                Component::Timestamp => step("timestamp", false),
+                Component::Copy => ring.zip(copy).map(|(ring, copy)| ring.plus(copy)),
+                Component::Wake => Some(figure(clock.system_ns)),
+                Component::Reader => Some(figure(clock.user_ns)),
                 // The accounting does not separate reader and application.
-                Component::Application => (None, None),
+                Component::Driver | Component::Stack | Component::Application => None,
+            };
+            let origin = match component {
+                Component::Wake | Component::Reader => Origin::Accounting,
+                _ => Origin::Differential,
             };
             Part {
                 component,
                 cost,
                 share: None,
-                origin: origin.filter(|_| cost.is_some()),
+                origin: cost.map(|_| origin),
                 samples: None,
             }
         });
@@ -251,18 +245,14 @@ impl Profile<'_> {
 /// Divides the samples in user space between reader and application by the reader's own clock
 /// readings: addresses do not separate them.
 fn divide_reader(parts: &mut [Part], clock: &ReaderClock) {
-    let Some(reader) = parts
-        .iter()
-        .position(|part| part.component == Component::Reader)
-    else {
-        return;
-    };
-    let Some(cost) = parts[reader].cost else {
+    let mut readers = parts.iter();
+    let reader = readers.find(|part| part.component == Component::Reader);
+    let Some((cost, share)) = reader.and_then(|reader| Some((reader.cost?, reader.share))) else {
         return;
     };
     let inside = clock.in_blocks_ns.min(cost.ns);
     let scale = ratio(inside, cost.ns);
-    let share = parts[reader].share.unwrap_or_default();
+    let share = share.unwrap_or_default();
     let scaled = |cost: Figure, by: f64| Figure {
         ns: cost.ns * by,
         cycles: cost.cycles * by,

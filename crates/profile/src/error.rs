@@ -31,7 +31,7 @@ pub enum Error {
     Wire(#[from] ringtap_lab::netns::WireError),
     /// Traffic could not be generated.
     #[error("generating traffic: {0}")]
-    Traffic(SendError),
+    Traffic(#[from] SendError),
     /// A setting of the interface could not be changed.
     #[error("{}: {source}", path.display())]
     Setting {
@@ -86,12 +86,6 @@ pub enum Error {
     /// The chart cannot be drawn.
     #[error("cannot draw the chart: {0}")]
     Chart(String),
-}
-
-impl From<SendError> for Error {
-    fn from(error: SendError) -> Self {
-        Self::Traffic(error)
-    }
 }
 
 /// The result type of this crate's functions.

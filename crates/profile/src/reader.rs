@@ -41,8 +41,6 @@ pub(crate) struct Totals {
     pub(crate) bytes: u64,
     /// The number of blocks.
     pub(crate) blocks: u64,
-    /// Waits that ended without packets.
-    pub(crate) empty: u64,
     /// Ticks of the processor's clock between receiving a block and releasing it.
     pub(crate) ticks: u64,
 }
@@ -105,7 +103,6 @@ pub(crate) fn read(source: &mut dyn Source, phase: &Phase, work: u64) -> Result<
                 totals.ticks += ticks().wrapping_sub(begin);
                 totals.blocks += 1;
             }
-            Next::TimedOut => totals.empty += 1,
             Next::End => phase.end(),
             _ => {}
         }

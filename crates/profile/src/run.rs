@@ -1,11 +1,12 @@
 //! One profile: opens a capture, reads it, samples it, and measures its steps.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{Direction, Source, Stage, open};
-use ringtap_sys::bpf::{self, Kernel, NativePart};
+use ringtap_sys::bpf::{Kernel, NativePart};
 use ringtap_sys::cycles::{Rate, thread_id, thread_time};
 use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Name, Netlink};
@@ -41,6 +42,8 @@ const UNNAMED: usize = 20;
 /// The most functions of a component in a report.
 const FUNCTIONS: usize = 8;
 const NANOS: f64 = 1e9;
+/// What a profile without steps cannot tell.
+const STEPS: &str = "steps by captures cut short";
 
 /// Makes a profile of an engine, by its name; nothing for the one that a capture takes by itself.
 /// `stop` ends it early.
@@ -231,8 +234,8 @@ impl<'a> Profile<'a> {
     /// machine slower.
     fn count(&mut self, reader: u32, next: &dyn Fn()) -> Result<(Option<Pair>, Option<Pair>)> {
         let kernel = Kernel::running();
-        let polls = self.counting("packets per poll", poll_counters::polls(&kernel));
-        let calls = self.counting("system calls", poll_counters::calls(&kernel, reader));
+        let polls = self.known("packets per poll", poll_counters::polls(&kernel));
+        let calls = self.known("system calls", poll_counters::calls(&kernel, reader));
         let read = |counting: &Option<Counting>| counting.as_ref().map(Counting::read).transpose();
         let begin = self.moment()?;
         let before = (read(&polls)?, read(&calls)?);
@@ -249,25 +252,14 @@ impl<'a> Profile<'a> {
         ))
     }
 
-    fn counting(&mut self, what: &str, counting: bpf::Result<Counting>) -> Option<Counting> {
-        match counting {
-            Ok(counting) => Some(counting),
-            Err(error) => {
-                self.cannot_tell.push(format!("{what}: {error}"));
-                None
-            }
-        }
+    /// Returns the value, or notes that the profile cannot tell `what`.
+    fn known<T, E: Display>(&mut self, what: &str, value: std::result::Result<T, E>) -> Option<T> {
+        let note = |error: E| self.cannot_tell.push(format!("{what}: {error}"));
+        value.map_err(note).ok()
     }
 
     fn attributor(&mut self, reader: u32, parts: &[NativePart]) -> Attributor {
-        let symbols = match KernelSymbols::read() {
-            Ok(symbols) => Some(symbols),
-            Err(error) => {
-                self.cannot_tell
-                    .push(format!("functions of the kernel: {error}"));
-                None
-            }
-        };
+        let symbols = self.known("functions of the kernel", KernelSymbols::read());
         let table = Table::built_in();
         let driver = self.driver();
         let number = table.driver(&driver);
@@ -310,18 +302,13 @@ impl<'a> Profile<'a> {
         let clock = Trigger::Clock {
             period: whole(NANOS / hertz),
         };
-        match Sampler::open(clock, cpus.as_slice()) {
-            Ok(sampler) => Some(sampler),
-            Err(error) => {
-                let level = paranoid().map_or_else(String::new, |level| {
-                    format!("; kernel.perf_event_paranoid is {level}")
-                });
-                self.cannot_tell.push(format!(
-                    "driver, stack, and what goes on in the kernel: no samples without CAP_PERFMON ({error}{level})"
-                ));
-                None
-            }
-        }
+        let opened = Sampler::open(clock, cpus.as_slice()).map_err(|error| {
+            let level = paranoid().map_or_else(String::new, |level| {
+                format!("; kernel.perf_event_paranoid is {level}")
+            });
+            format!("no samples without CAP_PERFMON ({error}{level})")
+        });
+        self.known("driver, stack, and what goes on in the kernel", opened)
     }
 
     /// Waits, and calls `each` from time to time. Returns early if the run is stopped.
@@ -373,23 +360,18 @@ impl<'a> Profile<'a> {
             return Ok(Vec::new());
         }
         let meter = self.generator.as_ref().map(Generator::thread);
-        let (reason, meter) = match (engine, meter) {
-            ("tcx" | "xdp", _) => (None, None),
-            ("packet", Some(thread)) => (None, Some(thread)),
-            ("packet", None) => (Some("with engine packet they need generated packets"), None),
-            _ => (
-                Some(
-                    "with AF_XDP the program only chooses a socket; the cost is in the kernel after it, \
-                     which takes packets whole or not at all",
-                ),
-                None,
+        let meter = match (engine, meter) {
+            ("tcx" | "xdp", _) => Ok(None),
+            ("packet", Some(thread)) => Ok(Some(thread)),
+            ("packet", None) => Err("with engine packet they need generated packets"),
+            _ => Err(
+                "with AF_XDP the program only chooses a socket; the cost is in the kernel after it, \
+                 which takes packets whole or not at all",
             ),
         };
-        if let Some(reason) = reason {
-            self.cannot_tell
-                .push(format!("steps by captures cut short: {reason}"));
+        let Some(meter) = self.known(STEPS, meter) else {
             return Ok(Vec::new());
-        }
+        };
         let this = &*self;
         let meter = meter.map(|thread| move || this.metered(thread));
         let comparison = Comparison {
@@ -402,15 +384,9 @@ impl<'a> Profile<'a> {
                 .as_ref()
                 .map(|meter| meter as &(dyn Fn() -> Result<(u64, u64)> + Sync)),
         };
-        let steps = comparison.run(self.stop);
-        match steps {
-            Ok(steps) => Ok(steps),
-            Err(Error::Bpf(error)) => {
-                self.cannot_tell
-                    .push(format!("steps by captures cut short: {error}"));
-                Ok(Vec::new())
-            }
-            Err(error) => Err(error),
+        match comparison.run(self.stop) {
+            Err(Error::Bpf(error)) => Ok(self.known(STEPS, Err(error)).unwrap_or_default()),
+            steps => steps,
         }
     }
 
