@@ -233,13 +233,9 @@ export! {
         name: CText<'_>, number: Option<&mut c_int>, protocol: Option<&mut c_int>,
     ) -> c_int {
         let (Some(number), Some(protocol)) = (number, protocol) else { return 0 };
-        match port(name.str().unwrap_or_default()) {
-            Some(found) => {
-                (*number, *protocol) = found;
-                1
-            }
-            None => 0,
-        }
+        let Some(found) = port(name.str().unwrap_or_default()) else { return 0 };
+        (*number, *protocol) = found;
+        1
     } else 0;
 
     /// Finds the ports of a range and their protocol. Returns 1, or 0 if the range is invalid.
@@ -250,13 +246,9 @@ export! {
         protocol: Option<&mut c_int>,
     ) -> c_int {
         let (Some(first), Some(last), Some(protocol)) = (first, last, protocol) else { return 0 };
-        match ports(name.str().unwrap_or_default()) {
-            Some(found) => {
-                (*first, *last, *protocol) = found;
-                1
-            }
-            None => 0,
-        }
+        let Some(found) = ports(name.str().unwrap_or_default()) else { return 0 };
+        (*first, *last, *protocol) = found;
+        1
     } else 0;
 
     /// Returns the number of a protocol over IP, or -1.
