@@ -8,8 +8,9 @@ use ringtap_filter::program::{MAX_INSNS, Reason, opcode as op};
 use ringtap_filter::{Insn, Program, disasm};
 
 use crate::boundary::export;
+use crate::memory;
 use crate::stdio;
-use crate::text::print;
+use crate::text::in_buffer;
 use crate::types::{BpfInsn, BpfProgram, PacketHeader};
 
 /// The result of a missing filter: accept the packet.
@@ -151,19 +152,6 @@ fn run(insns: &[BpfInsn], data: &[u8], len: u32) -> u32 {
     READY.with_borrow_mut(|kept| kept.run(insns, data, len))
 }
 
-/// Returns the bytes of a packet.
-///
-/// # Safety
-///
-/// `data` is null or points to `len` bytes that outlive the call.
-unsafe fn bytes<'a>(data: *const c_uchar, len: u32) -> &'a [u8] {
-    if data.is_null() {
-        return &[];
-    }
-    // SAFETY: by the caller's promise.
-    unsafe { std::slice::from_raw_parts(data, len as usize) }
-}
-
 export! {
     /// Returns the verdict of a program on a packet: the number of bytes to keep, 0 to reject it.
     fn bpf_filter(
@@ -173,7 +161,7 @@ export! {
             return ACCEPT;
         }
         // SAFETY: C's contract: a valid program, and `caplen` bytes of a packet.
-        let (insns, data) = unsafe { (until_last_return(first), bytes(data, caplen)) };
+        let (insns, data) = unsafe { (until_last_return(first), memory::items(data, caplen as usize)) };
         insns.map_or(0, |insns| run(insns, data, len))
     } else 0;
 
@@ -188,7 +176,7 @@ export! {
             return 0;
         }
         // SAFETY: C's contract: the header holds the number of bytes.
-        let data = unsafe { bytes(data, header.caplen) };
+        let data = unsafe { memory::items(data, header.caplen as usize) };
         run(program.insns(), data, header.len).cast_signed()
     } else 0;
 
@@ -202,11 +190,7 @@ export! {
     /// Returns one instruction as text, in memory that the thread's next call overwrites.
     fn bpf_image(insn: Option<&BpfInsn>, number: c_int) -> *mut c_char {
         let Some(insn) = insn else { return std::ptr::null_mut() };
-        let line = line(insn, number);
-        IMAGE.with_borrow_mut(|image| {
-            print(image, line);
-            image.as_mut_ptr().cast()
-        })
+        in_buffer(&IMAGE, line(insn, number))
     } else std::ptr::null_mut();
 
     /// Prints a program to the standard output: as text (1), as a C array (2), as numbers (3).

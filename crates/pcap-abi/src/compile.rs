@@ -81,10 +81,7 @@ export! {
         }
         let target = Target { link_type: handle.dlt(), snaplen: *snapshot, kind };
         let compiled = compile(&target, &expression(text), optimize != 0, netmask);
-        match compiled.and_then(|compiled| hand_over(&compiled, program)) {
-            Ok(()) => 0,
-            Err(message) => handle.fail(message),
-        }
+        handle.answer(compiled.and_then(|compiled| hand_over(&compiled, program)))
     } else code::ERROR;
 
     /// Compiles an expression without a handle.

@@ -9,7 +9,7 @@ use ringtap_sys::ethtool::Ethtool;
 use ringtap_sys::netlink::{Address, Error, Link, Netlink};
 
 use crate::boundary::export;
-use crate::text::{CText, ErrBuf, duplicate, say};
+use crate::text::{CText, ErrBuf, duplicate, in_buffer, say, told};
 use crate::types::{PcapAddr, PcapIf, code};
 use crate::{memory, status};
 
@@ -73,10 +73,10 @@ impl Device {
 }
 
 /// Returns all devices, in the order of the list.
-pub(crate) fn all() -> Result<Vec<Device>, Error> {
-    let mut netlink = Netlink::open()?;
-    let links = netlink.links()?;
-    let addresses = netlink.addresses()?;
+pub(crate) fn all() -> Result<Vec<Device>, String> {
+    let mut netlink = Netlink::open().map_err(|error| message(&error))?;
+    let links = netlink.links().map_err(|error| message(&error))?;
+    let addresses = netlink.addresses().map_err(|error| message(&error))?;
     let mut ethtool = Ethtool::open().ok();
     let mut devices: Vec<Device> = links
         .iter()
@@ -230,7 +230,7 @@ fn allocate(socket: Option<Socket>) -> *mut libc::sockaddr {
 }
 
 /// Converts the devices to a C list; devices for which there is no memory are left out.
-pub(crate) fn list(devices: Vec<Device>) -> *mut PcapIf {
+fn list(devices: Vec<Device>) -> *mut PcapIf {
     let mut next = ptr::null_mut();
     for device in devices.into_iter().rev() {
         let mut addresses = ptr::null_mut();
@@ -290,8 +290,23 @@ unsafe fn free_list(mut device: *mut PcapIf) {
     }
 }
 
+/// Gives C the list of devices that `find` returns; without a place for it, finds none.
+pub(crate) fn hand_out(
+    find: impl FnOnce() -> Result<Vec<Device>, String>,
+    devices: Option<&mut *mut PcapIf>,
+    errbuf: ErrBuf<'_>,
+) -> c_int {
+    let Some(devices) = devices else {
+        return code::ERROR;
+    };
+    let found = told(find(), errbuf);
+    let code = if found.is_some() { 0 } else { code::ERROR };
+    *devices = found.map_or(ptr::null_mut(), list);
+    code
+}
+
 /// Returns the message for a failed listing of devices.
-pub(crate) fn message(error: &Error) -> String {
+fn message(error: &Error) -> String {
     match error.errno() {
         Some(errno) => format!("netlink: {}", status::os_text(errno)),
         None => error.to_string(),
@@ -304,26 +319,19 @@ thread_local! {
 
 /// Returns the name of the list's first device, unless that is loopback.
 fn first() -> Result<Vec<u8>, String> {
-    let devices = all().map_err(|error| message(&error))?;
-    let usable = |device: &Device| device.flags & IF_LOOPBACK == 0 && device.name != ANY.as_bytes();
     // As in libpcap, the first of the list, of any kind, unless it is loopback.
-    let first = devices
-        .into_iter()
-        .next()
-        .filter(|first| usable(first) || first.name == ANY.as_bytes());
+    let first = all()?.into_iter().next();
     first
+        .filter(|first| first.flags & IF_LOOPBACK == 0)
         .map(|device| device.name)
         .ok_or_else(|| "no suitable device found".to_owned())
 }
 
 /// Returns network and mask of a device's first IPv4 address, in network byte order.
 fn network(device: &[u8]) -> Result<(u32, u32), String> {
-    // `any` has no network.
-    if device == ANY.as_bytes() {
-        return Ok((0, 0));
-    }
     let name = String::from_utf8_lossy(device);
     let plain = crate::state::live::plain_name(&name);
+    // `any` has no network.
     if plain == ANY {
         return Ok((0, 0));
     }
@@ -355,18 +363,7 @@ fn network(device: &[u8]) -> Result<(u32, u32), String> {
 export! {
     /// Lists all devices; `pcap_freealldevs` frees the list.
     fn pcap_findalldevs(devices: Option<&mut *mut PcapIf>, errbuf: ErrBuf<'_>) -> c_int {
-        let Some(devices) = devices else { return code::ERROR };
-        *devices = ptr::null_mut();
-        match all() {
-            Ok(found) => {
-                *devices = list(found);
-                0
-            }
-            Err(error) => {
-                say(errbuf, message(&error));
-                code::ERROR
-            }
-        }
+        hand_out(all, devices, errbuf)
     } else code::ERROR;
 
     /// Frees a list of `pcap_findalldevs`.
@@ -382,16 +379,9 @@ export! {
             say(errbuf, "pcap_lookupdev() is deprecated and is not supported in programs calling pcap_init()");
             return ptr::null_mut();
         }
-        match first() {
-            Ok(name) => NAME.with_borrow_mut(|buffer| {
-                crate::text::print(buffer, String::from_utf8_lossy(&name));
-                buffer.as_mut_ptr().cast()
-            }),
-            Err(message) => {
-                say(errbuf, message);
-                ptr::null_mut()
-            }
-        }
+        told(first(), errbuf).map_or(ptr::null_mut(), |name| {
+            in_buffer(&NAME, String::from_utf8_lossy(&name))
+        })
     } else ptr::null_mut();
 
     /// Returns a device's network and mask.
@@ -400,15 +390,9 @@ export! {
     ) -> c_int {
         let (Some(net), Some(mask)) = (net, mask) else { return code::ERROR };
         (*net, *mask) = (0, 0);
-        match network(device.get().unwrap_or(c"any").to_bytes()) {
-            Ok(found) => {
-                (*net, *mask) = found;
-                0
-            }
-            Err(message) => {
-                say(errbuf, message);
-                code::ERROR
-            }
-        }
+        let found = network(device.get().unwrap_or(c"any").to_bytes());
+        let Some(found) = told(found, errbuf) else { return code::ERROR };
+        (*net, *mask) = found;
+        0
     } else code::ERROR;
 }

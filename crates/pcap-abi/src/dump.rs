@@ -13,7 +13,7 @@ use crate::handle::{Opened, Pcap, lock};
 use crate::stdio::Stream;
 use crate::text::CText;
 use crate::types::{PacketHeader, code};
-use crate::{link_types, messages};
+use crate::{link_types, memory, messages};
 
 /// Bytes of a file's header, and of a record's header.
 pub(crate) const FILE_HEADER: usize = 24;
@@ -161,12 +161,8 @@ pub(crate) fn close(stream: Stream) {
 
 /// Returns the header of files with a handle's packets.
 fn header(handle: &Pcap, path: &str) -> Result<FileHeader, String> {
-    match handle.opened.get() {
-        Some(opened) => FileHeader::of(handle, opened, path),
-        None => Err(format!(
-            "{path}: not-yet-activated pcap_t passed to pcap_dump_open"
-        )),
-    }
+    let inactive = || format!("{path}: not-yet-activated pcap_t passed to pcap_dump_open");
+    FileHeader::of(handle, handle.opened.get().ok_or_else(inactive)?, path)
 }
 
 /// Creates a file for the handle's packets and writes its header.
@@ -178,8 +174,7 @@ pub(crate) fn create(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
     }
     let name = path.to_string_lossy();
     let header = header(handle, &name)?;
-    let open = Stream::open(path, c"wb");
-    let stream = open.map_err(|error| format!("{name}: {}", messages::of_os(&error)))?;
+    let stream = Stream::open(path, c"wb", &name)?;
     enlarge_buffer(stream);
     begin(stream, header, &name).inspect_err(|_| close(stream))
 }
@@ -187,14 +182,10 @@ pub(crate) fn create(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
 /// Writes the header.
 fn begin(stream: Stream, header: FileHeader, name: &str) -> Result<Stream, String> {
     if stream.write(&header.bytes(), &[]) {
-        Ok(stream)
-    } else {
-        let error = std::io::Error::last_os_error();
-        Err(format!(
-            "Can't write to {name}: {}",
-            messages::of_os(&error)
-        ))
+        return Ok(stream);
     }
+    let error = std::io::Error::last_os_error();
+    Err(messages::of_path(&format!("Can't write to {name}"), &error))
 }
 
 fn append(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
@@ -211,18 +202,17 @@ fn append(handle: &Pcap, path: &CStr) -> Result<Stream, String> {
             link_type: 0,
         },
     };
-    let failed = |error: &std::io::Error| format!("{name}: {}", messages::of_os(error));
-    let stream = Stream::open(path, c"ab+").map_err(|error| failed(&error))?;
+    let stream = Stream::open(path, c"ab+", &name)?;
     enlarge_buffer(stream);
     continue_file(stream, header, &name).inspect_err(|_| close(stream))
 }
 
 fn continue_file(stream: Stream, header: FileHeader, name: &str) -> Result<Stream, String> {
-    let failed = |error: &std::io::Error| format!("{name}: {}", messages::of_os(error));
+    let failed = |error| messages::of_path(name, &error);
     stream.rewind();
     let mut found = [0; FILE_HEADER];
-    let count = stream.read(&mut found).map_err(|error| failed(&error))?;
-    stream.seek_end().map_err(|error| failed(&error))?;
+    let count = stream.read(&mut found).map_err(failed)?;
+    stream.seek_end().map_err(failed)?;
     match count {
         0 => begin(stream, header, name),
         FILE_HEADER => header.check(&found, name).map(|()| stream),
@@ -237,13 +227,13 @@ fn opened(
     let Some(handle) = handle else {
         return std::ptr::null_mut();
     };
-    match result(handle) {
-        Ok(stream) => stream.as_ptr(),
-        Err(message) => {
+    result(handle).map_or_else(
+        |message| {
             handle.say(message);
             std::ptr::null_mut()
-        }
-    }
+        },
+        Stream::as_ptr,
+    )
 }
 
 /// Returns the header of a record in the file's format.
@@ -278,12 +268,8 @@ fn dump(
     let (Some(stream), Some(header)) = (Stream::of(dumper.cast()), header) else {
         return true;
     };
-    let data = if data.is_null() || header.caplen == 0 {
-        &[]
-    } else {
-        // SAFETY: C's contract: the header holds the number of bytes.
-        unsafe { std::slice::from_raw_parts(data, header.caplen as usize) }
-    };
+    // SAFETY: C's contract: the header holds the number of bytes.
+    let data = unsafe { memory::items(data, header.caplen as usize) };
     if tries {
         stream.try_write(&record(header), data)
     } else {
@@ -303,18 +289,12 @@ export_quick! {
 export! {
     /// Creates a capture file for the handle's packets; `-` is the standard output.
     fn pcap_dump_open(handle: Option<&Pcap>, path: CText<'_>) -> *mut FILE {
-        opened(handle, |handle| match path.get() {
-            Some(path) => create(handle, path),
-            None => Err("A null pointer was supplied as the file name".to_owned()),
-        })
+        opened(handle, |handle| create(handle, path.get().ok_or(messages::NO_FILE_NAME)?))
     } else std::ptr::null_mut();
 
     /// Opens a capture file for appending packets.
     fn pcap_dump_open_append(handle: Option<&Pcap>, path: CText<'_>) -> *mut FILE {
-        opened(handle, |handle| match path.get() {
-            Some(path) => append(handle, path),
-            None => Err("A null pointer was supplied as the file name".to_owned()),
-        })
+        opened(handle, |handle| append(handle, path.get().ok_or(messages::NO_FILE_NAME)?))
     } else std::ptr::null_mut();
 
     /// Begins a capture file on a stream.

@@ -25,6 +25,9 @@ use crate::state::wishes::Wishes;
 use crate::text::{ERRBUF_SIZE, print};
 use crate::types::{PRECISION_NANO, Times, code};
 
+/// The message of a function that needs an activated handle.
+pub(crate) const NOT_YET_ACTIVATED: &str = "This handle hasn't been activated yet";
+
 /// `pcap_t`.
 pub(crate) struct Pcap {
     /// A number that no other handle has.
@@ -77,7 +80,8 @@ pub(crate) enum Kind {
 }
 
 impl Pcap {
-    fn new(settings: Settings) -> Box<Self> {
+    /// Creates a handle that is not activated yet.
+    pub(crate) fn new(settings: Settings) -> Box<Self> {
         Box::new(Self {
             number: handle_registry::number(),
             errors: UnsafeCell::new([0; ERRBUF_SIZE + 1]),
@@ -95,11 +99,6 @@ impl Pcap {
             stats_ex: StatExCell::default(),
             live_dump: LiveDump::default(),
         })
-    }
-
-    /// Creates a handle that is not activated yet.
-    pub(crate) fn inactive(settings: Settings) -> Box<Self> {
-        Self::new(settings)
     }
 
     /// Creates a handle that is ready for use.
@@ -155,6 +154,11 @@ impl Pcap {
         code::ERROR
     }
 
+    /// Returns the code of a result; sets the message of an error.
+    pub(crate) fn answer(&self, result: Result<(), impl fmt::Display>) -> c_int {
+        result.map_or_else(|message| self.fail(message), |()| 0)
+    }
+
     /// Returns the message's address.
     pub(crate) fn message(&self) -> *mut c_char {
         self.errors.get().cast()
@@ -172,14 +176,18 @@ impl Pcap {
     /// code.
     pub(crate) fn activated(&self) -> Result<&Opened, c_int> {
         self.opened.get().ok_or_else(|| {
-            self.say("This handle hasn't been activated yet");
+            self.say(NOT_YET_ACTIVATED);
             code::NOT_ACTIVATED
         })
     }
 
-    /// Returns the opened capture as [`Self::activated`], without a message.
-    pub(crate) fn activated_quietly(&self) -> Result<&Opened, c_int> {
-        self.opened.get().ok_or(code::NOT_ACTIVATED)
+    /// Returns an error if the handle is activated: sets the usual message and returns the code.
+    pub(crate) fn not_activated(&self) -> Result<(), c_int> {
+        if self.opened.get().is_none() {
+            return Ok(());
+        }
+        self.say("can't perform  operation on activated capture");
+        Err(code::ACTIVATED)
     }
 
     /// Returns the reading side, if no call is using it.
@@ -196,14 +204,44 @@ impl Pcap {
         self.link_type.load(Ordering::Acquire)
     }
 
+    /// Returns the origin of an activated handle's packets.
+    pub(crate) fn kind(&self) -> Option<&Kind> {
+        self.opened.get().map(|opened| &opened.kind)
+    }
+
     /// Returns the live capture, if it is one.
     pub(crate) fn live(&self) -> Option<&Live> {
-        match self.opened.get() {
-            Some(Opened {
-                kind: Kind::Live(live),
-                ..
-            }) => Some(live),
+        match self.kind() {
+            Some(Kind::Live(live)) => Some(live),
             _ => None,
+        }
+    }
+
+    /// Returns the file, if it is one.
+    pub(crate) fn file(&self) -> Option<&Offline> {
+        match self.kind() {
+            Some(Kind::Offline(file)) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Ends a wait for packets.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake();
+        }
+    }
+
+    /// Changes the reading side; fails with the message `busy` while another call uses it.
+    pub(crate) fn change(
+        &self,
+        busy: &str,
+        change: impl FnOnce(&mut Reading) -> Result<(), String>,
+    ) -> c_int {
+        match self.try_reading().as_deref_mut() {
+            Some(Some(reading)) => self.answer(change(reading)),
+            Some(None) => code::ERROR,
+            None => self.fail(busy),
         }
     }
 }
@@ -223,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_handle_is_open_until_it_is_forgotten() {
-        let handle = Pcap::inactive(Settings::default()).hand_out();
+        let handle = Pcap::new(Settings::default()).hand_out();
         let shared = Pcap::find(handle).expect("open");
         let known = shared.id();
         assert!(known.is_open());

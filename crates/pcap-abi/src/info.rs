@@ -12,71 +12,40 @@ use crate::text::CText;
 use crate::types::code;
 use crate::{link_types, memory, stdio};
 
-const NO_DEAD_NONBLOCKING: &str =
-    "A pcap_open_dead pcap_t does not have a non-blocking mode setting";
-
-impl Opened {
-    pub(crate) fn can_set_monitor(&self, handle: &Pcap) -> c_int {
-        match self.kind {
-            Kind::Dead => handle.fail("Rfmon mode doesn't apply on a pcap_open_dead pcap_t"),
-            // The same results as libpcap's for files and for running captures.
-            Kind::Offline(_) => 0,
-            Kind::Live(_) => code::ACTIVATED,
-        }
-    }
-
-    /// Returns the message if non-blocking mode cannot be set.
-    pub(crate) fn never_nonblocking(&self) -> Option<&'static str> {
-        match self.kind {
-            Kind::Dead => Some(NO_DEAD_NONBLOCKING),
-            Kind::Offline(_) => Some("Savefiles cannot be put into non-blocking mode"),
-            Kind::Live(_) => None,
-        }
-    }
-
-    /// Returns the message if the handle has no non-blocking mode to report.
-    pub(crate) fn dead_nonblocking(&self) -> Option<&'static str> {
-        matches!(self.kind, Kind::Dead).then_some(NO_DEAD_NONBLOCKING)
-    }
-
+impl Pcap {
     /// Returns the supported link types; empty if there is no choice.
     fn link_types(&self) -> &[c_int] {
-        match &self.kind {
-            Kind::Live(live) => &live.link_types,
-            _ => &[],
-        }
+        self.live().map_or(&[], |live| &live.link_types)
+    }
+
+    /// Gives C a list to be freed by `free`; returns its length.
+    pub(crate) fn hand_list(&self, items: &[c_int], to: &mut *mut c_int) -> c_int {
+        let Some(array) = memory::array(items) else {
+            return self.fail("malloc: Cannot allocate memory");
+        };
+        *to = array;
+        c_int::try_from(items.len()).unwrap_or(0)
     }
 }
 
 /// Returns a property of the handle; if it is not activated, an error code without a message.
 fn quietly(handle: Option<&Pcap>, tell: impl FnOnce(&Pcap, &Opened) -> c_int) -> c_int {
-    let Some(handle) = handle else {
-        return code::ERROR;
-    };
-    match handle.activated_quietly() {
-        Ok(opened) => tell(handle, opened),
-        Err(code) => code,
-    }
+    handle.map_or(code::ERROR, |handle| {
+        let opened = handle.opened.get();
+        opened.map_or(code::NOT_ACTIVATED, |opened| tell(handle, opened))
+    })
 }
 
-fn list_link_types(handle: &Pcap, opened: &Opened, list: &mut *mut c_int) -> c_int {
-    let known = opened.link_types();
+fn list_link_types(handle: &Pcap, list: &mut *mut c_int) -> c_int {
+    let known = handle.link_types();
     let only = [handle.dlt()];
-    let known = if known.is_empty() { &only[..] } else { known };
-    match memory::array(known) {
-        Some(array) => {
-            *list = array;
-            c_int::try_from(known.len()).unwrap_or(0)
-        }
-        None => handle.fail("malloc: Cannot allocate memory"),
-    }
+    handle.hand_list(if known.is_empty() { &only } else { known }, list)
 }
 
 fn set_link_type(handle: &Pcap, wanted: c_int) -> c_int {
-    let opened = handle.opened.get();
-    let known = opened.map_or(&[][..], Opened::link_types);
+    let known = handle.link_types();
     let is_known = if known.is_empty() {
-        opened.is_some() && handle.dlt() == wanted
+        handle.opened.get().is_some() && handle.dlt() == wanted
     } else {
         known.contains(&wanted)
     };
@@ -110,7 +79,7 @@ export! {
     /// Lists the supported link types; `pcap_free_datalinks` frees the list.
     fn pcap_list_datalinks(handle: Option<&Pcap>, list: Option<&mut *mut c_int>) -> c_int {
         let Some(list) = list else { return code::ERROR };
-        quietly(handle, |handle, opened| list_link_types(handle, opened, list))
+        quietly(handle, |handle, _| list_link_types(handle, list))
     } else code::ERROR;
 
     /// Frees a list of `pcap_list_datalinks`.
@@ -130,26 +99,19 @@ export! {
 
     /// Returns whether a file has the other byte order.
     fn pcap_is_swapped(handle: Option<&Pcap>) -> c_int {
-        quietly(handle, |_, opened| match &opened.kind {
-            Kind::Offline(file) => c_int::from(file.byte_order != ByteOrder::NATIVE),
-            _ => 0,
+        quietly(handle, |handle, _| {
+            handle.file().map_or(0, |file| c_int::from(file.byte_order != ByteOrder::NATIVE))
         })
     } else code::ERROR;
 
     /// Returns the major version of a file's format.
     fn pcap_major_version(handle: Option<&Pcap>) -> c_int {
-        quietly(handle, |_, opened| match &opened.kind {
-            Kind::Offline(file) => file.version.0,
-            _ => 0,
-        })
+        quietly(handle, |handle, _| handle.file().map_or(0, |file| file.version.0))
     } else code::ERROR;
 
     /// Returns the minor version of a file's format.
     fn pcap_minor_version(handle: Option<&Pcap>) -> c_int {
-        quietly(handle, |_, opened| match &opened.kind {
-            Kind::Offline(file) => file.version.1,
-            _ => 0,
-        })
+        quietly(handle, |handle, _| handle.file().map_or(0, |file| file.version.1))
     } else code::ERROR;
 
     /// Returns the bytes of the buffer that packets are delivered from.
@@ -163,38 +125,31 @@ export! {
 
     /// Returns a file's stream; null for a live capture.
     fn pcap_file(handle: Option<&Pcap>) -> *mut FILE {
-        match handle.and_then(|handle| handle.opened.get()) {
-            Some(Opened { kind: Kind::Offline(file), .. }) => {
-                let mut guard = handle.and_then(Pcap::try_reading);
-                if let (Some(follow), Some(Some(reading))) = (&file.follow, guard.as_deref_mut()) {
-                    follow.begin(reading);
-                }
-                file.stream.as_ptr()
-            }
-            _ => std::ptr::null_mut(),
+        let Some(file) = handle.and_then(Pcap::file) else { return std::ptr::null_mut() };
+        let mut guard = handle.and_then(Pcap::try_reading);
+        if let (Some(follow), Some(Some(reading))) = (&file.follow, guard.as_deref_mut()) {
+            follow.begin(reading);
         }
+        file.stream.as_ptr()
     } else std::ptr::null_mut();
 
     /// Returns a live capture's descriptor, otherwise -1.
     fn pcap_fileno(handle: Option<&Pcap>) -> c_int {
-        match handle.and_then(|handle| handle.opened.get()) {
-            Some(Opened { kind: Kind::Live(live), .. }) => live.descriptor,
-            Some(Opened { kind: Kind::Dead, .. }) => 0,
+        match handle.and_then(Pcap::kind) {
+            Some(Kind::Live(live)) => live.descriptor,
+            Some(Kind::Dead) => 0,
             _ => -1,
         }
     } else -1;
 
     /// Returns a descriptor that is readable when there are packets, otherwise -1.
     fn pcap_get_selectable_fd(handle: Option<&Pcap>) -> c_int {
-        match handle.and_then(|handle| handle.opened.get()) {
-            Some(Opened { kind: Kind::Live(live), .. }) => match handle {
-                Some(handle) => crate::live::make_selectable(handle, live),
-                None => -1,
-            },
-            Some(Opened { kind: Kind::Offline(file), .. }) => file.stream.number(),
-            Some(Opened { kind: Kind::Dead, .. }) => 0,
+        handle.map_or(-1, |handle| match handle.kind() {
+            Some(Kind::Live(live)) => crate::live::make_selectable(handle, live),
+            Some(Kind::Offline(file)) => file.stream.number(),
+            Some(Kind::Dead) => 0,
             None => -1,
-        }
+        })
     } else -1;
 
     /// Returns the timeout for select(2) after which the program must read even if the descriptor is not

@@ -8,9 +8,9 @@ use ringtap_send::{SendOptions, Sender};
 
 use crate::boundary::export;
 use crate::handle::{Kind, Pcap, lock};
-use crate::messages;
 use crate::state::live::{COOKED_V1, COOKED_V2, Live, plain_name};
 use crate::types::code;
+use crate::{memory, messages};
 
 fn send(handle: &Pcap, live: &Live, frame: &[u8]) -> Result<usize, String> {
     if live.device.ends_with(":any") {
@@ -61,12 +61,8 @@ fn inject(handle: &Pcap, data: *const c_void, len: usize) -> c_int {
     let Ok(most) = c_int::try_from(len) else {
         return handle.fail(format!("More than {} bytes cannot be injected", c_int::MAX));
     };
-    let frame: &[u8] = if data.is_null() {
-        &[]
-    } else {
-        // SAFETY: C's contract: there are that many bytes.
-        unsafe { std::slice::from_raw_parts(data.cast(), len) }
-    };
+    // SAFETY: C's contract: there are that many bytes.
+    let frame = unsafe { memory::items(data.cast(), len) };
     match send(handle, live, frame) {
         Ok(sent) => {
             handle.sent.fetch_add(1, Ordering::Relaxed);

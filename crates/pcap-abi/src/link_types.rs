@@ -27,11 +27,9 @@ pub(crate) fn name(value: c_int) -> Option<&'static CStr> {
     row(value).map(|row| row.0)
 }
 
-/// Space for `DLT ` and a number.
-type Number = [u8; 16];
-
 thread_local! {
-    static NUMBER: std::cell::RefCell<Number> = const { std::cell::RefCell::new([0; 16]) };
+    /// Space for `DLT ` and a number.
+    static NUMBER: std::cell::RefCell<[u8; 16]> = const { std::cell::RefCell::new([0; 16]) };
 }
 
 export! {
@@ -62,10 +60,7 @@ export! {
     fn pcap_datalink_val_to_description_or_dlt(value: c_int) -> *const c_char {
         match row(value) {
             Some(row) => row.1.as_ptr(),
-            None => NUMBER.with_borrow_mut(|buffer| {
-                text::print(buffer, format_args!("DLT {value}"));
-                buffer.as_ptr().cast()
-            }),
+            None => text::in_buffer(&NUMBER, format_args!("DLT {value}")),
         }
     } else std::ptr::null();
 }

@@ -261,28 +261,24 @@ pub(crate) fn make_selectable(handle: &Pcap, live: &Live) -> c_int {
 }
 
 fn set_direction(handle: &Pcap, direction: Direction) -> c_int {
-    let Some(mut guard) = handle.try_reading() else {
-        return handle.fail("The direction can't be changed while packets are read");
-    };
-    let Some(reading) = &mut *guard else {
-        return code::ERROR;
-    };
-    // Waiting packets may have any direction.
-    reading.set_aside();
-    let change = Change::Direction(direction);
-    match reading.borrowed.source().change(change) {
-        Ok(()) => reading.direction = None,
-        Err(Error::FixedAtOpening { .. }) => reading.direction = Some(direction),
-        Err(error) => return handle.fail(error),
-    }
-    0
+    let busy = "The direction can't be changed while packets are read";
+    handle.change(busy, |reading| {
+        // Waiting packets may have any direction.
+        reading.set_aside();
+        let change = Change::Direction(direction);
+        reading.direction = match reading.borrowed.source().change(change) {
+            Ok(()) => None,
+            Err(Error::FixedAtOpening { .. }) => Some(direction),
+            Err(error) => return Err(error.to_string()),
+        };
+        Ok(())
+    })
 }
 
 /// Activates a handle; leaves code and message for C.
 fn activate_and_tell(handle: &Pcap) -> c_int {
-    if handle.opened.get().is_some() {
-        handle.say("can't perform  operation on activated capture");
-        return code::ACTIVATED;
+    if let Err(code) = handle.not_activated() {
+        return code;
     }
     handle.say("");
     match activate(handle) {
@@ -314,7 +310,7 @@ fn message_of(handle: &Pcap, device: &str, status: c_int) -> String {
 /// Returns a handle that captures, or null with a message.
 pub(crate) fn open_live(settings: Settings, errbuf: ErrBuf<'_>) -> *mut Pcap {
     let name = settings.device.to_string_lossy().into_owned();
-    let handle = Pcap::inactive(settings);
+    let handle = Pcap::new(settings);
     let status = activate_and_tell(&handle);
     if status < 0 {
         say(errbuf, message_of(&handle, &name, status));

@@ -16,6 +16,19 @@ pub(crate) fn array<T: Copy>(items: &[T]) -> Option<*mut T> {
     Some(memory)
 }
 
+/// Returns the items of a slice of C; empty for null.
+///
+/// # Safety
+///
+/// `items` is null or points to `len` items that outlive the call.
+pub(crate) unsafe fn items<'a, T>(items: *const T, len: usize) -> &'a [T] {
+    if items.is_null() {
+        return &[];
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { std::slice::from_raw_parts(items, len) }
+}
+
 /// Frees an array of [`array()`]; does nothing for null.
 pub(crate) fn free(array: *mut c_int) {
     // SAFETY: C's contract: `array` made it, and it is freed once.

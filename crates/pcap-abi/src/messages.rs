@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use ringtap_capture::Error;
 use ringtap_filter::{CompileError, ErrorKind, NameKind};
 use ringtap_savefile::{ReadError, ReadErrorKind, Structure};
 
@@ -10,12 +11,26 @@ use crate::status::os_text;
 /// Bytes of the magic number, which libpcap reads separately.
 const MAGIC: u64 = 4;
 
+/// The message for an interface that was removed.
+pub(crate) const GONE: &str = "The interface disappeared";
+/// The message for a missing name of a file.
+pub(crate) const NO_FILE_NAME: &str = "A null pointer was supplied as the file name";
+
+/// Returns the message for a source that cannot be read (any further); `snapshot` as in [`of_file`].
+pub(crate) fn of_source(error: &Error, snapshot: Option<c_int>) -> String {
+    match error {
+        Error::Read(error) => of_file(error, snapshot),
+        Error::InterfaceGone { .. } => GONE.to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// Returns the message for a file that cannot be read (any further).
 ///
 /// `snapshot` is the handle's snapshot length if the file is open.
-pub(crate) fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
+fn of_file(error: &ReadError, snapshot: Option<c_int>) -> String {
     match error.kind() {
-        ReadErrorKind::Open(source) => format!("{}: {}", error.name(), of_os(source)),
+        ReadErrorKind::Open(source) => of_path(error.name(), source),
         ReadErrorKind::Read(source) => format!("error reading dump file: {}", of_os(source)),
         ReadErrorKind::UnknownFormat { .. } => "unknown file format".to_owned(),
         ReadErrorKind::Version { major: ..=1, .. } => "archaic pcap savefile format".to_owned(),
@@ -69,6 +84,11 @@ pub(crate) fn of_os(error: &std::io::Error) -> String {
     error
         .raw_os_error()
         .map_or_else(|| error.to_string(), os_text)
+}
+
+/// Returns the message for a file for which a call of the system failed.
+pub(crate) fn of_path(name: &str, error: &std::io::Error) -> String {
+    format!("{name}: {}", of_os(error))
 }
 
 /// Returns the message for an expression that cannot be compiled.

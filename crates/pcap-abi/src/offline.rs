@@ -1,12 +1,12 @@
 //! Capture files as handles: `pcap_open_offline`, `pcap_fopen_offline`, and dead handles.
 
-use std::ffi::{CStr, c_int, c_uint};
+use std::ffi::{c_int, c_uint};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use libc::FILE;
-use ringtap_capture::{Error, FileSource, Interface, Item, Next, ReadOptions, Source, open_stream};
+use ringtap_capture::{Error, FileSource, Interface, Next, ReadOptions, Source, open_stream};
 use ringtap_savefile::Format;
 
 use crate::borrowed_block::BorrowedBlock;
@@ -17,19 +17,20 @@ use crate::messages;
 use crate::state::offline::Offline;
 use crate::state::reading::Reading;
 use crate::stdio::{Stream, StreamReader};
-use crate::text::{CText, ErrBuf, say};
+use crate::text::{CText, ErrBuf, told};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO};
 
 /// First bytes of a pcapng file.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Opens a capture file on a stream; if that fails, the stream stays open.
-fn open(stream: Stream, name: &str, precision: c_int) -> Result<Box<Pcap>, String> {
+fn open(stream: Stream, name: &str, precision: c_uint) -> Result<Box<Pcap>, String> {
+    let unknown = || format!("unknown time stamp resolution {precision}");
+    let precision = precision_of(precision).ok_or_else(unknown)?;
     let (mut source, offline) = start(stream, name)?;
-    let interface = first_interface(&mut source).map_err(|error| message(&error))?;
-    let Some(interface) = interface else {
-        return Err(messages::NO_INTERFACE.to_owned());
-    };
+    let interface = first_interface(&mut source);
+    let interface = interface.map_err(|error| messages::of_source(&error, None))?;
+    let interface = interface.ok_or(messages::NO_INTERFACE)?;
     let opened = Opened {
         snapshot: interface.effective_snaplen().cast_signed(),
         precision,
@@ -56,7 +57,7 @@ fn start(stream: Stream, name: &str) -> Result<(FileSource, Offline), String> {
         }
         None => open_stream(Box::new(StreamReader(stream)), name, &options, None),
     };
-    let source = opened.map_err(|error| message(&error))?;
+    let source = opened.map_err(|error| messages::of_source(&error, None))?;
     let reader = source.reader();
     let (major, minor) = reader.version();
     // In other files, the reader's offsets are not those of the stream.
@@ -88,18 +89,11 @@ fn seekable(stream: Stream) -> Option<(std::fs::File, u64)> {
 fn first_interface(source: &mut FileSource) -> Result<Option<Interface>, Error> {
     while source.interfaces().is_empty() {
         match source.next()? {
-            Next::Meta(Item::Interface(_) | Item::Section(_) | Item::Other(_)) | Next::Meta(_) => {}
+            Next::Meta(_) => {}
             _ => return Ok(None),
         }
     }
     Ok(source.interfaces().first().cloned())
-}
-
-fn message(error: &Error) -> String {
-    match error {
-        Error::Read(error) => messages::of_file(error, None),
-        other => other.to_string(),
-    }
 }
 
 fn precision_of(value: c_uint) -> Option<c_int> {
@@ -109,55 +103,32 @@ fn precision_of(value: c_uint) -> Option<c_int> {
 
 /// Opens a stream of C.
 fn open_given(stream: *mut FILE, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pcap {
-    let Some(stream) = Stream::of(stream) else {
-        say(
-            errbuf,
-            "Null FILE * pointer provided to savefile open routine",
-        );
-        return std::ptr::null_mut();
-    };
-    finish(open_checked(stream, "savefile", precision), errbuf)
+    let null = || "Null FILE * pointer provided to savefile open routine".to_owned();
+    let stream = Stream::of(stream).ok_or_else(null);
+    finish(
+        stream.and_then(|stream| open(stream, "savefile", precision)),
+        errbuf,
+    )
 }
 
-fn open_checked(stream: Stream, name: &str, precision: c_uint) -> Result<Box<Pcap>, String> {
-    let Some(precision) = precision_of(precision) else {
-        return Err(format!("unknown time stamp resolution {precision}"));
-    };
-    open(stream, name, precision)
-}
-
-fn open_path(path: &CStr, precision: c_uint) -> Result<Box<Pcap>, String> {
+fn open_path(path: CText<'_>, precision: c_uint) -> Result<Box<Pcap>, String> {
+    let path = path.get().ok_or(messages::NO_FILE_NAME)?;
     let name = path.to_string_lossy();
     if path == c"-" {
         let Some(stream) = Stream::input() else {
             return Err("The standard input is not open".to_owned());
         };
-        return open_checked(stream, "standard input", precision);
+        return open(stream, "standard input", precision);
     }
-    let open = Stream::open(path, c"rb");
-    let stream = open.map_err(|error| format!("{name}: {}", messages::of_os(&error)))?;
-    open_checked(stream, &name, precision).inspect_err(|_| {
+    let stream = Stream::open(path, c"rb", &name)?;
+    open(stream, &name, precision).inspect_err(|_| {
         // SAFETY: the stream was opened here, and nothing else uses it.
         unsafe { stream.close() };
     })
 }
 
-fn open_named(path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>) -> *mut Pcap {
-    let Some(path) = path.get() else {
-        say(errbuf, "A null pointer was supplied as the file name");
-        return std::ptr::null_mut();
-    };
-    finish(open_path(path, precision), errbuf)
-}
-
 fn finish(result: Result<Box<Pcap>, String>, errbuf: ErrBuf<'_>) -> *mut Pcap {
-    match result {
-        Ok(handle) => handle.hand_out(),
-        Err(message) => {
-            say(errbuf, message);
-            std::ptr::null_mut()
-        }
-    }
+    told(result, errbuf).map_or(std::ptr::null_mut(), Pcap::hand_out)
 }
 
 fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
@@ -174,14 +145,14 @@ fn dead(link_type: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap {
 export! {
     /// Opens a capture file, with fractions of seconds in microseconds.
     fn pcap_open_offline(path: CText<'_>, errbuf: ErrBuf<'_>) -> *mut Pcap {
-        open_named(path, 0, errbuf)
+        finish(open_path(path, 0), errbuf)
     } else std::ptr::null_mut();
 
     /// Opens a capture file.
     fn pcap_open_offline_with_tstamp_precision(
         path: CText<'_>, precision: c_uint, errbuf: ErrBuf<'_>,
     ) -> *mut Pcap {
-        open_named(path, precision, errbuf)
+        finish(open_path(path, precision), errbuf)
     } else std::ptr::null_mut();
 
     /// Reads a capture file from a stream, with fractions of seconds in microseconds.
@@ -222,10 +193,8 @@ fn close(handle: *mut Pcap) {
     };
     shared.live_dump.finish(shared);
     let wake = || {
-        if shared.live().is_some()
-            && let Some(waker) = shared.waker.get()
-        {
-            waker.wake();
+        if shared.live().is_some() {
+            shared.wake();
         }
     };
     let Some(mut reading) = shared.try_reading() else {
@@ -239,10 +208,7 @@ fn close(handle: *mut Pcap) {
     // The reader must be dropped before its stream is closed.
     *reading = None;
     drop(reading);
-    if let Some(Opened {
-        kind: Kind::Offline(offline),
-        ..
-    }) = shared.opened.get()
+    if let Some(offline) = shared.file()
         && Stream::input() != Some(offline.stream)
     {
         // SAFETY: the handle owns the stream, and is closed by this call.

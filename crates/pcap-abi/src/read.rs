@@ -7,8 +7,6 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ringtap_capture::Error;
-
 use crate::borrowed_block::Pause;
 use crate::boundary::{export, export_waiting};
 use crate::handle::{Kind, Opened, Pcap, lock};
@@ -95,10 +93,7 @@ fn read(
     let is_file = matches!(opened.kind, Kind::Offline(_));
     let limit = if count <= 0 { c_int::MAX } else { count };
     reading.sampler.follow(&handle.sampling);
-    let follow = match &opened.kind {
-        Kind::Offline(file) => file.follow.as_ref(),
-        _ => None,
-    };
+    let follow = handle.file().and_then(|file| file.follow.as_ref());
     if let Some(follow) = follow {
         follow.enter(reading);
     }
@@ -269,7 +264,7 @@ fn advance(handle: &Pcap, opened: &Opened, reading: &mut Reading, may_wait: bool
         Ok(Pause::Woken) => {}
         Err(error) if error.is_transient() && !is_file => {}
         Err(error) => {
-            handle.say(message(&error, opened));
+            handle.say(messages::of_source(&error, Some(opened.snapshot)));
             reading.failed = true;
             return Advance::End(End::Failed);
         }
@@ -324,8 +319,6 @@ fn idle(handle: &Pcap, reading: &mut Reading, progress: &mut Progress, mode: Mod
     }))
 }
 
-const GONE: &str = "The interface disappeared";
-
 /// Reads as [`run`], in statistics mode.
 fn count_on(
     handle: &Pcap,
@@ -353,7 +346,7 @@ fn count_on(
             progress.delivered += 1;
             if is_gone {
                 // The counters up to now are delivered all the same.
-                handle.say(GONE);
+                handle.say(messages::GONE);
                 reading.failed = true;
                 return End::Failed;
             }
@@ -396,14 +389,6 @@ fn mixed(handle: &Pcap, opened: &Opened, reading: &mut Reading) -> Option<String
     })
 }
 
-fn message(error: &Error, opened: &Opened) -> String {
-    match error {
-        Error::Read(error) => messages::of_file(error, Some(opened.snapshot)),
-        Error::InterfaceGone { .. } => GONE.to_owned(),
-        other => other.to_string(),
-    }
-}
-
 /// Calls C's function with each packet.
 fn with_callback(
     handle: Option<&Pcap>,
@@ -423,16 +408,13 @@ fn with_callback(
     match step {
         // On a live capture libpcap reports a break at once, even if packets were delivered before
         // it. For a file it returns their number first.
-        Step::Done(0..) if is_live(handle) && handle.broken.swap(false, Ordering::AcqRel) => {
+        Step::Done(0..)
+            if handle.live().is_some() && handle.broken.swap(false, Ordering::AcqRel) =>
+        {
             Step::Done(code::BREAK)
         }
         step => step,
     }
-}
-
-fn is_live(handle: &Pcap) -> bool {
-    let opened = handle.opened.get();
-    opened.is_some_and(|opened| matches!(opened.kind, Kind::Live(_)))
 }
 
 /// Reads one packet and leaves it in place.
@@ -496,7 +478,7 @@ fn block(
         ControlFlow::Continue(())
     });
     match step {
-        Step::Done(0) if !is_live(handle) => Step::Done(code::BREAK),
+        Step::Done(0) if handle.live().is_none() => Step::Done(code::BREAK),
         step => step,
     }
 }
@@ -559,10 +541,6 @@ export_waiting! {
         let (Some(handle), false) = (*handle, header.is_null() || data.is_null()) else {
             return Step::Done(code::ERROR);
         };
-        let is_file = matches!(
-            handle.opened.get(),
-            Some(Opened { kind: Kind::Offline(_), .. })
-        );
         one(handle, progress, |result, found, bytes| match result {
             1 => {
                 // SAFETY: C's contract: there is room for both addresses; the packet is the last.
@@ -573,7 +551,7 @@ export_waiting! {
                 }
                 1
             }
-            0 if is_file => code::BREAK,
+            0 if handle.file().is_some() => code::BREAK,
             other => other,
         })
     } else code::ERROR, closed code::BREAK;
@@ -585,9 +563,7 @@ export! {
     fn pcap_breakloop(handle: Option<&Pcap>) {
         if let Some(handle) = handle {
             handle.broken.store(true, Ordering::Release);
-            if let Some(waker) = handle.waker.get() {
-                waker.wake();
-            }
+            handle.wake();
         }
     } else ();
 }

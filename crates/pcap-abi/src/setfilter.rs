@@ -76,18 +76,13 @@ export! {
         };
         let Some(mut guard) = handle.try_reading() else {
             handle.wishes.wish(program);
-            if let Some(waker) = handle.waker.get() {
-                waker.wake();
-            }
+            handle.wake();
             return 0;
         };
         let Some(reading) = &mut *guard else {
             return handle.fail("There is nothing to read from this handle");
         };
-        match handle.set_filter(reading, program) {
-            Ok(()) => 0,
-            Err(error) => handle.fail(error),
-        }
+        handle.answer(handle.set_filter(reading, program))
     } else code::ERROR;
 }
 

@@ -4,22 +4,32 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use crate::boundary::export;
-use crate::handle::{Opened, Pcap, lock};
+use crate::handle::{Kind, NOT_YET_ACTIVATED, Pcap, lock};
 use crate::state::settings::Settings;
 use crate::text::{CText, ErrBuf};
 use crate::types::{PRECISION_MICRO, PRECISION_NANO, code};
 
+const NO_DEAD_NONBLOCKING: &str =
+    "A pcap_open_dead pcap_t does not have a non-blocking mode setting";
+
 impl Pcap {
-    /// Changes a setting of a handle that is not activated yet.
-    fn set(handle: Option<&Self>, change: impl FnOnce(&mut Settings) -> c_int) -> c_int {
+    /// Changes a setting of a handle that is not activated yet, or returns why it cannot.
+    fn try_set(handle: Option<&Self>, change: impl FnOnce(&mut Settings) -> c_int) -> c_int {
         let Some(handle) = handle else {
             return code::ERROR;
         };
-        if handle.opened.get().is_some() {
-            handle.say("can't perform  operation on activated capture");
-            return code::ACTIVATED;
+        match handle.not_activated() {
+            Ok(()) => change(&mut lock(&handle.settings)),
+            Err(code) => code,
         }
-        change(&mut lock(&handle.settings))
+    }
+
+    /// Changes a setting as [`Self::try_set`], to any value.
+    fn set(handle: Option<&Self>, change: impl FnOnce(&mut Settings)) -> c_int {
+        Self::try_set(handle, |settings| {
+            change(settings);
+            0
+        })
     }
 }
 
@@ -33,59 +43,44 @@ export! {
     fn pcap_create(device: CText<'_>, _errbuf: ErrBuf<'_>) -> *mut Pcap {
         let device = device.get().unwrap_or(c"any").to_owned();
         let settings = Settings { device, ..Settings::default() };
-        Pcap::inactive(settings).hand_out()
+        Pcap::new(settings).hand_out()
     } else std::ptr::null_mut();
 
     /// Sets the snapshot length, in bytes.
     fn pcap_set_snaplen(handle: Option<&Pcap>, snaplen: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
-            settings.snaplen = snaplen;
-            0
-        })
+        Pcap::set(handle, |settings| settings.snaplen = snaplen)
     } else code::ERROR;
 
     /// Sets whether packets for other hosts are captured.
     fn pcap_set_promisc(handle: Option<&Pcap>, promiscuous: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
-            settings.promiscuous = promiscuous != 0;
-            0
-        })
+        Pcap::set(handle, |settings| settings.promiscuous = promiscuous != 0)
     } else code::ERROR;
 
     /// Sets whether a wireless interface is put into monitor mode.
     fn pcap_set_rfmon(handle: Option<&Pcap>, monitor: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
-            settings.monitor = monitor != 0;
-            0
-        })
+        Pcap::set(handle, |settings| settings.monitor = monitor != 0)
     } else code::ERROR;
 
     /// Returns whether the device supports monitor mode. This library does not: 0.
     fn pcap_can_set_rfmon(handle: Option<&Pcap>) -> c_int {
-        let Some(handle) = handle else {
-            return code::ERROR;
-        };
-        match handle.opened.get() {
-            Some(opened) => opened.can_set_monitor(handle),
+        let Some(handle) = handle else { return code::ERROR };
+        match handle.kind() {
+            Some(Kind::Dead) => handle.fail("Rfmon mode doesn't apply on a pcap_open_dead pcap_t"),
+            // The same results as libpcap's for files and for running captures.
+            Some(Kind::Live(_)) => code::ACTIVATED,
             // libpcap does not check whether the device exists, either.
-            None => 0,
+            Some(Kind::Offline(_)) | None => 0,
         }
     } else code::ERROR;
 
     /// Sets the longest time that packets may wait, in milliseconds.
     fn pcap_set_timeout(handle: Option<&Pcap>, timeout: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
-            settings.timeout = timeout;
-            0
-        })
+        Pcap::set(handle, |settings| settings.timeout = timeout)
     } else code::ERROR;
 
     /// Sets whether packets are delivered at once.
     fn pcap_set_immediate_mode(handle: Option<&Pcap>, immediate: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
-            settings.immediate = immediate != 0;
-            0
-        })
+        Pcap::set(handle, |settings| settings.immediate = immediate != 0)
     } else code::ERROR;
 
     /// Sets the size of the packet buffer, in bytes.
@@ -95,7 +90,6 @@ export! {
             if bytes > 0 {
                 settings.buffer = bytes;
             }
-            0
         })
     } else code::ERROR;
 
@@ -105,10 +99,7 @@ export! {
             Some(handle) if handle.opened.get().is_none() && kind != 0 => timestamp_types(handle),
             _ => vec![0],
         };
-        Pcap::set(handle, |settings| {
-            if kind < 0 {
-                return code::WARNING_TSTAMP_TYPE_NOTSUP;
-            }
+        Pcap::try_set(handle, |settings| {
             if !types.contains(&kind) {
                 return code::WARNING_TSTAMP_TYPE_NOTSUP;
             }
@@ -119,7 +110,7 @@ export! {
 
     /// Sets whether fractions of seconds are micro- or nanoseconds.
     fn pcap_set_tstamp_precision(handle: Option<&Pcap>, precision: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
+        Pcap::try_set(handle, |settings| {
             if !matches!(precision, PRECISION_MICRO | PRECISION_NANO) {
                 return code::TSTAMP_PRECISION_NOTSUP;
             }
@@ -130,21 +121,15 @@ export! {
 
     /// Returns the unit of fractions of seconds.
     fn pcap_get_tstamp_precision(handle: Option<&Pcap>) -> c_int {
-        let Some(handle) = handle else {
-            return code::ERROR;
-        };
-        match handle.opened.get() {
+        handle.map_or(code::ERROR, |handle| match handle.opened.get() {
             Some(opened) => opened.precision,
             None => lock(&handle.settings).precision,
-        }
+        })
     } else code::ERROR;
 
     /// Sets the ethertype that the socket receives.
     fn pcap_set_protocol_linux(handle: Option<&Pcap>, protocol: c_int) -> c_int {
-        Pcap::set(handle, |settings| {
-            settings.protocol = protocol;
-            0
-        })
+        Pcap::set(handle, |settings| settings.protocol = protocol)
     } else code::ERROR;
 
     /// Lists the supported types of timestamps; `pcap_free_tstamp_types` frees the list.
@@ -152,14 +137,7 @@ export! {
         let (Some(handle), Some(types)) = (handle, types) else {
             return code::ERROR;
         };
-        let known = timestamp_types(handle);
-        match crate::memory::array(&known) {
-            Some(array) => {
-                *types = array;
-                c_int::try_from(known.len()).unwrap_or(0)
-            }
-            None => handle.fail("malloc: Cannot allocate memory"),
-        }
+        handle.hand_list(&timestamp_types(handle), types)
     } else code::ERROR;
 
     /// Frees a list of `pcap_list_tstamp_types`.
@@ -171,34 +149,29 @@ export! {
     fn pcap_setnonblock(
         handle: Option<&Pcap>, nonblocking: c_int, errbuf: ErrBuf<'_>,
     ) -> c_int {
-        let Some(handle) = handle else {
-            return code::ERROR;
+        let Some(handle) = handle else { return code::ERROR };
+        let message = match handle.kind() {
+            Some(Kind::Dead) => NO_DEAD_NONBLOCKING,
+            Some(Kind::Offline(_)) => "Savefiles cannot be put into non-blocking mode",
+            Some(Kind::Live(_)) | None => {
+                handle.nonblocking.store(nonblocking != 0, Ordering::Release);
+                return 0;
+            }
         };
-        if let Some(message) = handle.opened.get().and_then(Opened::never_nonblocking) {
-            crate::text::say(errbuf, message);
-            return handle.fail(message);
-        }
-        handle.nonblocking.store(nonblocking != 0, Ordering::Release);
-        0
+        crate::text::say(errbuf, message);
+        handle.fail(message)
     } else code::ERROR;
 
     /// Returns whether reading never waits: 1 or 0.
     fn pcap_getnonblock(handle: Option<&Pcap>, errbuf: ErrBuf<'_>) -> c_int {
-        let Some(handle) = handle else {
-            return code::ERROR;
+        let Some(handle) = handle else { return code::ERROR };
+        let (message, code) = match handle.kind() {
+            Some(Kind::Dead) => (NO_DEAD_NONBLOCKING, code::ERROR),
+            Some(_) => return c_int::from(handle.nonblocking.load(Ordering::Acquire)),
+            None => (NOT_YET_ACTIVATED, code::NOT_ACTIVATED),
         };
-        match handle.activated() {
-            Ok(opened) => match opened.dead_nonblocking() {
-                Some(message) => {
-                    crate::text::say(errbuf, message);
-                    handle.fail(message)
-                }
-                None => c_int::from(handle.nonblocking.load(Ordering::Acquire)),
-            },
-            Err(code) => {
-                crate::text::say(errbuf, "This handle hasn't been activated yet");
-                code
-            }
-        }
+        crate::text::say(errbuf, message);
+        handle.say(message);
+        code
     } else code::ERROR;
 }

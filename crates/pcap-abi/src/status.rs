@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::boundary::export;
-use crate::text::{ErrBuf, print, say};
+use crate::text::{ErrBuf, in_buffer, say};
 use crate::types::code;
 
 /// The result of [`pcap_lib_version`]: programs look for libpcap's number in it.
@@ -65,13 +65,6 @@ thread_local! {
     static BUFFER: RefCell<[u8; 256]> = const { RefCell::new([0; 256]) };
 }
 
-fn in_buffer(message: impl std::fmt::Display) -> *const c_char {
-    BUFFER.with_borrow_mut(|buffer| {
-        print(buffer, message);
-        buffer.as_ptr().cast()
-    })
-}
-
 /// Returns the system's text for an error number, as `strerror` does.
 pub(crate) fn os_text(errno: c_int) -> String {
     let mut buffer = [0_u8; 256];
@@ -91,13 +84,13 @@ export! {
     fn pcap_statustostr(status: c_int) -> *const c_char {
         match text_of(status) {
             Some(text) => text.as_ptr(),
-            None => in_buffer(format_args!("Unknown error: {status}")),
+            None => in_buffer(&BUFFER, format_args!("Unknown error: {status}")),
         }
     } else std::ptr::null();
 
     /// Returns the system's text for an error number.
     fn pcap_strerror(errno: c_int) -> *const c_char {
-        in_buffer(os_text(errno))
+        in_buffer(&BUFFER, os_text(errno)).cast_const()
     } else std::ptr::null();
 
     /// Returns the library's name and version.

@@ -1,12 +1,14 @@
 //! C's streams, which libpcap's interface uses.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::NonNull;
 
 use libc::FILE;
+
+use crate::messages;
 
 unsafe extern "C" {
     static stdin: *mut FILE;
@@ -77,11 +79,11 @@ impl Stream {
         Self::of(unsafe { stdout })
     }
 
-    /// Opens a file as fopen(3) does.
-    pub(crate) fn open(path: &std::ffi::CStr, mode: &std::ffi::CStr) -> io::Result<Self> {
+    /// Opens a file as fopen(3) does; `name` is the path in the message of an error.
+    pub(crate) fn open(path: &CStr, mode: &CStr, name: &str) -> Result<Self, String> {
         // SAFETY: both are strings.
-        Self::of(unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) })
-            .ok_or_else(io::Error::last_os_error)
+        let stream = Self::of(unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) });
+        stream.ok_or_else(|| messages::of_path(name, &io::Error::last_os_error()))
     }
 
     pub(crate) fn as_ptr(self) -> *mut FILE {

@@ -1,11 +1,13 @@
 //! Texts across the boundary: strings of C, messages in its buffers, static names.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::io::Write;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
+use std::thread::LocalKey;
 
 /// `PCAP_ERRBUF_SIZE`.
 pub(crate) const ERRBUF_SIZE: usize = 256;
@@ -59,6 +61,22 @@ pub(crate) fn print(buffer: &mut [u8], message: impl fmt::Display) {
     };
     // The rest of a longer message is dropped.
     let _ = write!(room, "{message}");
+}
+
+/// Prints a message into a thread's buffer, and returns its address.
+pub(crate) fn in_buffer<const N: usize>(
+    buffer: &'static LocalKey<RefCell<[u8; N]>>,
+    message: impl fmt::Display,
+) -> *mut c_char {
+    buffer.with_borrow_mut(|buffer| {
+        print(buffer, message);
+        buffer.as_mut_ptr().cast()
+    })
+}
+
+/// Returns the value of a result; writes the message of an error into C's buffer.
+pub(crate) fn told<T>(result: Result<T, impl fmt::Display>, errbuf: ErrBuf<'_>) -> Option<T> {
+    result.map_err(|message| say(errbuf, message)).ok()
 }
 
 /// Returns a copy for C, to be freed by `free`; null if there is no memory.

@@ -3,6 +3,8 @@
 use std::ffi::{c_char, c_int, c_uchar, c_uint};
 use std::ptr;
 
+use crate::memory;
+
 /// Return codes of functions.
 pub(crate) mod code {
     use std::ffi::c_int;
@@ -72,11 +74,8 @@ pub(crate) struct BpfProgram {
 impl BpfProgram {
     /// Returns the instructions; empty for null.
     pub(crate) fn insns(&self) -> &[BpfInsn] {
-        if self.bf_insns.is_null() {
-            return &[];
-        }
         // SAFETY: C's contract: `bf_insns` points to `bf_len` instructions.
-        unsafe { std::slice::from_raw_parts(self.bf_insns, self.bf_len as usize) }
+        unsafe { memory::items(self.bf_insns, self.bf_len as usize) }
     }
 
     /// Returns a program without instructions.

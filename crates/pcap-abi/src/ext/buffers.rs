@@ -20,17 +20,10 @@ fn change(
     let Some(live) = handle.live() else {
         return handle.fail(NOT_LIVE);
     };
-    let Some(mut guard) = handle.try_reading() else {
-        return handle.fail("This can't be changed while packets are read");
-    };
-    let Some(reading) = &mut *guard else {
-        return handle.fail(NOT_LIVE);
-    };
-    reading.set_aside();
-    match change(reading.borrowed.source(), live) {
-        Ok(()) => 0,
-        Err(message) => handle.fail(message),
-    }
+    handle.change("This can't be changed while packets are read", |reading| {
+        reading.set_aside();
+        change(reading.borrowed.source(), live)
+    })
 }
 
 fn set_buffer(handle: &Pcap, bytes: c_int) -> c_int {
@@ -87,10 +80,7 @@ export! {
         if bytes <= 0 {
             return handle.fail("The buffer's size must be positive");
         }
-        match handle.live() {
-            Some(_) => 0,
-            None => handle.fail(NOT_LIVE),
-        }
+        handle.answer(handle.live().map(|_| ()).ok_or(NOT_LIVE))
     } else code::ERROR;
 
     /// Changes the number of bytes that are delivered before the timeout, in the taps.

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use ringtap_filter::ebpf::lower::{self, Hook, Vlan};
 
 use crate::boundary::export;
-use crate::text::{ErrBuf, say};
+use crate::text::{ErrBuf, told};
 use crate::types::{BpfProgram, code};
 use crate::{bpf, memory};
 
@@ -41,21 +41,13 @@ export! {
         let (Some(program), Some(insns), Some(count)) = (program, insns, count) else {
             return code::ERROR;
         };
-        match translate(program, hook) {
-            Ok(words) => {
-                let Some(copy) = memory::array(&words) else {
-                    say(errbuf, "malloc: Cannot allocate memory");
-                    return code::ERROR;
-                };
-                *insns = copy;
-                *count = c_uint::try_from(words.len()).unwrap_or(0);
-                0
-            }
-            Err(message) => {
-                say(errbuf, message);
-                code::ERROR
-            }
-        }
+        let copied = translate(program, hook).and_then(|words| {
+            let copy = memory::array(&words).ok_or("malloc: Cannot allocate memory")?;
+            Ok((copy, c_uint::try_from(words.len()).unwrap_or(0)))
+        });
+        let Some(copied) = told(copied, errbuf) else { return code::ERROR };
+        (*insns, *count) = copied;
+        0
     } else code::ERROR;
 }
 

@@ -5,13 +5,12 @@ use std::ffi::{CString, c_char, c_int, c_uint};
 
 use crate::boundary::export;
 use crate::handle::{Pcap, lock};
-use crate::text::{self, CText};
+use crate::text::{CText, in_buffer};
 use crate::types::code;
 
 fn set(handle: &Pcap, engine: &str) -> c_int {
-    if handle.opened.get().is_some() {
-        handle.say("can't perform  operation on activated capture");
-        return code::ACTIVATED;
+    if let Err(code) = handle.not_activated() {
+        return code;
     }
     let mut names = ringtap_capture::ENGINES.iter().map(|engine| engine.name);
     if !names.any(|name| name == engine) {
@@ -32,13 +31,6 @@ thread_local! {
     static NAME: RefCell<[u8; 32]> = const { RefCell::new([0; 32]) };
 }
 
-fn in_buffer(name: &str) -> *const c_char {
-    NAME.with_borrow_mut(|buffer| {
-        text::print(buffer, name);
-        buffer.as_ptr().cast()
-    })
-}
-
 export! {
     /// Selects the engine of a handle that is not activated yet: `packet`, `tcx`, `xdp`.
     fn ringtap_set_engine(handle: Option<&Pcap>, engine: CText<'_>) -> c_int {
@@ -50,15 +42,12 @@ export! {
     /// on. Null for a larger number.
     fn ringtap_engine_name(number: c_uint) -> *const c_char {
         let engine = usize::try_from(number).ok().and_then(|at| ringtap_capture::ENGINES.get(at));
-        engine.map_or(std::ptr::null(), |engine| in_buffer(engine.name))
+        engine.map_or(std::ptr::null(), |engine| in_buffer(&NAME, engine.name))
     } else std::ptr::null();
 
     /// Returns the name of the engine that captures, in memory that the thread's next call
     /// overwrites; null for a handle that does not capture.
     fn ringtap_engine(handle: Option<&Pcap>) -> *const c_char {
-        match handle.and_then(Pcap::live) {
-            Some(live) => in_buffer(live.engine),
-            None => std::ptr::null(),
-        }
+        handle.and_then(Pcap::live).map_or(std::ptr::null(), |live| in_buffer(&NAME, live.engine))
     } else std::ptr::null();
 }

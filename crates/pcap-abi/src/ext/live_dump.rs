@@ -38,10 +38,7 @@ impl Output {
     fn write(&mut self, header: &PacketHeader, data: &[u8]) -> ControlFlow<()> {
         let record = dump::record(header);
         let bytes = self.bytes + (record.len() + data.len()) as u64;
-        if self.limits.bytes.is_some_and(|most| bytes > most) {
-            return ControlFlow::Break(());
-        }
-        if !self.stream.write(&record, data) {
+        if self.limits.bytes.is_some_and(|most| bytes > most) || !self.stream.write(&record, data) {
             return ControlFlow::Break(());
         }
         self.bytes = bytes;
@@ -117,9 +114,7 @@ impl LiveDump {
         };
         self.stop.store(true, Ordering::Release);
         handle.broken.store(true, Ordering::Release);
-        if let Some(waker) = handle.waker.get() {
-            waker.wake();
-        }
+        handle.wake();
         // The thread does not panic past its guard.
         let _ = thread.join();
     }
@@ -137,10 +132,7 @@ export! {
     ) -> c_int {
         let (Some(handle), Some(path)) = (handle, path.get()) else { return code::ERROR };
         let limits = Limits { bytes: limit(bytes), packets: limit(packets) };
-        match begin(handle, path, limits) {
-            Ok(()) => 0,
-            Err(message) => handle.fail(message),
-        }
+        handle.answer(begin(handle, path, limits))
     } else code::ERROR;
 
     /// Returns 1 if the file of `pcap_live_dump` is complete, 0 if not, -1 if there is none.

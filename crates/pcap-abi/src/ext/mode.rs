@@ -26,22 +26,13 @@ fn set(handle: &Pcap, mode: c_int) -> c_int {
     let Some(live) = handle.live() else {
         return handle.fail("This is for live captures only");
     };
-    let Some(mut guard) = handle.try_reading() else {
-        return handle.fail("The mode can't be changed while packets are read");
-    };
-    let Some(reading) = &mut *guard else {
-        return code::ERROR;
-    };
-    let changed = match mode {
+    let busy = "The mode can't be changed while packets are read";
+    handle.change(busy, |reading| match mode {
         CAPTURE => to_packets(reading),
         STATISTICS => Counting::begin(live, reading.program.as_ref())
             .and_then(|counting| to_statistics(reading, counting)),
         other => Err(format!("unknown mode {other}")),
-    };
-    match changed {
-        Ok(()) => 0,
-        Err(message) => handle.fail(message),
-    }
+    })
 }
 
 /// Delivers packets again. If the kernel rejects the filter, the handle goes on counting.

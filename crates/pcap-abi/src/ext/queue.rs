@@ -9,8 +9,8 @@ use ringtap_send::{Outgoing, Timing};
 
 use crate::boundary::export;
 use crate::handle::{Pcap, lock};
-use crate::inject;
 use crate::types::{PacketHeader, code};
+use crate::{inject, memory};
 
 /// `struct pcap_send_queue`: packets one after another, each with its header, without gaps.
 #[derive(Debug)]
@@ -60,13 +60,8 @@ impl PcapSendQueue {
 
     /// Returns the packets. An incomplete packet ends them.
     fn packets(&self) -> impl Iterator<Item = Outgoing<'_>> {
-        let bytes: &[u8] = if self.buffer.is_null() {
-            &[]
-        } else {
-            // SAFETY: C's contract: the first `len` bytes of the buffer were written.
-            unsafe { std::slice::from_raw_parts(self.buffer.cast(), self.len as usize) }
-        };
-        let mut rest = bytes;
+        // SAFETY: C's contract: the first `len` bytes of the buffer were written.
+        let mut rest = unsafe { memory::items::<u8>(self.buffer.cast(), self.len as usize) };
         std::iter::from_fn(move || {
             let (header, after) = rest.split_at_checked(HEADER)?;
             // SAFETY: there are as many bytes as a header has, and any bytes are valid in it.

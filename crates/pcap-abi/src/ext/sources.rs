@@ -12,7 +12,7 @@ use crate::handle::Pcap;
 use crate::live::open_live;
 use crate::offline::pcap_open_offline;
 use crate::state::settings::Settings;
-use crate::text::{CText, ErrBuf, say};
+use crate::text::{CText, ErrBuf, say, told};
 use crate::types::{PcapIf, code};
 
 /// `PCAP_SRC_*`.
@@ -79,13 +79,11 @@ fn create(kind: c_int, host: &[u8], port: &[u8], name: &[u8]) -> Result<Vec<u8>,
     let text = match kind {
         FILE => [FILE_PREFIX, name].concat(),
         LOCAL => [DEVICE_PREFIX, name].concat(),
-        REMOTE if host.contains(&b':') => {
-            let colon: &[u8] = if port.is_empty() { b"" } else { b":" };
-            [DEVICE_PREFIX, b"[", host, b"]", colon, port, b"/", name].concat()
-        }
         REMOTE => {
+            let is_v6 = host.contains(&b':');
+            let (open, close): (&[u8], &[u8]) = if is_v6 { (b"[", b"]") } else { (b"", b"") };
             let colon: &[u8] = if port.is_empty() { b"" } else { b":" };
-            [DEVICE_PREFIX, host, colon, port, b"/", name].concat()
+            [DEVICE_PREFIX, open, host, close, colon, port, b"/", name].concat()
         }
         _ => return Err("The interface type is not valid"),
     };
@@ -128,7 +126,7 @@ fn find(source: &[u8]) -> Result<Vec<Device>, String> {
     match parts.kind {
         FILE => files(parts.name),
         LOCAL => {
-            let mut all = devices::all().map_err(|error| devices::message(&error))?;
+            let mut all = devices::all()?;
             for device in &mut all {
                 let what = device
                     .description
@@ -194,18 +192,7 @@ export! {
         devices: Option<&mut *mut PcapIf>,
         errbuf: ErrBuf<'_>,
     ) -> c_int {
-        let Some(devices) = devices else { return code::ERROR };
-        *devices = ptr::null_mut();
-        match find(source.bytes()) {
-            Ok(found) => {
-                *devices = devices::list(found);
-                0
-            }
-            Err(message) => {
-                say(errbuf, message);
-                code::ERROR
-            }
-        }
+        devices::hand_out(|| find(source.bytes()), devices, errbuf)
     } else code::ERROR;
 
     /// Writes a source's name, made from its parts, into a buffer of 1024 bytes.
@@ -217,16 +204,10 @@ export! {
         name: CText<'_>,
         errbuf: ErrBuf<'_>,
     ) -> c_int {
-        match create(kind, host.bytes(), port.bytes(), name.bytes()) {
-            Ok(text) => {
-                put(&text, source);
-                0
-            }
-            Err(message) => {
-                say(errbuf, message);
-                code::ERROR
-            }
-        }
+        let created = create(kind, host.bytes(), port.bytes(), name.bytes());
+        let Some(text) = told(created, errbuf) else { return code::ERROR };
+        put(&text, source);
+        0
     } else code::ERROR;
 
     /// Writes the parts of a source's name into buffers of 1024 bytes; a buffer may be null.
