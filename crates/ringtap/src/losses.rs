@@ -1,19 +1,24 @@
 //! Lost packets in JSON summaries: where each was lost, null if that is not known. The same in words for the toolbar.
 
 use ringtap_capture::{Dropped, WhoLosses, XdpLosses};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// The object `dropped`. Its keys are part of the command line's contract.
-#[derive(Serialize)]
-pub(crate) struct JsonDropped {
-    hook: Option<u64>,
-    sampling: Option<u64>,
-    ring: Option<u64>,
-    interface: Option<u64>,
-    /// Only if the source watches for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before_hook: Option<u64>,
-    application: Option<u64>,
+use crate::object::object;
+
+object! {
+    /// The object `dropped`: the source's losses, with packets that sampling left out there or here. Its keys are part
+    /// of the command line's contract.
+    #[derive(Debug, Default, Deserialize)]
+    pub(crate) struct JsonDropped(dropped: &Dropped, left_out: Option<u64>) {
+        hook: Option<u64> = dropped.hook,
+        sampling: Option<u64> = left_out,
+        ring: Option<u64> = dropped.ring,
+        interface: Option<u64> = dropped.interface,
+        /// Only if the source watches for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        before_hook: Option<u64> = dropped.before_hook,
+        application: Option<u64> = dropped.application,
+    }
 }
 
 /// Returns the lost packets by place: those of the ring and the interface always, others if there are any.
@@ -39,16 +44,7 @@ pub(crate) fn by_place(dropped: &Dropped) -> String {
 #[derive(Deserialize)]
 pub(crate) struct ReadCounters {
     pub(crate) captured: u64,
-    dropped: ReadDropped,
-}
-
-#[derive(Deserialize)]
-struct ReadDropped {
-    hook: Option<u64>,
-    ring: Option<u64>,
-    interface: Option<u64>,
-    before_hook: Option<u64>,
-    application: Option<u64>,
+    dropped: JsonDropped,
 }
 
 impl ReadCounters {
@@ -65,53 +61,35 @@ impl ReadCounters {
     }
 }
 
-/// The object `who`: the facts about processes that could not be recorded.
-#[derive(Serialize)]
-pub(crate) struct JsonWho {
-    refused: u64,
-    undescribed: u64,
-}
-
-impl From<WhoLosses> for JsonWho {
-    fn from(who: WhoLosses) -> Self {
-        Self {
-            refused: who.refused,
-            undescribed: who.undescribed,
-        }
+object! {
+    /// The object `who`: the facts about processes that could not be recorded.
+    pub(crate) struct JsonWho(who: WhoLosses) {
+        refused: u64 = who.refused,
+        undescribed: u64 = who.undescribed,
     }
 }
 
-/// The object `xdp`: packets lost at XDP, which cannot be captured.
-#[derive(Serialize)]
-pub(crate) struct JsonXdp {
-    exceptions: u64,
-    redirects: u64,
-}
-
-impl From<XdpLosses> for JsonXdp {
-    fn from(xdp: XdpLosses) -> Self {
-        Self {
-            exceptions: xdp.exceptions,
-            redirects: xdp.redirects,
-        }
+object! {
+    /// The object `xdp`: packets lost at XDP, which cannot be captured.
+    pub(crate) struct JsonXdp(xdp: XdpLosses) {
+        exceptions: u64 = xdp.exceptions,
+        redirects: u64 = xdp.redirects,
     }
 }
 
 impl JsonDropped {
-    /// Returns the source's losses, with packets that sampling left out there or here.
-    pub(crate) fn new(dropped: &Dropped, sampling: Option<u64>) -> Self {
-        Self {
-            hook: dropped.hook,
-            sampling,
-            ring: dropped.ring,
-            interface: dropped.interface,
-            before_hook: dropped.before_hook,
-            application: dropped.application,
-        }
+    /// Returns the losses by their keys, in alphabetical order.
+    pub(crate) fn by_key(&self) -> [(&'static str, Option<u64>); 6] {
+        [
+            ("application", self.application),
+            ("before_hook", self.before_hook),
+            ("hook", self.hook),
+            ("interface", self.interface),
+            ("ring", self.ring),
+            ("sampling", self.sampling),
+        ]
     }
-}
 
-impl JsonDropped {
     /// Returns the losses in words, one for each place that has any.
     pub(crate) fn words(&self) -> Vec<String> {
         let places = [

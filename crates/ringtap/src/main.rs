@@ -23,6 +23,7 @@ mod look;
 mod losses;
 mod manual;
 mod notice;
+mod object;
 mod output;
 mod over_ip;
 mod profile;

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
+use ringtap_capture::LinkType;
 use ringtap_capture::devices::{
-    Address, Channels, DefaultRoute, DeviceInfo, Driver, Feature, LinkMode, Name, Relation, Rings,
-    Timestamping, Vlan, XdpMode, XdpProgram,
+    ActiveOffload, Address, Channels, DefaultRoute, DeviceInfo, Driver, EngineSupport, Feature,
+    Name, Relation, Rings, Statistic, Timestamping, Vlan, XdpMode, XdpProgram,
 };
-use serde::Serialize;
+
+use crate::object::object;
 
 /// Prints the array, indented.
 pub(super) fn print(devices: &[DeviceInfo], out: &mut impl Write) -> io::Result<()> {
@@ -20,379 +22,178 @@ pub(super) fn print(devices: &[DeviceInfo], out: &mut impl Write) -> io::Result<
     writeln!(out)
 }
 
-#[derive(Serialize)]
-struct Device {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name_hex: Option<String>,
-    index: u32,
-    altnames: Vec<String>,
-    alias: Option<String>,
-    kind: Option<String>,
-    link_type: LinkType,
-    hardware_type: u16,
-    flags: Vec<&'static str>,
-    flags_value: u32,
-    state: &'static str,
-    carrier: Option<bool>,
-    mac: Option<String>,
-    permanent_mac: Option<String>,
-    mac_broadcast: Option<String>,
-    addresses: Vec<JsonAddress>,
-    default_routes: Vec<Route>,
-    mtu: u32,
-    parent: Option<Related>,
-    master: Option<Related>,
-    vlan: Option<JsonVlan>,
-    promiscuity: u32,
-    rx_queues: Option<u32>,
-    tx_queues: Option<u32>,
-    channels: Option<JsonChannels>,
-    rings: Option<JsonRings>,
-    scheduler: Option<String>,
-    gso_max_size: Option<u32>,
-    gro_max_size: Option<u32>,
-    speed_mbps: Option<u32>,
-    full_duplex: Option<bool>,
-    driver: Option<JsonDriver>,
-    features: Vec<JsonFeature>,
-    offloads: Vec<Offload>,
-    timestamping: Option<JsonTimestamping>,
-    xdp: Vec<Xdp>,
-    counters: Option<BTreeMap<&'static str, u64>>,
-    statistics: Vec<JsonStatistic>,
-    engines: Vec<Engine>,
-    steal_hazards: Vec<String>,
-    unread: Vec<String>,
-}
-
-impl Device {
-    fn new(device: &DeviceInfo) -> Self {
-        let mode = device.link_mode.unwrap_or(LinkMode {
-            speed: None,
-            full_duplex: None,
-        });
-        let name_hex = device
-            .name
-            .as_str()
-            .is_none()
-            .then(|| hex(device.name.as_bytes(), ""));
-        Self {
-            name: text(&device.name),
-            name_hex,
-            index: device.index,
-            altnames: device.altnames.iter().map(text).collect(),
-            alias: device.alias.as_ref().map(text),
-            kind: device.kind.as_ref().map(text),
-            link_type: LinkType::new(device),
-            hardware_type: device.hardware_type,
-            flags: device.flags.names().collect(),
-            flags_value: device.flags.0,
-            state: device.state.name(),
-            carrier: device.carrier,
-            mac: mac(&device.mac),
-            permanent_mac: device.permanent_mac.as_deref().and_then(mac),
-            mac_broadcast: mac(&device.mac_broadcast),
-            addresses: device.addresses.iter().map(JsonAddress::new).collect(),
-            default_routes: device.default_routes.iter().map(Route::new).collect(),
-            mtu: device.mtu,
-            parent: device.parent.as_ref().map(Related::new),
-            master: device.master.as_ref().map(Related::new),
-            vlan: device.vlan.map(JsonVlan::new),
-            promiscuity: device.promiscuity,
-            rx_queues: device.rx_queues,
-            tx_queues: device.tx_queues,
-            channels: device.channels.map(JsonChannels::new),
-            rings: device.rings.map(JsonRings::new),
-            scheduler: device.scheduler.as_ref().map(text),
-            gso_max_size: device.gso_max_size,
-            gro_max_size: device.gro_max_size,
-            speed_mbps: mode.speed,
-            full_duplex: mode.full_duplex,
-            driver: device.driver.as_ref().map(JsonDriver::new),
-            features: device.features.iter().map(JsonFeature::new).collect(),
-            offloads: offloads(device),
-            timestamping: device.timestamping.map(JsonTimestamping::new),
-            xdp: device.xdp.iter().copied().map(Xdp::new).collect(),
-            counters: device.counters.map(|counters| counters.iter().collect()),
-            statistics: statistics(device),
-            engines: engines(device),
-            steal_hazards: device
-                .steal_hazards
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-            unread: device.unread.iter().map(ToString::to_string).collect(),
-        }
+object! {
+    struct Device(device: &DeviceInfo) {
+        name: String = text(&device.name),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        name_hex: Option<String> = name_hex(&device.name),
+        index: u32 = device.index,
+        altnames: Vec<String> = device.altnames.iter().map(text).collect(),
+        alias: Option<String> = device.alias.as_ref().map(text),
+        kind: Option<String> = device.kind.as_ref().map(text),
+        link_type: JsonLinkType = JsonLinkType::new(device.link_type),
+        hardware_type: u16 = device.hardware_type,
+        flags: Vec<&'static str> = device.flags.names().collect(),
+        flags_value: u32 = device.flags.0,
+        state: &'static str = device.state.name(),
+        carrier: Option<bool> = device.carrier,
+        mac: Option<String> = mac(&device.mac),
+        permanent_mac: Option<String> = device.permanent_mac.as_deref().and_then(mac),
+        mac_broadcast: Option<String> = mac(&device.mac_broadcast),
+        addresses: Vec<JsonAddress> = device.addresses.iter().map(JsonAddress::new).collect(),
+        default_routes: Vec<Route> = device.default_routes.iter().map(Route::new).collect(),
+        mtu: u32 = device.mtu,
+        parent: Option<Related> = device.parent.as_ref().map(Related::new),
+        master: Option<Related> = device.master.as_ref().map(Related::new),
+        vlan: Option<JsonVlan> = device.vlan.map(JsonVlan::new),
+        promiscuity: u32 = device.promiscuity,
+        rx_queues: Option<u32> = device.rx_queues,
+        tx_queues: Option<u32> = device.tx_queues,
+        channels: Option<JsonChannels> = device.channels.map(JsonChannels::new),
+        rings: Option<JsonRings> = device.rings.map(JsonRings::new),
+        scheduler: Option<String> = device.scheduler.as_ref().map(text),
+        gso_max_size: Option<u32> = device.gso_max_size,
+        gro_max_size: Option<u32> = device.gro_max_size,
+        speed_mbps: Option<u32> = device.link_mode.and_then(|mode| mode.speed),
+        full_duplex: Option<bool> = device.link_mode.and_then(|mode| mode.full_duplex),
+        driver: Option<JsonDriver> = device.driver.as_ref().map(JsonDriver::new),
+        features: Vec<JsonFeature> = device.features.iter().map(JsonFeature::new).collect(),
+        offloads: Vec<JsonOffload> = device.active_offloads().iter().map(JsonOffload::new).collect(),
+        timestamping: Option<JsonTimestamping> = device.timestamping.map(JsonTimestamping::new),
+        xdp: Vec<Xdp> = device.xdp.iter().copied().map(Xdp::new).collect(),
+        counters: Option<BTreeMap<&'static str, u64>> = device.counters.map(|counters| counters.iter().collect()),
+        statistics: Vec<JsonStatistic> = device.statistics.iter().map(JsonStatistic::new).collect(),
+        engines: Vec<Engine> = device.engines().iter().map(Engine::new).collect(),
+        steal_hazards: Vec<String> = device.steal_hazards.iter().map(ToString::to_string).collect(),
+        unread: Vec<String> = device.unread.iter().map(ToString::to_string).collect(),
     }
 }
 
-#[derive(Serialize)]
-struct LinkType {
-    value: u16,
-    name: Option<&'static str>,
-    description: Option<&'static str>,
-}
-
-impl LinkType {
-    fn new(device: &DeviceInfo) -> Self {
-        let link_type = device.link_type;
-        Self {
-            value: link_type.0,
-            name: link_type.name(),
-            description: link_type.description(),
-        }
+object! {
+    struct JsonLinkType(link_type: LinkType) {
+        value: u16 = link_type.0,
+        name: Option<&'static str> = link_type.name(),
+        description: Option<&'static str> = link_type.description(),
     }
 }
 
-#[derive(Serialize)]
-struct JsonAddress {
-    family: &'static str,
-    address: IpAddr,
-    prefix_length: u8,
-    netmask: IpAddr,
-    broadcast: Option<IpAddr>,
-    peer: Option<IpAddr>,
-    scope: u8,
-    flags_value: u32,
-}
-
-impl JsonAddress {
-    fn new(address: &Address) -> Self {
-        Self {
-            family: family(address.address.is_ipv6()),
-            address: address.address,
-            prefix_length: address.prefix,
-            netmask: address.netmask(),
-            broadcast: address.broadcast,
-            peer: address.peer,
-            scope: address.scope,
-            flags_value: address.flags,
-        }
+object! {
+    struct JsonAddress(address: &Address) {
+        family: &'static str = family(address.address.is_ipv6()),
+        address: IpAddr = address.address,
+        prefix_length: u8 = address.prefix,
+        netmask: IpAddr = address.netmask(),
+        broadcast: Option<IpAddr> = address.broadcast,
+        peer: Option<IpAddr> = address.peer,
+        scope: u8 = address.scope,
+        flags_value: u32 = address.flags,
     }
 }
 
-#[derive(Serialize)]
-struct Route {
-    family: &'static str,
-    gateway: Option<IpAddr>,
-    metric: u32,
-    table: u32,
-}
-
-impl Route {
-    fn new(route: &DefaultRoute) -> Self {
-        Self {
-            family: family(route.is_ipv6),
-            gateway: route.gateway,
-            metric: route.metric,
-            table: route.table,
-        }
+object! {
+    struct Route(route: &DefaultRoute) {
+        family: &'static str = family(route.is_ipv6),
+        gateway: Option<IpAddr> = route.gateway,
+        metric: u32 = route.metric,
+        table: u32 = route.table,
     }
 }
 
-#[derive(Serialize)]
-struct Related {
-    index: u32,
-    name: Option<String>,
-    namespace: Option<i32>,
-}
-
-impl Related {
-    fn new(relation: &Relation) -> Self {
-        Self {
-            index: relation.index,
-            name: relation.name.as_ref().map(text),
-            namespace: relation.namespace,
-        }
+object! {
+    struct Related(relation: &Relation) {
+        index: u32 = relation.index,
+        name: Option<String> = relation.name.as_ref().map(text),
+        namespace: Option<i32> = relation.namespace,
     }
 }
 
-#[derive(Serialize)]
-struct JsonVlan {
-    id: u16,
-    protocol: String,
-}
-
-impl JsonVlan {
-    fn new(vlan: Vlan) -> Self {
-        Self {
-            id: vlan.id,
-            protocol: super::text::tag_protocol(vlan.protocol),
-        }
+object! {
+    struct JsonVlan(vlan: Vlan) {
+        id: u16 = vlan.id,
+        protocol: String = super::text::tag_protocol(vlan.protocol),
     }
 }
 
-#[derive(Serialize)]
-struct JsonChannels {
-    rx: u32,
-    tx: u32,
-    other: u32,
-    combined: u32,
-    max_rx: u32,
-    max_tx: u32,
-    max_other: u32,
-    max_combined: u32,
-}
-
-impl JsonChannels {
-    fn new(channels: Channels) -> Self {
-        Self {
-            rx: channels.rx,
-            tx: channels.tx,
-            other: channels.other,
-            combined: channels.combined,
-            max_rx: channels.max_rx,
-            max_tx: channels.max_tx,
-            max_other: channels.max_other,
-            max_combined: channels.max_combined,
-        }
+object! {
+    struct JsonChannels(channels: Channels) {
+        rx: u32 = channels.rx,
+        tx: u32 = channels.tx,
+        other: u32 = channels.other,
+        combined: u32 = channels.combined,
+        max_rx: u32 = channels.max_rx,
+        max_tx: u32 = channels.max_tx,
+        max_other: u32 = channels.max_other,
+        max_combined: u32 = channels.max_combined,
     }
 }
 
-#[derive(Serialize)]
-struct JsonRings {
-    rx: u32,
-    tx: u32,
-    max_rx: u32,
-    max_tx: u32,
-}
-
-impl JsonRings {
-    fn new(rings: Rings) -> Self {
-        Self {
-            rx: rings.rx,
-            tx: rings.tx,
-            max_rx: rings.max_rx,
-            max_tx: rings.max_tx,
-        }
+object! {
+    struct JsonRings(rings: Rings) {
+        rx: u32 = rings.rx,
+        tx: u32 = rings.tx,
+        max_rx: u32 = rings.max_rx,
+        max_tx: u32 = rings.max_tx,
     }
 }
 
-#[derive(Serialize)]
-struct JsonDriver {
-    name: String,
-    version: String,
-    firmware: String,
-    bus: String,
-}
-
-impl JsonDriver {
-    fn new(driver: &Driver) -> Self {
-        Self {
-            name: text(&driver.name),
-            version: text(&driver.version),
-            firmware: text(&driver.firmware),
-            bus: text(&driver.bus),
-        }
+object! {
+    struct JsonDriver(driver: &Driver) {
+        name: String = text(&driver.name),
+        version: String = text(&driver.version),
+        firmware: String = text(&driver.firmware),
+        bus: String = text(&driver.bus),
     }
 }
 
-#[derive(Serialize)]
-struct JsonFeature {
-    name: String,
-    active: bool,
-    requested: bool,
-    changeable: bool,
-}
-
-impl JsonFeature {
-    fn new(feature: &Feature) -> Self {
-        Self {
-            name: text(&feature.name),
-            active: feature.active,
-            requested: feature.requested,
-            changeable: feature.changeable,
-        }
+object! {
+    struct JsonFeature(feature: &Feature) {
+        name: String = text(&feature.name),
+        active: bool = feature.active,
+        requested: bool = feature.requested,
+        changeable: bool = feature.changeable,
     }
 }
 
-#[derive(Serialize)]
-struct Offload {
-    effect: &'static str,
-    undone: bool,
-    features: Vec<String>,
-}
-
-fn offloads(device: &DeviceInfo) -> Vec<Offload> {
-    let offloads = device.active_offloads().into_iter().map(|offload| Offload {
-        effect: offload.effect.clause(),
-        undone: offload.effect.is_undone(),
-        features: offload.features.iter().map(text).collect(),
-    });
-    offloads.collect()
-}
-
-#[derive(Serialize)]
-struct JsonTimestamping {
-    hardware_receive: bool,
-    hardware_receive_all: bool,
-    clock: Option<u32>,
-    capabilities_value: u32,
-    tx_types_value: u32,
-    rx_filters_value: u32,
-}
-
-impl JsonTimestamping {
-    fn new(timestamping: Timestamping) -> Self {
-        Self {
-            hardware_receive: timestamping.can_stamp_received(),
-            hardware_receive_all: timestamping.can_stamp_all(),
-            clock: timestamping.clock,
-            capabilities_value: timestamping.capabilities,
-            tx_types_value: timestamping.tx_types,
-            rx_filters_value: timestamping.rx_filters,
-        }
+object! {
+    struct JsonOffload(offload: &ActiveOffload) {
+        effect: &'static str = offload.effect.clause(),
+        undone: bool = offload.effect.is_undone(),
+        features: Vec<String> = offload.features.iter().map(text).collect(),
     }
 }
 
-#[derive(Serialize)]
-struct Xdp {
-    mode: &'static str,
-    id: u32,
-}
-
-impl Xdp {
-    fn new(program: XdpProgram) -> Self {
-        Self {
-            mode: xdp_mode(program.mode),
-            id: program.id,
-        }
+object! {
+    struct JsonTimestamping(timestamping: Timestamping) {
+        hardware_receive: bool = timestamping.can_stamp_received(),
+        hardware_receive_all: bool = timestamping.can_stamp_all(),
+        clock: Option<u32> = timestamping.clock,
+        capabilities_value: u32 = timestamping.capabilities,
+        tx_types_value: u32 = timestamping.tx_types,
+        rx_filters_value: u32 = timestamping.rx_filters,
     }
 }
 
-#[derive(Serialize)]
-struct JsonStatistic {
-    name: String,
-    value: u64,
+object! {
+    struct Xdp(program: XdpProgram) {
+        mode: &'static str = xdp_mode(program.mode),
+        id: u32 = program.id,
+    }
 }
 
-fn statistics(device: &DeviceInfo) -> Vec<JsonStatistic> {
-    let statistics = device.statistics.iter();
-    statistics
-        .map(|one| JsonStatistic {
-            name: text(&one.name),
-            value: one.value,
-        })
-        .collect()
+object! {
+    struct JsonStatistic(statistic: &Statistic) {
+        name: String = text(&statistic.name),
+        value: u64 = statistic.value,
+    }
 }
 
-#[derive(Serialize)]
-struct Engine {
-    engine: &'static str,
-    summary: &'static str,
-    usable: bool,
-    reason: Option<String>,
-}
-
-fn engines(device: &DeviceInfo) -> Vec<Engine> {
-    let engines = device.engines().into_iter().map(|support| Engine {
-        engine: support.engine,
-        summary: support.summary,
-        usable: support.obstacle.is_none(),
-        reason: support.obstacle.map(|obstacle| obstacle.to_string()),
-    });
-    engines.collect()
+object! {
+    struct Engine(support: &EngineSupport) {
+        engine: &'static str = support.engine,
+        summary: &'static str = support.summary,
+        usable: bool = support.obstacle.is_none(),
+        reason: Option<String> = support.obstacle.as_ref().map(ToString::to_string),
+    }
 }
 
 pub(super) fn xdp_mode(mode: XdpMode) -> &'static str {
@@ -412,6 +213,12 @@ fn family(is_ipv6: bool) -> &'static str {
 fn text(name: &Name) -> String {
     name.as_str()
         .map_or_else(|| name.to_string(), str::to_owned)
+}
+
+/// Returns the bytes of a name that is not UTF-8.
+fn name_hex(name: &Name) -> Option<String> {
+    let is_text = name.as_str().is_some();
+    (!is_text).then(|| hex(name.as_bytes(), ""))
 }
 
 fn mac(bytes: &[u8]) -> Option<String> {

@@ -29,7 +29,7 @@ use ringtap_record::{RecordOptions, Recording};
 use crate::cli::DumpArgs;
 use crate::expression;
 use crate::input::{self, is_same_file};
-use crate::notice::{failure, raw};
+use crate::notice::{counted, failure, raw};
 use crate::over_ip::{self, Server};
 use crate::rights::{self, NamedFiles, Needs, Rights, Series};
 use crate::setup::setup;
@@ -214,8 +214,7 @@ fn print_count(args: &DumpArgs, packets: u64) -> Result<(), DumpError> {
     if !args.print.count_only {
         return Ok(());
     }
-    let plural = if packets == 1 { "" } else { "s" };
-    let printed = writeln!(io::stdout(), "{packets} packet{plural}");
+    let printed = writeln!(io::stdout(), "{}", counted(packets, "packet"));
     printed.map_err(|source| DumpError::Print { packets: 0, source })
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use ringtap_capture::Stats;
 use ringtap_savefile::Totals;
-use serde::Serialize;
 
 use super::error::DumpError;
 use crate::losses::{JsonDropped, JsonWho, JsonXdp};
+use crate::notice::counted;
+use crate::object::object;
 
 /// The counters of one run.
 #[derive(Clone, Debug)]
@@ -27,26 +28,27 @@ pub(crate) struct Summary {
     pub(crate) stats: Stats,
 }
 
-#[derive(Serialize)]
-pub(crate) struct Json {
-    engine: &'static str,
-    seconds: f64,
-    captured: u64,
-    received: Option<u64>,
-    bytes: u64,
-    dropped: JsonDropped,
-    /// Only if the adapter's stamps were requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stamped_by_host: Option<u64>,
-    /// Only if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clamped: Option<u64>,
-    /// Only for dropped packets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    xdp: Option<JsonXdp>,
-    /// Only with `--who`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    who: Option<JsonWho>,
+object! {
+    pub(crate) struct Json(summary: &Summary) {
+        engine: &'static str = summary.engine,
+        seconds: f64 = summary.elapsed.as_secs_f64(),
+        captured: u64 = summary.captured,
+        received: Option<u64> = summary.stats.received,
+        bytes: u64 = summary.bytes,
+        dropped: JsonDropped = JsonDropped::new(&summary.stats.dropped, summary.sampling()),
+        /// Only if the adapter's stamps were requested.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stamped_by_host: Option<u64> = summary.stats.stamped_by_host,
+        /// Only if there are any.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        clamped: Option<u64> = summary.stats.clamped.filter(|&n| n > 0),
+        /// Only for dropped packets.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        xdp: Option<JsonXdp> = summary.stats.xdp.map(JsonXdp::new),
+        /// Only with `--who`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        who: Option<JsonWho> = summary.stats.who.map(JsonWho::new),
+    }
 }
 
 impl Summary {
@@ -82,31 +84,19 @@ impl Summary {
 
     /// Returns the counters as `--json-stats` prints them.
     pub(crate) fn json(&self) -> Json {
-        Json {
-            engine: self.engine,
-            seconds: self.elapsed.as_secs_f64(),
-            captured: self.captured,
-            received: self.stats.received,
-            bytes: self.bytes,
-            dropped: JsonDropped::new(&self.stats.dropped, self.sampling()),
-            stamped_by_host: self.stats.stamped_by_host,
-            clamped: self.stats.clamped.filter(|&n| n > 0),
-            xdp: self.stats.xdp.map(JsonXdp::from),
-            who: self.stats.who.map(JsonWho::from),
-        }
+        Json::new(self)
     }
 
     /// Writes lines in the manner of `tcpdump`, with each kind of loss.
     pub(crate) fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
-        let plural = |n: u64| if n == 1 { "packet" } else { "packets" };
-        writeln!(out, "{} {} captured", self.captured, plural(self.captured))?;
+        writeln!(out, "{} captured", counted(self.captured, "packet"))?;
         if let Some(n) = self.stats.received {
             let verb = if self.engine == "file" {
                 "read"
             } else {
                 "received by the filter"
             };
-            writeln!(out, "{n} {} {verb}", plural(n))?;
+            writeln!(out, "{} {verb}", counted(n, "packet"))?;
         }
         let dropped = &self.stats.dropped;
         // The common lines are always there; others only if they report something.
@@ -124,28 +114,22 @@ impl Summary {
         ];
         for (count, place, always) in places {
             if let Some(n) = count.filter(|&n| always || n > 0) {
-                writeln!(out, "{n} {} {place}", plural(n))?;
+                writeln!(out, "{} {place}", counted(n, "packet"))?;
             }
         }
         if let Some(n) = self.stats.clamped.filter(|&n| n > 0) {
-            writeln!(out, "{n} {} truncated more than requested", plural(n))?;
+            let packets = counted(n, "packet");
+            writeln!(out, "{packets} truncated more than requested")?;
         }
         self.write_xdp(out)?;
         self.write_who(out)?;
         if let Some(n) = self.stats.stamped_by_host {
             let have = if n == 1 { "has" } else { "have" };
-            writeln!(
-                out,
-                "{n} {} {have} the host's time, not the adapter's",
-                plural(n)
-            )?;
+            let packets = counted(n, "packet");
+            writeln!(out, "{packets} {have} the host's time, not the adapter's")?;
         }
         if let Some(n) = self.stats.freezes.filter(|&n| n > 0) {
-            writeln!(
-                out,
-                "the ring was full {n} {}",
-                if n == 1 { "time" } else { "times" }
-            )?;
+            writeln!(out, "the ring was full {}", counted(n, "time"))?;
         }
         Ok(())
     }
@@ -157,12 +141,9 @@ impl Summary {
             (xdp.exceptions, "an XDP program failed"),
             (xdp.redirects, "XDP could not send or redirect it"),
         ];
-        for (n, what) in losses.iter().filter(|(n, _)| *n > 0) {
-            let plural = if *n == 1 { "" } else { "s" };
-            writeln!(
-                out,
-                "{n} packet{plural} lost without being captured: {what}"
-            )?;
+        for (n, what) in losses.into_iter().filter(|(n, _)| *n > 0) {
+            let packets = counted(n, "packet");
+            writeln!(out, "{packets} lost without being captured: {what}")?;
         }
         Ok(())
     }

@@ -20,18 +20,19 @@ use ringtap_record::archive::{
     Chunk, ChunkCounts, ChunkReader, Cut, Listed, Listing, Skipped, Window, nanos,
 };
 use ringtap_savefile::{ByteOrder, Item, Options, ProcessBlock};
-use serde::Serialize;
 
 use super::error::ExtractError;
 use super::processes::Processes;
 use super::sink::Sink;
-use crate::notice::{notice, raw};
+use crate::notice::{counted, notice, raw};
+use crate::object::object;
 use crate::rights;
 
 /// How often the progress is shown on a terminal.
 const SHOW: Duration = Duration::from_millis(500);
 
 /// The streams that are merged.
+#[derive(Default)]
 pub(crate) struct Merge {
     search: Searched,
     streams: Vec<Stream>,
@@ -47,6 +48,7 @@ pub(crate) struct Merge {
 }
 
 /// The packets that are searched, and the numbers of the search.
+#[derive(Default)]
 struct Searched {
     filter: Option<Filter>,
     window: Window,
@@ -96,44 +98,37 @@ struct Waiting {
     byte_order: ByteOrder,
 }
 
-/// The numbers of an extraction. Their names are part of the command line's contract.
-#[derive(Serialize)]
-pub(crate) struct Summary {
-    packets: u64,
-    chunks_read: u64,
-    bytes_read: u64,
-    chunks_skipped_by_time: u64,
-    bytes_skipped_by_time: u64,
-    chunks_skipped_by_index: u64,
-    bytes_skipped_by_index: u64,
-    pub(crate) damaged_chunks: u64,
-    pub(crate) damaged_packets: u64,
-    pub(crate) cut_packets: u64,
-    pub(crate) cut_bytes: u64,
-    files_failed: u64,
-    pub(crate) files_gone: u64,
+object! {
+    /// The numbers of an extraction. Their names are part of the command line's contract.
+    pub(crate) struct Summary(merge: &Merge, written: u64) {
+        packets: u64 = written,
+        chunks_read: u64 = merge.search.counts.chunks.load(Ordering::Relaxed),
+        bytes_read: u64 = merge.search.counts.bytes.load(Ordering::Relaxed),
+        chunks_skipped_by_time: u64 = merge.by_time.chunks,
+        bytes_skipped_by_time: u64 = merge.by_time.bytes,
+        chunks_skipped_by_index: u64 = merge.search.by_index.chunks,
+        bytes_skipped_by_index: u64 = merge.search.by_index.bytes,
+        pub(crate) damaged_chunks: u64 = merge.search.counts.damaged.load(Ordering::Relaxed),
+        pub(crate) damaged_packets: u64 = merge.search.counts.damaged_packets.load(Ordering::Relaxed),
+        pub(crate) cut_packets: u64 = merge.cut.packets,
+        pub(crate) cut_bytes: u64 = merge.cut.bytes,
+        files_failed: u64 = merge.search.failed,
+        pub(crate) files_gone: u64 = merge.search.gone,
+    }
 }
 
 impl Merge {
     /// Prepares a search.
     pub(crate) fn new(filter: Option<Filter>, window: Window, uses_index: bool) -> Self {
+        let search = Searched {
+            filter,
+            window,
+            uses_index,
+            ..Searched::default()
+        };
         Self {
-            search: Searched {
-                filter,
-                window,
-                uses_index,
-                counts: Arc::default(),
-                by_index: Skipped::default(),
-                processes: Processes::default(),
-                failed: 0,
-                gone: 0,
-            },
-            streams: Vec::new(),
-            interfaces: Vec::new(),
-            by_time: Skipped::default(),
-            in_window: Skipped::default(),
-            cut: Cut::default(),
-            show: None,
+            search,
+            ..Self::default()
         }
     }
 
@@ -167,10 +162,8 @@ impl Merge {
         let mut streams: BTreeMap<String, VecDeque<Listed>> = BTreeMap::new();
         for listed in listing.files {
             if is_wanted(&listed.name.device) {
-                listed
-                    .chunks
-                    .iter()
-                    .for_each(|chunk| self.in_window.add(chunk));
+                let chunks = listed.chunks.iter();
+                chunks.for_each(|chunk| self.in_window.add(chunk));
                 let stream = streams.entry(listed.name.device.clone()).or_default();
                 stream.push_back(listed);
             }
@@ -255,22 +248,7 @@ impl Merge {
 
     /// Returns the numbers.
     pub(crate) fn summary(&self, packets: u64) -> Summary {
-        let counts = &self.search.counts;
-        Summary {
-            packets,
-            chunks_read: counts.chunks.load(Ordering::Relaxed),
-            bytes_read: counts.bytes.load(Ordering::Relaxed),
-            chunks_skipped_by_time: self.by_time.chunks,
-            bytes_skipped_by_time: self.by_time.bytes,
-            chunks_skipped_by_index: self.search.by_index.chunks,
-            bytes_skipped_by_index: self.search.by_index.bytes,
-            damaged_chunks: counts.damaged.load(Ordering::Relaxed),
-            damaged_packets: counts.damaged_packets.load(Ordering::Relaxed),
-            cut_packets: self.cut.packets,
-            cut_bytes: self.cut.bytes,
-            files_failed: self.search.failed,
-            files_gone: self.search.gone,
-        }
+        Summary::new(self, packets)
     }
 }
 
@@ -288,9 +266,8 @@ impl Summary {
             ),
         };
         format!(
-            "{} packet{}; read {} in {} chunks, skipped {} by time and {} by indices{cut}",
-            self.packets,
-            if self.packets == 1 { "" } else { "s" },
+            "{}; read {} in {} chunks, skipped {} by time and {} by indices{cut}",
+            counted(self.packets, "packet"),
             size(self.bytes_read),
             self.chunks_read,
             size(self.bytes_skipped_by_time),

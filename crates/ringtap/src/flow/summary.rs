@@ -6,10 +6,10 @@ use std::time::Duration;
 use ringtap_capture::Stats;
 use ringtap_flow::{Counters, EndReason};
 use ringtap_flow_io::{ExportReport, FileReport, OutputReport};
-use serde::Serialize;
 
 use crate::losses::{JsonDropped, JsonWho};
 use crate::notice::{add_counters, counted, counted_as};
+use crate::object::object;
 
 /// The counters of one run beside the meter's own.
 #[derive(Clone, Debug)]
@@ -23,63 +23,68 @@ pub(crate) struct Summary {
     pub(crate) stats: Stats,
 }
 
-#[derive(Serialize)]
-pub(super) struct Json {
-    engine: &'static str,
-    seconds: f64,
-    received: Option<u64>,
-    packets: u64,
-    readers: Vec<u64>,
-    metered: u64,
-    bytes: u64,
-    not_ip: u64,
-    malformed: u64,
-    fragments: Fragments,
-    records: Records,
-    flows: Flows,
-    inspected: Inspected,
-    dropped: JsonDropped,
-    /// Only with `--who` in a live capture.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    who: Option<JsonWho>,
-    /// Packets whose process found no room, if there are any.
-    #[serde(skip_serializing_if = "is_zero")]
-    processes_dropped: u64,
-    #[serde(flatten)]
-    outputs: OutputReport,
+object! {
+    pub(super) struct Json(summary: &Summary, counters: &Counters, memory: usize, output: &OutputReport) {
+        engine: &'static str = summary.engine,
+        seconds: f64 = summary.elapsed.as_secs_f64(),
+        received: Option<u64> = summary.stats.received,
+        packets: u64 = counters.packets,
+        readers: Vec<u64> = summary.readers.clone(),
+        metered: u64 = counters.ip_packets,
+        bytes: u64 = counters.ip_bytes,
+        not_ip: u64 = counters.not_ip,
+        malformed: u64 = counters.malformed,
+        fragments: Fragments = Fragments::new(counters),
+        records: Records = Records::new(counters),
+        flows: Flows = Flows::new(counters, memory),
+        inspected: Inspected = Inspected::new(counters),
+        dropped: JsonDropped = JsonDropped::new(&summary.stats.dropped, summary.sampling(counters)),
+        /// Only with `--who` in a live capture.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        who: Option<JsonWho> = summary.stats.who.map(JsonWho::new),
+        /// Packets whose process found no room, if there are any.
+        #[serde(skip_serializing_if = "is_zero")]
+        processes_dropped: u64 = counters.processes_dropped,
+        #[serde(flatten)]
+        outputs: OutputReport = output.clone(),
+    }
 }
 
-#[derive(Serialize)]
-struct Fragments {
-    seen: u64,
-    alone: u64,
-    evicted: u64,
+object! {
+    struct Fragments(counters: &Counters) {
+        seen: u64 = counters.fragments,
+        alone: u64 = counters.fragments_alone,
+        evicted: u64 = counters.fragments_evicted,
+    }
 }
 
-#[derive(Serialize)]
-struct Records {
-    total: u64,
-    idle: u64,
-    active: u64,
-    end: u64,
-    forced: u64,
-    evicted: u64,
+object! {
+    struct Records(counters: &Counters) {
+        total: u64 = counters.records(),
+        idle: u64 = counters.ended_by(EndReason::Idle),
+        active: u64 = counters.ended_by(EndReason::Active),
+        end: u64 = counters.ended_by(EndReason::EndOfFlow),
+        forced: u64 = counters.ended_by(EndReason::Forced),
+        evicted: u64 = counters.ended_by(EndReason::NoResources),
+    }
 }
 
-#[derive(Serialize)]
-struct Inspected {
-    payloads: u64,
-    handshakes_dropped: u64,
-    names: u64,
-    names_evicted: u64,
-    cuts_dropped: u64,
+object! {
+    struct Flows(counters: &Counters, reserved: usize) {
+        now: u64 = counters.active,
+        peak: u64 = counters.peak,
+        memory: usize = reserved,
+    }
 }
 
-#[derive(Serialize)]
-struct Flows {
-    now: u64,
-    peak: u64,
-    memory: usize,
+object! {
+    struct Inspected(counters: &Counters) {
+        payloads: u64 = counters.payloads,
+        handshakes_dropped: u64 = counters.handshakes_dropped,
+        names: u64 = counters.names,
+        names_evicted: u64 = counters.names_evicted,
+        cuts_dropped: u64 = counters.cuts_dropped,
+    }
 }
 
 impl Summary {
@@ -100,47 +105,7 @@ impl Summary {
 
     /// Returns the counters as `--json-stats` prints them.
     pub(super) fn json(&self, counters: &Counters, memory: usize, outputs: &OutputReport) -> Json {
-        let ended = |reason| counters.ended_by(reason);
-        Json {
-            engine: self.engine,
-            seconds: self.elapsed.as_secs_f64(),
-            received: self.stats.received,
-            packets: counters.packets,
-            readers: self.readers.clone(),
-            metered: counters.ip_packets,
-            bytes: counters.ip_bytes,
-            not_ip: counters.not_ip,
-            malformed: counters.malformed,
-            fragments: Fragments {
-                seen: counters.fragments,
-                alone: counters.fragments_alone,
-                evicted: counters.fragments_evicted,
-            },
-            records: Records {
-                total: counters.records(),
-                idle: ended(EndReason::Idle),
-                active: ended(EndReason::Active),
-                end: ended(EndReason::EndOfFlow),
-                forced: ended(EndReason::Forced),
-                evicted: ended(EndReason::NoResources),
-            },
-            flows: Flows {
-                now: counters.active,
-                peak: counters.peak,
-                memory,
-            },
-            inspected: Inspected {
-                payloads: counters.payloads,
-                handshakes_dropped: counters.handshakes_dropped,
-                names: counters.names,
-                names_evicted: counters.names_evicted,
-                cuts_dropped: counters.cuts_dropped,
-            },
-            dropped: JsonDropped::new(&self.stats.dropped, self.sampling(counters)),
-            who: self.stats.who.map(JsonWho::from),
-            processes_dropped: counters.processes_dropped,
-            outputs: outputs.clone(),
-        }
+        Json::new(self, counters, memory, outputs)
     }
 
     /// Returns the packets that sampling left out, in the kernel or here.

@@ -23,6 +23,7 @@ use serde::Serialize;
 use super::error::RecorderError;
 use super::filtered;
 use super::folder::Incidental;
+use super::status::seconds;
 use super::trigger::Fired;
 use crate::extract::ExtractError;
 use crate::notice::{Fields, counted, notice, warning};
@@ -227,13 +228,6 @@ impl Work {
             }
         }
     }
-}
-
-/// Returns seconds since the epoch.
-fn seconds(nanos: i64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "microseconds are enough")]
-    let nanos = nanos as f64;
-    (nanos / 1e3).round() / 1e6
 }
 
 /// The files of the copies, and the bytes that they count to the budget.

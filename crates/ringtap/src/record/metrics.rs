@@ -8,10 +8,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::status::{Read, ReadDevice};
+use super::status::{DeviceReport, Report};
 
 /// Returns the metrics of a status.
-pub(crate) fn text(status: Read) -> String {
+pub(crate) fn text(status: Report) -> String {
     let mut registry = Registry::with_prefix("ringtap_recorder");
     registry.register_collector(Box::new(status));
     let mut text = String::new();
@@ -27,7 +27,7 @@ fn number(value: u64) -> f64 {
     value as f64
 }
 
-impl Collector for Read {
+impl Collector for Report {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result {
         self.gauges(&mut encoder)?;
         self.counters(&mut encoder)?;
@@ -36,7 +36,7 @@ impl Collector for Read {
     }
 }
 
-impl Read {
+impl Report {
     #[rustfmt::skip]
     fn gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> Result {
         let running = f64::from(u8::from(self.running));
@@ -103,7 +103,7 @@ impl Read {
     /// Metrics of each device.
     #[rustfmt::skip]
     fn of_devices(&self, encoder: &mut DescriptorEncoder<'_>) -> Result {
-        type Value = fn(&ReadDevice) -> Option<u64>;
+        type Value = fn(&DeviceReport) -> Option<u64>;
         let counters: [(&str, &str, Option<Unit>, Value); 6] = [
             ("received_packets", "Packets that matched the filter", None, |one| one.received),
             ("recorded_packets", "Packets that were recorded", None, |one| Some(one.recorded)),
@@ -139,8 +139,8 @@ impl Read {
         let mut encoder =
             encoder.encode_descriptor("lost_packets", help, None, MetricType::Counter)?;
         for device in &self.devices {
-            let dropped = device.dropped.iter();
-            let dropped = dropped.filter_map(|(layer, count)| Some((layer.as_str(), (*count)?)));
+            let dropped = device.dropped.by_key().into_iter();
+            let dropped = dropped.filter_map(|(layer, count)| Some((layer, count?)));
             for (layer, count) in dropped.chain([("writer", device.dropped_by_writer)]) {
                 let labels = [("device", device.device.as_str()), ("layer", layer)];
                 ConstCounter::new(count).encode(encoder.encode_family(&labels)?)?;

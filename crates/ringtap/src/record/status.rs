@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_record::archive::{Archive, STATUS, Usage};
@@ -29,75 +29,90 @@ const LONGEST: u64 = 4 << 20;
 /// The characters of a failure's message that are kept.
 const LONGEST_FAILURE: usize = 1024;
 
-/// The numbers of a recorder. Their names are part of the command line's contract.
-#[derive(Serialize)]
-pub(super) struct Status {
-    version: &'static str,
+/// The numbers of a recorder, as it writes them and others read them. Their names are part of the command line's
+/// contract; those with a default are not in the files of earlier versions.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Report {
+    #[serde(default)]
+    version: String,
     process: u32,
-    running: bool,
+    pub(super) running: bool,
     /// Seconds since the epoch.
-    started: f64,
-    updated: f64,
+    pub(super) started: f64,
+    pub(super) updated: f64,
+    #[serde(default)]
     folder: PathBuf,
-    budget: u64,
-    bytes: u64,
-    files: u64,
-    chunks: u64,
-    packets: u64,
+    pub(super) budget: u64,
+    pub(super) bytes: u64,
+    pub(super) files: u64,
+    pub(super) chunks: u64,
+    pub(super) packets: u64,
     /// Packets that were cut while these files were written, and their bytes on the wire.
-    cut_packets: u64,
-    cut_bytes: u64,
+    #[serde(default)]
+    pub(super) cut_packets: u64,
+    #[serde(default)]
+    pub(super) cut_bytes: u64,
     /// Entries that the catalogue does not have.
-    unlisted_entries: u64,
+    #[serde(default)]
+    pub(super) unlisted_entries: u64,
     /// The catalogue's generation.
-    catalogue: u32,
+    pub(crate) catalogue: Option<u32>,
     /// Seconds since the epoch.
-    oldest: Option<f64>,
-    newest: Option<f64>,
+    pub(super) oldest: Option<f64>,
+    pub(super) newest: Option<f64>,
     /// How many days of packets the budget holds at the present rate.
-    days: Option<f64>,
-    removed_files: u64,
-    incident_bytes: u64,
+    pub(super) days: Option<f64>,
+    pub(super) removed_files: u64,
+    pub(super) incident_bytes: u64,
     /// Copies that triggers made since the start, and those that could not be made.
-    incidents: u64,
-    failed_incidents: u64,
+    #[serde(default)]
+    pub(super) incidents: u64,
+    #[serde(default)]
+    pub(super) failed_incidents: u64,
     /// Triggers that were not obeyed, since too many copies waited.
-    ignored_triggers: u64,
-    devices: Vec<DeviceStatus>,
-    #[serde(skip)]
-    numbers: Vec<Arc<Numbers>>,
-    /// How often each device's counters had been read when it was last known to be alive.
-    #[serde(skip)]
-    ticks: Vec<u64>,
-    /// Devices of which it was reported that the disk is too slow.
-    #[serde(skip)]
-    slow: Vec<bool>,
-    #[serde(skip)]
-    copies: Arc<CopyCounts>,
+    #[serde(default)]
+    pub(super) ignored_triggers: u64,
+    pub(super) devices: Vec<DeviceReport>,
 }
 
-#[derive(Serialize)]
-struct DeviceStatus {
-    device: String,
-    engine: &'static str,
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct DeviceReport {
+    pub(super) device: String,
+    engine: String,
     /// The reason why nothing is recorded at present.
-    failure: Option<String>,
-    received: Option<u64>,
-    recorded: u64,
-    bytes: u64,
-    dropped: JsonDropped,
+    pub(super) failure: Option<String>,
+    pub(super) received: Option<u64>,
+    pub(super) recorded: u64,
+    pub(super) bytes: u64,
+    pub(super) dropped: JsonDropped,
     /// Packets that the disk did not take.
-    dropped_by_writer: u64,
+    pub(super) dropped_by_writer: u64,
     /// Packets that cut-offs left out, and their bytes on the wire.
-    cut_packets: u64,
-    cut_bytes: u64,
+    #[serde(default)]
+    pub(super) cut_packets: u64,
+    #[serde(default)]
+    pub(super) cut_bytes: u64,
     /// Packets of which only the headers were kept, and the captured bytes after these.
+    #[serde(default)]
     shortened_packets: u64,
+    #[serde(default)]
     shortened_bytes: u64,
     /// Flows that the table of cut-offs lost: more of them is kept.
-    evicted_flows: u64,
+    #[serde(default)]
+    pub(super) evicted_flows: u64,
     /// Chunks that wait for the disk, and those for which there is memory.
-    queue: Option<(u64, u64)>,
+    pub(super) queue: Option<(u64, u64)>,
+}
+
+/// The report of a recorder that runs, and where its numbers come from.
+pub(super) struct Status {
+    report: Report,
+    numbers: Vec<Arc<Numbers>>,
+    /// How often each device's counters had been read when it was last known to be alive.
+    ticks: Vec<u64>,
+    /// Devices of which it was reported that the disk is too slow.
+    slow: Vec<bool>,
+    copies: Arc<CopyCounts>,
 }
 
 /// Returns the beginning of a message, which may have a long name of a file.
@@ -110,7 +125,8 @@ fn now() -> f64 {
     now.unwrap_or_default().as_secs_f64()
 }
 
-fn seconds(nanos: i64) -> f64 {
+/// Returns seconds since the epoch.
+pub(super) fn seconds(nanos: i64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "microseconds are enough")]
     let nanos = nanos as f64;
     (nanos / 1e3).round() / 1e6
@@ -123,47 +139,25 @@ impl Status {
         devices: &[Device],
         copies: Arc<CopyCounts>,
     ) -> Self {
-        let devices_status = names.iter().map(|(device, engine)| DeviceStatus {
+        let reports = names.iter().map(|(device, engine)| DeviceReport {
             device: device.clone(),
-            engine,
-            failure: None,
-            received: None,
-            recorded: 0,
-            bytes: 0,
-            dropped: JsonDropped::new(&ringtap_capture::Dropped::default(), None),
-            dropped_by_writer: 0,
-            cut_packets: 0,
-            cut_bytes: 0,
-            shortened_packets: 0,
-            shortened_bytes: 0,
-            evicted_flows: 0,
-            queue: None,
+            engine: (*engine).to_owned(),
+            ..DeviceReport::default()
         });
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
+        let report = Report {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             process: std::process::id(),
             running: true,
             started: now(),
             updated: now(),
             folder: folder.to_owned(),
             budget,
-            bytes: 0,
-            files: 0,
-            chunks: 0,
-            packets: 0,
-            cut_packets: 0,
-            cut_bytes: 0,
-            unlisted_entries: 0,
-            catalogue: 0,
-            oldest: None,
-            newest: None,
-            days: None,
-            removed_files: 0,
-            incident_bytes: 0,
-            incidents: 0,
-            failed_incidents: 0,
-            ignored_triggers: 0,
-            devices: devices_status.collect(),
+            catalogue: Some(0),
+            devices: reports.collect(),
+            ..Report::default()
+        };
+        Self {
+            report,
             numbers: devices.iter().map(Device::numbers).collect(),
             ticks: vec![0; devices.len()],
             slow: vec![false; devices.len()],
@@ -174,25 +168,26 @@ impl Status {
     /// Takes the present numbers.
     pub(super) fn update(&mut self, archive: &Archive) {
         let usage = archive.usage();
-        self.updated = now();
-        self.bytes = usage.bytes;
-        self.files = usage.files;
-        self.chunks = usage.chunks;
-        self.packets = usage.packets;
-        self.cut_packets = usage.cut.packets;
-        self.cut_bytes = usage.cut.bytes;
-        self.unlisted_entries = usage.unlisted;
-        self.catalogue = usage.generation;
-        self.oldest = usage.times.map(|(oldest, _)| seconds(oldest));
-        self.newest = usage.times.map(|(_, newest)| seconds(newest));
-        self.days = days(&usage, self.budget);
-        self.removed_files = usage.removed;
-        self.incident_bytes = usage.incidents;
-        self.incidents = self.copies.made.load(Ordering::Relaxed);
-        self.failed_incidents = self.copies.failed.load(Ordering::Relaxed);
-        self.ignored_triggers = self.copies.ignored.load(Ordering::Relaxed);
-        for (device, numbers) in self.devices.iter_mut().zip(&self.numbers) {
-            let load = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
+        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let report = &mut self.report;
+        report.updated = now();
+        report.bytes = usage.bytes;
+        report.files = usage.files;
+        report.chunks = usage.chunks;
+        report.packets = usage.packets;
+        report.cut_packets = usage.cut.packets;
+        report.cut_bytes = usage.cut.bytes;
+        report.unlisted_entries = usage.unlisted;
+        report.catalogue = Some(usage.generation);
+        report.oldest = usage.times.map(|(oldest, _)| seconds(oldest));
+        report.newest = usage.times.map(|(_, newest)| seconds(newest));
+        report.days = days(&usage, report.budget);
+        report.removed_files = usage.removed;
+        report.incident_bytes = usage.incidents;
+        report.incidents = load(&self.copies.made);
+        report.failed_incidents = load(&self.copies.failed);
+        report.ignored_triggers = load(&self.copies.ignored);
+        for (device, numbers) in report.devices.iter_mut().zip(&self.numbers) {
             let stats = *lock(&numbers.stats);
             device.failure = lock(&numbers.failure).as_deref().map(beginning);
             device.received = stats.received;
@@ -223,8 +218,12 @@ impl Status {
 
     /// Reports devices for whose packets the disk is too slow, or no longer.
     pub(super) fn report_pace(&mut self) {
-        for ((device, numbers), is_slow) in
-            self.devices.iter().zip(&self.numbers).zip(&mut self.slow)
+        for ((device, numbers), is_slow) in self
+            .report
+            .devices
+            .iter()
+            .zip(&self.numbers)
+            .zip(&mut self.slow)
         {
             let depth = lock(&numbers.gauge).as_ref().map(|gauge| gauge.depth());
             let (waiting, room) = depth.unwrap_or((0, 1));
@@ -246,32 +245,33 @@ impl Status {
 
     /// Returns the reason why a device is not recorded at present.
     pub(super) fn failure(&self) -> Option<&str> {
-        self.devices.iter().find_map(|one| one.failure.as_deref())
+        let mut devices = self.report.devices.iter();
+        devices.find_map(|one| one.failure.as_deref())
     }
 
     /// Notes that the run is over.
     pub(super) fn end(&mut self) {
-        self.running = false;
+        self.report.running = false;
     }
 
     /// Prints the counters of the run.
     pub(super) fn print_end(&self, json: bool) {
         if json {
-            summary(self, format_args!("{}\n", self.json()));
+            summary(&self.report, format_args!("{}\n", self.json()));
             return;
         }
-        for device in &self.devices {
+        for device in &self.report.devices {
             let text = format_args!("{}: {}\n", device.device, device.words());
             summary(device, text);
         }
     }
 
     fn json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
+        serde_json::to_string(&self.report).unwrap_or_default()
     }
 }
 
-impl DeviceStatus {
+impl DeviceReport {
     fn words(&self) -> String {
         let mut parts = vec![format!("{} recorded", counted(self.recorded, "packet"))];
         if self.cut_packets > 0 {
@@ -321,65 +321,10 @@ impl StatusFile {
     }
 }
 
-/// The parts of a status that are printed.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Read {
-    process: u32,
-    pub(super) running: bool,
-    pub(super) started: f64,
-    pub(super) updated: f64,
-    pub(super) budget: u64,
-    pub(super) bytes: u64,
-    pub(super) files: u64,
-    pub(super) chunks: u64,
-    pub(super) packets: u64,
-    pub(super) oldest: Option<f64>,
-    pub(super) newest: Option<f64>,
-    pub(super) days: Option<f64>,
-    pub(super) removed_files: u64,
-    pub(super) incident_bytes: u64,
-    #[serde(default)]
-    pub(super) incidents: u64,
-    #[serde(default)]
-    pub(super) failed_incidents: u64,
-    #[serde(default)]
-    pub(super) ignored_triggers: u64,
-    #[serde(default)]
-    pub(super) cut_packets: u64,
-    #[serde(default)]
-    pub(super) cut_bytes: u64,
-    #[serde(default)]
-    pub(super) unlisted_entries: u64,
-    /// The catalogue's generation.
-    pub(crate) catalogue: Option<u32>,
-    pub(super) devices: Vec<ReadDevice>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct ReadDevice {
-    pub(super) device: String,
-    engine: String,
-    pub(super) failure: Option<String>,
-    pub(super) received: Option<u64>,
-    pub(super) recorded: u64,
-    pub(super) bytes: u64,
-    pub(super) dropped: std::collections::BTreeMap<String, Option<u64>>,
-    pub(super) dropped_by_writer: u64,
-    #[serde(default)]
-    pub(super) cut_packets: u64,
-    #[serde(default)]
-    pub(super) cut_bytes: u64,
-    #[serde(default)]
-    shortened_packets: u64,
-    #[serde(default)]
-    pub(super) evicted_flows: u64,
-    pub(super) queue: Option<(u64, u64)>,
-}
-
 /// Returns the process of a status.
 pub(super) fn process(text: &str) -> Option<u32> {
-    let read: Read = serde_json::from_str(text.trim_end()).ok()?;
-    Some(read.process)
+    let report: Report = serde_json::from_str(text.trim_end()).ok()?;
+    Some(report.process)
 }
 
 /// Prints the status of the recorder of a folder. The exit status is 1 if none runs.
@@ -406,7 +351,7 @@ pub(super) fn print(args: &StatusArgs) -> Result<ExitCode, RecorderError> {
 }
 
 /// Reads the status of a recorder: the text, and its parts.
-pub(crate) fn read(folder: &Path) -> Result<(String, Read), RecorderError> {
+pub(crate) fn read(folder: &Path) -> Result<(String, Report), RecorderError> {
     let path = folder.join(STATUS);
     let mut text = String::new();
     let file = rights::read(&path);
@@ -427,7 +372,7 @@ fn print_json(text: &str, running: bool) -> io::Result<()> {
     writeln!(io::stdout(), "{value}")
 }
 
-impl Read {
+impl Report {
     /// Takes a recorder for ended if its status is older than this time, in seconds since 1970.
     pub(crate) fn settle(&mut self, oldest: f64) {
         self.running &= self.updated >= oldest;
@@ -480,7 +425,7 @@ impl Read {
     }
 }
 
-impl ReadDevice {
+impl DeviceReport {
     fn line(&self) -> String {
         let mut parts = vec![format!("{} recorded", counted(self.recorded, "packet"))];
         if self.cut_packets > 0 {
@@ -494,10 +439,14 @@ impl ReadDevice {
             let flows = counted(self.evicted_flows, "flow");
             parts.push(format!("{flows} evicted from the table of cut-offs"));
         }
-        let lost = self.dropped.iter().filter_map(|(place, lost)| {
-            let lost = lost.filter(|lost| *lost > 0)?;
-            Some(format!("{lost} dropped ({place})"))
-        });
+        let lost = self
+            .dropped
+            .by_key()
+            .into_iter()
+            .filter_map(|(place, lost)| {
+                let lost = lost.filter(|lost| *lost > 0)?;
+                Some(format!("{lost} dropped ({place})"))
+            });
         parts.extend(lost);
         if self.dropped_by_writer > 0 {
             parts.push(format!("{} lost by the writer", self.dropped_by_writer));
