@@ -115,13 +115,7 @@ fn run() -> ExitCode {
         return ExitCode::FAILURE;
     }
     match cli.command {
-        cli::Command::Devices(args) => match devices::run(&args) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                notice::failure(&error);
-                ExitCode::from(error.status())
-            }
-        },
+        cli::Command::Devices(args) => exit::code(devices::run(&args)),
         cli::Command::Dump(args) => dump::run(*args),
         cli::Command::Stat(args) => stat::run(&args),
         cli::Command::ExplainLoss(args) => explain_loss::run(&args),

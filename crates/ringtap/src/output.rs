@@ -3,7 +3,7 @@
 //! A name of the command line and the permissions ([`Access`]) go in. An [`Output`] comes out, open but
 //! unchanged. [`ringtap_sys::output`] opens the file, with the privileges of [`rights`].
 
-use std::io;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
 
 pub(crate) use ringtap_sys::output::{Access, Output};
@@ -28,4 +28,13 @@ pub(crate) fn open(path: &Path, access: Access) -> io::Result<Output> {
 /// The same errors as [`ringtap_sys::output::open`].
 pub(crate) fn open_readable(path: &Path, access: Access) -> io::Result<Output> {
     rights::write(path, access, true)
+}
+
+/// Writes a text to standard output. It is no error that the reader has closed the pipe.
+pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }

@@ -6,12 +6,12 @@
 mod json;
 mod text;
 
-use std::io::{self, ErrorKind, Write};
-
 use ringtap_capture::devices::{self, DeviceError, DeviceInfo};
 
 use crate::cli::DevicesArgs;
-use crate::rights::{NamedFiles, Needs, Rights, RightsError};
+use crate::exit::{Ends, RunError};
+use crate::output;
+use crate::rights::{NamedFiles, Needs, Rights};
 
 /// The unsuccessful end of `ringtap devices`.
 #[derive(Debug, thiserror::Error)]
@@ -26,19 +26,21 @@ pub(crate) enum DevicesError {
         /// The existing names, separated by commas.
         known: String,
     },
-    /// Privileges could not be given up.
+    /// A failure that other commands have too.
     #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Printing failed.
-    #[error("standard output: {0}")]
-    Print(io::Error),
+    Run(RunError),
 }
 
-impl DevicesError {
-    /// Returns the exit status.
-    pub(crate) fn status(&self) -> u8 {
+impl<E: Into<RunError>> From<E> for DevicesError {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl Ends for DevicesError {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::Rights(error) => error.status(),
+            Self::Run(error) => error.exit_status(),
             _ => 1,
         }
     }
@@ -56,15 +58,8 @@ pub(crate) fn run(args: &DevicesArgs) -> Result<(), DevicesError> {
         text::print(&devices, args.verbose, &mut text)
     };
     rights.relinquish(&[], Needs::default())?;
-    let mut out = io::stdout().lock();
-    match made
-        .and_then(|()| out.write_all(&text))
-        .and_then(|()| out.flush())
-    {
-        // The reader has closed the pipe.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(DevicesError::Print),
-    }
+    let printed = made.and_then(|()| output::print(text));
+    Ok(printed.map_err(RunError::Print)?)
 }
 
 /// Returns the named devices in the order of their names on the command line, or all without a name.

@@ -3,13 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use ringtap_capture::{Error, LinkType};
+use ringtap_capture::LinkType;
 use ringtap_record::RecordError;
 
-use crate::input::InputError;
+use crate::exit::{Ends, RunError};
 use crate::notice::counted;
-use crate::rights::RightsError;
-use crate::setup::SetupError;
 
 /// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +15,9 @@ pub(crate) enum DumpError {
     /// The options contradict each other or request something unavailable; nothing was opened.
     #[error("{0}")]
     Usage(UsageError),
-    /// A source could not be opened, or failed.
-    #[error("{}", crate::filter::describe(.0))]
-    Capture(Error),
+    /// A failure that other commands have too.
+    #[error(transparent)]
+    Run(RunError),
     /// The output could not be started, or failed.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -47,29 +45,17 @@ pub(crate) enum DumpError {
     /// Printing failed.
     #[error("standard output: {source}; {} printed before", counted(*packets, "packet"))]
     Print { packets: u64, r#source: io::Error },
-    /// An input file could not be opened.
-    #[error(transparent)]
-    Input(#[from] InputError),
-    /// The file with the filter could not be read.
-    #[error(transparent)]
-    FilterFile(#[from] crate::expression::UnreadableFile),
     /// The ssh connection to be left out is unknown.
     #[error(transparent)]
     Ssh(#[from] crate::ssh::SshError),
     /// Commands of `-z` have failed.
     #[error("-z: {0}")]
     Command(io::Error),
-    /// Privileges could not be given up.
-    #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Scheduling or signals could not be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
 }
 
-impl From<Error> for DumpError {
-    fn from(error: Error) -> Self {
-        Self::Capture(error)
+impl<E: Into<RunError>> From<E> for DumpError {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
@@ -162,9 +148,10 @@ impl DumpError {
             _ => None,
         }
     }
+}
 
-    /// Returns 2 for wrong usage, 1 for other errors.
-    pub(crate) fn exit_status(&self) -> u8 {
+impl Ends for DumpError {
+    fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_)
             | Self::Ssh(_)
@@ -172,10 +159,7 @@ impl DumpError {
             | Self::LinkTypes { .. }
             | Self::Standard { .. }
             | Self::NoIndex { .. } => 2,
-            Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
-                crate::exit::status_of(error)
-            }
-            Self::Rights(error) => error.status(),
+            Self::Run(error) => error.exit_status(),
             _ => 1,
         }
     }

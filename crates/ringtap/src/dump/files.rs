@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::sink::Sink;
 use super::{explain, index, is_same_file, open_outputs, print_count, report};
 use crate::cli::DumpArgs;
+use crate::exit::{self, Ends as _};
 use crate::input::{self, Interruption};
 use crate::rights::Rights;
 use crate::setup::setup;
@@ -121,8 +122,8 @@ fn refuse_link_types(
 
 /// Returns whether the command line is what is wrong.
 fn is_refusal(result: &Result<(), DumpError>) -> bool {
-    let status = result.as_ref().map_err(DumpError::exit_status);
-    status == Err(crate::exit::USAGE)
+    let error = result.as_ref().err();
+    error.is_some_and(|error| error.exit_status() == exit::USAGE)
 }
 
 /// Rejects an output that is also an input, or an input's index.

@@ -137,7 +137,7 @@ pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpErr
             built.bytes
         ));
         if let Some(damage) = built.damage {
-            return Err(DumpError::Capture(damage.into()));
+            return Err(ringtap_capture::Error::from(damage).into());
         }
     }
     Ok(())

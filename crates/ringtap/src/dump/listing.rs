@@ -1,14 +1,13 @@
 //! `ringtap dump -D` and `-L`: list interfaces and link types in the lines of `tcpdump -D` and `-L`. The
 //! numbers are the interfaces' own, which `-i` accepts.
 
-use std::io::{self, ErrorKind, Write};
-
 use ringtap_capture::LinkType;
 use ringtap_capture::devices::{self, DeviceInfo};
 
 use super::error::{DumpError, UsageError};
 use super::program;
 use crate::filter;
+use crate::output;
 use crate::setup::setup;
 
 /// Prints a line for each interface, and for all of them together.
@@ -73,9 +72,5 @@ pub(super) fn check_link_type(device: Option<&str>, asked: &str) -> Result<(), D
 }
 
 fn print(text: &str) -> Result<(), DumpError> {
-    match io::stdout().write_all(text.as_bytes()) {
-        // The reader has closed the pipe.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(|source| DumpError::Print { packets: 0, source }),
-    }
+    output::print(text).map_err(|source| DumpError::Print { packets: 0, source })
 }

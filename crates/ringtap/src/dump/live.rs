@@ -238,8 +238,12 @@ fn open_readers(
         options.buffer = options.buffer.saturating_mul(threads as u64);
         options.wait = options.wait.max(Some(options.timeout));
     }
-    let opened = live::open(device, &options, filter, (threads, is_explained));
-    opened.map_err(DumpError::Capture)
+    Ok(live::open(
+        device,
+        &options,
+        filter,
+        (threads, is_explained),
+    )?)
 }
 
 /// Gives the printer the names of the interfaces, if packets contain only their numbers.

@@ -27,9 +27,10 @@ use ringtap_capture::{Filter, Source};
 use ringtap_record::{RecordOptions, Recording};
 
 use crate::cli::DumpArgs;
+use crate::exit;
 use crate::expression;
 use crate::input::{self, is_same_file};
-use crate::notice::{counted, failure, raw};
+use crate::notice::{counted, raw};
 use crate::over_ip::{self, Server};
 use crate::rights::{self, NamedFiles, Needs, Rights, Series};
 use crate::setup::setup;
@@ -48,13 +49,7 @@ use summary::Summary;
 
 /// Runs the command.
 pub(crate) fn run(args: DumpArgs) -> ExitCode {
-    match files::with_lists(args).and_then(try_run) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.exit_status())
-        }
-    }
+    exit::code(files::with_lists(args).and_then(try_run))
 }
 
 fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {

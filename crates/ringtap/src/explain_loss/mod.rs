@@ -8,7 +8,6 @@ mod known;
 mod report;
 mod sockets;
 
-use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -18,8 +17,10 @@ use ringtap_sys::poll::{self, Interest};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::ExplainLossArgs;
-use crate::notice::{failure, notice};
-use crate::rights::{NamedFiles, Needs, Rights, RightsError};
+use crate::exit::{self, Ends, RunError};
+use crate::notice::notice;
+use crate::output;
+use crate::rights::{NamedFiles, Needs, Rights};
 use crate::setup::{SetupError, setup};
 use counters::ReadError;
 use report::{Report, SocketLoss};
@@ -33,29 +34,29 @@ enum Failure {
     /// Counters could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Privileges could not be given up.
+    /// A failure that other commands have too.
     #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Signals could not be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// Printing failed.
-    #[error("standard output: {0}")]
-    Print(io::Error),
+    Run(RunError),
+}
+
+impl<E: Into<RunError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl Ends for Failure {
+    fn exit_status(&self) -> u8 {
+        match self {
+            Self::Run(error) => error.exit_status(),
+            Self::Read(_) => 1,
+        }
+    }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &ExplainLossArgs) -> ExitCode {
-    match try_run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(match &error {
-                Failure::Rights(error) => error.status(),
-                _ => 1,
-            })
-        }
-    }
+    exit::code(try_run(args))
 }
 
 fn try_run(args: &ExplainLossArgs) -> Result<(), Failure> {
@@ -81,12 +82,7 @@ fn try_run(args: &ExplainLossArgs) -> Result<(), Failure> {
     } else {
         report.text(args.verbose)
     };
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // The reader has closed the pipe.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(Failure::Print),
-    }
+    Ok(output::print(text).map_err(RunError::Print)?)
 }
 
 /// Waits for the end of the interval, or a signal. Signals come through a pipe: privileges are still to be given

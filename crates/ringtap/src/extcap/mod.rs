@@ -18,7 +18,7 @@ use ringtap_capture::{Filter, LinkType, devices};
 use ringtap_filter::process::Asked;
 
 use crate::cli::{Cli, Command, Direction, Mode};
-use crate::exit::USAGE;
+use crate::exit::{self, USAGE};
 use crate::filter::describe;
 use crate::notice::{failure, notice, only_failures};
 use crate::toolbar::Toolbar;
@@ -136,13 +136,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     if asked.capture {
         return match interface {
             Interface::Local(local) => capture(words, &asked, local),
-            Interface::Remote => match capture_remotely(words, &asked) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => {
-                    failure(&error);
-                    ExitCode::from(error.status())
-                }
-            },
+            Interface::Remote => exit::code(capture_remotely(words, &asked)),
         };
     }
     match asked

@@ -2,15 +2,12 @@
 
 use std::path::PathBuf;
 
-use ringtap_capture::Error;
-use ringtap_record::RecordError;
 use ringtap_savefile::WriteError;
 
 use super::remote::RemoteError;
 use crate::dump::DumpError;
+use crate::exit::{Ends, USAGE};
 use crate::record::RecorderError;
-use crate::rights::RightsError;
-use crate::setup::SetupError;
 
 /// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
@@ -35,38 +32,19 @@ pub(crate) enum ExtractError {
     TooLong { most: u64 },
     /// The filter does not fit, or the output failed, as in `dump`.
     #[error(transparent)]
-    Dump(#[from] DumpError),
+    Dump(DumpError),
 }
 
-impl From<Error> for ExtractError {
-    fn from(error: Error) -> Self {
+impl<E: Into<DumpError>> From<E> for ExtractError {
+    fn from(error: E) -> Self {
         Self::Dump(error.into())
     }
 }
 
-impl From<RecordError> for ExtractError {
-    fn from(error: RecordError) -> Self {
-        Self::Dump(error.into())
-    }
-}
-
-impl From<RightsError> for ExtractError {
-    fn from(error: RightsError) -> Self {
-        Self::Dump(error.into())
-    }
-}
-
-impl From<SetupError> for ExtractError {
-    fn from(error: SetupError) -> Self {
-        Self::Dump(error.into())
-    }
-}
-
-impl ExtractError {
-    /// Returns 2 for wrong usage, 1 for other errors.
-    pub(crate) fn exit_status(&self) -> u8 {
+impl Ends for ExtractError {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::InFolder { .. } => crate::exit::USAGE,
+            Self::InFolder { .. } => USAGE,
             Self::Folder(error) => error.exit_status(),
             Self::Remote(error) => error.exit_status(),
             Self::Dump(error) => error.exit_status(),

@@ -19,8 +19,9 @@ use ringtap_record::archive::{Window, nanos, safe};
 
 use crate::cli::ExtractArgs;
 use crate::dump::{DumpError, settle};
+use crate::exit;
 use crate::expression;
-use crate::notice::{counted, failure, notice, raw};
+use crate::notice::{counted, notice, raw};
 use crate::record::{Names, catalogue, read_files};
 use crate::rights::{self, Needs, Rights};
 use crate::signals::Requests;
@@ -34,13 +35,7 @@ pub(crate) use sink::{Encoded, Sink};
 
 /// Runs the command.
 pub(crate) fn run(args: &ExtractArgs) -> ExitCode {
-    match try_run(args) {
-        Ok(code) => code,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.exit_status())
-        }
-    }
+    exit::code_or(try_run(args))
 }
 
 fn try_run(args: &ExtractArgs) -> Result<ExitCode, ExtractError> {
@@ -139,8 +134,7 @@ fn refuse_output(args: &ExtractArgs) -> Result<(), ExtractError> {
 /// Returns the filter of the command line and that of `--flow`, both of which must match. It is empty if there is
 /// none.
 fn question(args: &ExtractArgs) -> Result<String, ExtractError> {
-    let expression = expression::read(&args.filter, args.filter_file.as_deref());
-    let expression = expression.map_err(DumpError::from)?;
+    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
     let flow = args.flow.as_ref().map(|flow| flow.0.as_str());
     Ok(match (expression.trim(), flow) {
         ("", None) => String::new(),

@@ -29,6 +29,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
 use crate::cli::RemoteArgs;
+use crate::exit::{Ends, USAGE};
 use crate::rights;
 
 /// The authorities that are trusted unless `--tls-ca` names others: those of Debian, and of Fedora.
@@ -85,11 +86,10 @@ pub(crate) enum RemoteError {
     },
 }
 
-impl RemoteError {
-    /// Returns 2 for wrong usage, 1 for other errors.
-    pub(super) fn exit_status(&self) -> u8 {
+impl Ends for RemoteError {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::Address { .. } | Self::NoBegin { .. } => crate::exit::USAGE,
+            Self::Address { .. } | Self::NoBegin { .. } => USAGE,
             _ => 1,
         }
     }

@@ -1,14 +1,11 @@
 //! Errors that keep a program from being shown, and their exit status.
 
-use std::io;
-
 use ringtap_capture::Error;
 use ringtap_filter::ebpf::AssembleError;
 use ringtap_filter::ebpf::lower::LowerError;
 use ringtap_jit::NativeError;
 
-use crate::expression::UnreadableFile;
-use crate::rights::RightsError;
+use crate::exit::{Ends, RunError};
 
 /// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
@@ -19,9 +16,7 @@ pub(crate) enum FilterError {
     #[error("{}", super::describe(.0))]
     Expression(Error),
     #[error(transparent)]
-    File(#[from] UnreadableFile),
-    #[error(transparent)]
-    Rights(#[from] RightsError),
+    Run(RunError),
     /// The hook does not support the program, or the program is too long.
     #[error("no eBPF for this filter: {0}")]
     Hook(LowerError),
@@ -29,8 +24,6 @@ pub(crate) enum FilterError {
     Assemble(AssembleError),
     #[error(transparent)]
     Native(#[from] NativeError),
-    #[error("standard output: {0}")]
-    Output(io::Error),
 }
 
 impl From<AssembleError> for FilterError {
@@ -45,19 +38,18 @@ impl From<LowerError> for FilterError {
     }
 }
 
-impl From<Error> for FilterError {
-    fn from(error: Error) -> Self {
-        Self::Expression(error)
+impl<E: Into<RunError>> From<E> for FilterError {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
-impl FilterError {
-    /// Returns 2 for wrong usage, 1 for a failure.
-    pub(crate) fn exit_status(&self) -> u8 {
+impl Ends for FilterError {
+    fn exit_status(&self) -> u8 {
         match self {
             Self::LinkType(_) | Self::Expression(_) | Self::Hook(_) => 2,
-            Self::Rights(error) => error.status(),
-            Self::File(_) | Self::Assemble(_) | Self::Native(_) | Self::Output(_) => 1,
+            Self::Run(error) => error.exit_status(),
+            Self::Assemble(_) | Self::Native(_) => 1,
         }
     }
 }

@@ -5,28 +5,24 @@ mod explain;
 mod form;
 mod link_types;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use ringtap_capture::{Error, Filter, LinkType};
 use ringtap_filter::Program;
 
 use crate::cli::{FilterArgs, Target};
+use crate::exit::{self, RunError};
 use crate::expression;
-use crate::notice::failure;
+use crate::output;
 use crate::rights::{NamedFiles, Rights};
 use error::FilterError;
 pub(crate) use form::classic;
 
 /// Runs the command.
 pub(crate) fn run(args: &FilterArgs) -> ExitCode {
-    match text(args).and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.exit_status())
-        }
-    }
+    let printed = text(args)
+        .and_then(|text| output::print(text).map_err(|error| RunError::Print(error).into()));
+    exit::code(printed)
 }
 
 /// Returns the text that the command prints.
@@ -49,7 +45,8 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
     if let Some(netmask) = args.netmask {
         filter = filter.with_netmask(netmask);
     }
-    let program = filter.compile(link_type, args.snaplen)?;
+    let program = filter.compile(link_type, args.snaplen);
+    let program = program.map_err(FilterError::Expression)?;
     let mut text = String::new();
     // An explanation is printed alone, unless a form is requested too.
     if !args.explain || args.dump > 0 || args.target.is_some() {
@@ -75,15 +72,6 @@ fn program_text(program: &Program, args: &FilterArgs) -> Result<String, FilterEr
 /// Returns the link type with this name.
 pub(crate) fn link_type(name: &str) -> Result<LinkType, FilterError> {
     LinkType::from_name(name).ok_or_else(|| FilterError::LinkType(name.to_owned()))
-}
-
-fn print(text: &str) -> Result<(), FilterError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A reader that has closed the pipe, such as `head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        outcome => outcome.map_err(FilterError::Output),
-    }
 }
 
 /// Returns the text of a capture error. A filter error marks the place in the expression.

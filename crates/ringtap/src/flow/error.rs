@@ -1,15 +1,11 @@
 //! Errors that end a run, and its exit status.
 
-use std::io;
 use std::path::PathBuf;
 
-use ringtap_capture::Error;
 use ringtap_flow::OptionError;
 use ringtap_flow_io::{OutputError, PlaceError};
 
-use crate::input::InputError;
-use crate::rights::RightsError;
-use crate::setup::SetupError;
+use crate::exit::{Ends, RunError, USAGE};
 
 /// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
@@ -23,12 +19,9 @@ pub(crate) enum FlowError {
     /// An invalid value.
     #[error(transparent)]
     Meter(#[from] OptionError),
-    /// A source could not be opened, or failed.
-    #[error("{}", crate::filter::describe(.0))]
-    Capture(Error),
-    /// An input file could not be opened.
+    /// A failure that other commands have too.
     #[error(transparent)]
-    Input(#[from] InputError),
+    Run(RunError),
     /// Nanoseconds that no output of the run supports.
     #[error("--nano is for IPFIX: NetFlow v5 and v9 have times in milliseconds")]
     NanosInNetflow,
@@ -47,26 +40,16 @@ pub(crate) enum FlowError {
     /// A database cannot be used.
     #[error(transparent)]
     Places(#[from] PlaceError),
-    /// Printing failed.
-    #[error("standard output: {0}")]
-    Print(io::Error),
-    /// Privileges could not be given up.
-    #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Scheduling or signals could not be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
 }
 
-impl From<Error> for FlowError {
-    fn from(error: Error) -> Self {
-        Self::Capture(error)
+impl<E: Into<RunError>> From<E> for FlowError {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
-impl FlowError {
-    /// Returns 2 for wrong usage, 1 for other errors.
-    pub(crate) fn exit_status(&self) -> u8 {
+impl Ends for FlowError {
+    fn exit_status(&self) -> u8 {
         match self {
             Self::LiveOnly { .. }
             | Self::SameFile { .. }
@@ -74,12 +57,9 @@ impl FlowError {
             | Self::NanosInNetflow
             | Self::EnterpriseInNetflow
             | Self::WhoByThreads
-            | Self::WrittenTwice { .. } => crate::exit::USAGE,
-            Self::Output(error) if error.is_usage() => crate::exit::USAGE,
-            Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
-                crate::exit::status_of(error)
-            }
-            Self::Rights(error) => error.status(),
+            | Self::WrittenTwice { .. } => USAGE,
+            Self::Output(error) if error.is_usage() => USAGE,
+            Self::Run(error) => error.exit_status(),
             _ => 1,
         }
     }

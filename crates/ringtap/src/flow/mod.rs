@@ -25,8 +25,8 @@ use ringtap_capture::Filter;
 use ringtap_flow::schema::Group;
 
 use crate::cli::{FlowAction, FlowArgs};
+use crate::exit;
 use crate::input;
-use crate::notice::failure;
 use crate::rights::{self, NamedFiles, Rights};
 use error::FlowError;
 #[cfg(test)]
@@ -48,13 +48,7 @@ pub(crate) fn run(mut args: FlowArgs) -> ExitCode {
         args.source.is_list = is_list;
         try_run(&args)
     });
-    match ran {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.exit_status())
-        }
-    }
+    exit::code(ran)
 }
 
 fn try_run(args: &FlowArgs) -> Result<(), FlowError> {

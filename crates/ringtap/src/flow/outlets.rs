@@ -1,6 +1,5 @@
 //! The outputs of records that were requested.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use super::folders::Folders;
 use super::plan;
 use super::talkers::Talkers;
 use crate::cli::{FlowArgs, Protocol, RecordArgs};
+use crate::exit::RunError;
 use crate::notice::notice;
 use crate::output::{self, Output};
 use crate::rights;
@@ -98,14 +98,7 @@ impl Outlets {
         let Some(talkers) = &mut self.talkers else {
             return Ok(());
         };
-        let text = talkers.take();
-        let mut output = io::stdout().lock();
-        let written = output.write_all(text.as_bytes());
-        match written.and_then(|()| output.flush()) {
-            // The reader has closed the pipe.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(FlowError::Print(error)),
-            _ => Ok(()),
-        }
+        Ok(output::print(talkers.take()).map_err(RunError::Print)?)
     }
 }
 

@@ -1,7 +1,6 @@
 //! `ringtap flow schema`: the schema of stored records, and SQL that is made from it.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use ringtap_flow::schema::{EXPORTER_NUMBER, FIELDS, Field, Partition, SCHEMA_VERSION, Storage};
@@ -9,6 +8,7 @@ use serde::Serialize;
 
 use crate::cli::{SchemaArgs, SchemaEngine, SchemaFormat};
 use crate::notice::notice;
+use crate::output;
 
 /// Prints the schema.
 pub(super) fn run(args: &SchemaArgs) -> ExitCode {
@@ -23,12 +23,12 @@ pub(super) fn run(args: &SchemaArgs) -> ExitCode {
         Some(SchemaEngine::Spark) => spark(&args.table, &args.store),
         Some(SchemaEngine::Protobuf) => protobuf(),
     };
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+    match output::print(text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
             notice(format_args!("standard output: {error}"));
             ExitCode::FAILURE
         }
-        _ => ExitCode::SUCCESS,
     }
 }
 

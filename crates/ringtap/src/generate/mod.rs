@@ -17,7 +17,8 @@ use ringtap_send::{
 };
 
 use crate::cli::GenArgs;
-use crate::notice::{counted, failure, raw};
+use crate::exit;
+use crate::notice::{counted, raw};
 use crate::rights::{NamedFiles, Needs, Rights};
 use crate::send::{Failure, Guard, Progress, Summary, announce_sender};
 use crate::signals::Requests;
@@ -30,13 +31,7 @@ pub(crate) fn run(args: &GenArgs) -> ExitCode {
     } else {
         generate(args)
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.status())
-        }
-    }
+    exit::code(result)
 }
 
 fn generate(args: &GenArgs) -> Result<(), Failure> {

@@ -4,13 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use ringtap_capture::Error;
 use ringtap_flow::OptionError;
 use ringtap_flow_io::{OutputError, PlaceError};
 
-use crate::input::InputError;
-use crate::rights::RightsError;
-use crate::setup::SetupError;
+use crate::exit::{Ends, RunError, USAGE};
 
 /// The end of a run that is not a success.
 #[derive(Debug, thiserror::Error)]
@@ -18,12 +15,9 @@ pub(crate) enum LookError {
     /// An invalid value.
     #[error(transparent)]
     Meter(#[from] OptionError),
-    /// A source could not be opened or has failed.
-    #[error("{}", crate::filter::describe(.0))]
-    Capture(Error),
-    /// An input file could not be opened.
+    /// A failure that other commands have too.
     #[error(transparent)]
-    Input(#[from] InputError),
+    Run(RunError),
     /// Records cannot be collected.
     #[error(transparent)]
     Collect(#[from] OutputError),
@@ -56,30 +50,20 @@ pub(crate) enum LookError {
     /// The folder of `--record` cannot be used.
     #[error(transparent)]
     Recorder(#[from] crate::record::RecorderError),
-    /// Privileges could not be given up.
-    #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Threads or signals could not be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
 }
 
-impl From<Error> for LookError {
-    fn from(error: Error) -> Self {
-        Self::Capture(error)
+impl<E: Into<RunError>> From<E> for LookError {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
-impl LookError {
-    /// Returns 2 for wrong usage, 1 for all else.
-    pub(crate) fn exit_status(&self) -> u8 {
+impl Ends for LookError {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::Meter(_) | Self::NoTerminal => crate::exit::USAGE,
-            Self::Collect(error) if error.is_usage() => crate::exit::USAGE,
-            Self::Capture(error) | Self::Input(InputError::Capture(error)) => {
-                crate::exit::status_of(error)
-            }
-            Self::Rights(error) => error.status(),
+            Self::Meter(_) | Self::NoTerminal => USAGE,
+            Self::Collect(error) if error.is_usage() => USAGE,
+            Self::Run(error) => error.exit_status(),
             _ => 1,
         }
     }

@@ -25,8 +25,8 @@ use ringtap_look::{AlertOptions, Atlas, Inlet, Look, LookOptions};
 use ringtap_sys::memory;
 
 use crate::cli::{LookArgs, TopArgs, WebArgs};
+use crate::exit;
 use crate::input;
-use crate::notice::failure;
 use crate::setup::setup;
 pub(crate) use alerts::AlertMeter;
 use error::LookError;
@@ -37,23 +37,13 @@ const TABLE: u32 = 64 << 10;
 /// Runs `ringtap top`.
 pub(crate) fn top(mut args: TopArgs) -> ExitCode {
     memory::return_freed(TABLE);
-    exit(add_lists(&mut args.look).and_then(|()| top::run(&args)))
+    exit::code(add_lists(&mut args.look).and_then(|()| top::run(&args)))
 }
 
 /// Runs `ringtap web`.
 pub(crate) fn web(mut args: WebArgs) -> ExitCode {
     memory::return_freed(TABLE);
-    exit(add_lists(&mut args.look).and_then(|()| web::run(&args)))
-}
-
-fn exit(result: Result<(), LookError>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.exit_status())
-        }
-    }
+    exit::code(add_lists(&mut args.look).and_then(|()| web::run(&args)))
 }
 
 fn add_lists(args: &mut LookArgs) -> Result<(), LookError> {

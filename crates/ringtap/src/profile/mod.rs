@@ -13,9 +13,9 @@ use ringtap_profile::traffic::Traffic;
 use ringtap_profile::{Plan, Report, chart, text, trials};
 
 use crate::cli::{Mode, ProfileArgs, Stamp};
-use crate::exit::{USAGE, status_of};
+use crate::exit::{self, Ends, RunError, USAGE};
 use crate::input::is_same_file;
-use crate::notice::{failure, notice};
+use crate::notice::notice;
 use crate::output;
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
@@ -29,14 +29,10 @@ const GENERATED: ringtap_capture::Direction = ringtap_capture::Direction::In;
 /// The unsuccessful end of `ringtap profile`.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("{}", describe(.0))]
+    #[error("{0}")]
     Profile(ringtap_profile::Error),
-    #[error("{}", crate::filter::describe(.0))]
-    Open(ringtap_capture::Error),
     #[error(transparent)]
-    Setup(#[from] SetupError),
-    #[error("standard output: {0}")]
-    Print(io::Error),
+    Run(RunError),
     #[error("cannot write {}: {source}", path.display())]
     Chart { path: PathBuf, r#source: io::Error },
     #[error("{}: is both read and written; writing would destroy it", path.display())]
@@ -47,24 +43,25 @@ enum Failure {
     Any { device: String },
 }
 
-impl From<ringtap_capture::Error> for Failure {
-    fn from(error: ringtap_capture::Error) -> Self {
-        Self::Open(error)
+impl<E: Into<RunError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
 impl From<ringtap_profile::Error> for Failure {
     fn from(error: ringtap_profile::Error) -> Self {
-        Self::Profile(error)
+        match error {
+            ringtap_profile::Error::Capture(error) => error.into(),
+            other => Self::Profile(other),
+        }
     }
 }
 
-impl Failure {
-    fn status(&self) -> u8 {
+impl Ends for Failure {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::Open(error) | Self::Profile(ringtap_profile::Error::Capture(error)) => {
-                status_of(error)
-            }
+            Self::Run(error) => error.exit_status(),
             Self::Any { .. } | Self::SameFile { .. } => USAGE,
             _ => 1,
         }
@@ -80,13 +77,7 @@ fn describe(error: &ringtap_profile::Error) -> String {
 
 /// Runs the command.
 pub(crate) fn run(args: &ProfileArgs) -> ExitCode {
-    match try_run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.status())
-        }
-    }
+    exit::code(try_run(args))
 }
 
 fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
@@ -128,7 +119,7 @@ fn try_run(args: &ProfileArgs) -> Result<(), Failure> {
         return Err(Failure::Nothing);
     }
     // First: if the chart cannot be written, the measurements are still printed.
-    print(args, &reports, baseline.as_deref()).map_err(Failure::Print)?;
+    print(args, &reports, baseline.as_deref()).map_err(RunError::Print)?;
     if let (Some(path), Some(chart)) = (svg, chart) {
         let drawn = draw(&reports, baseline.as_deref())?;
         let written = chart

@@ -8,6 +8,7 @@ use ringtap_record::archive::{Finding, Window, check};
 use super::error::RecorderError;
 use super::folder::{Names, Opener, catalogue, read_files};
 use crate::cli::CheckArgs;
+use crate::exit::RunError;
 use crate::notice::{counted, notice};
 use crate::rights::{Needs, Rights};
 
@@ -52,7 +53,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitCode, RecorderError> {
         printed.is_ok()
     });
     result.map_err(RecorderError::folder(&args.dir))?;
-    printed.map_err(RecorderError::Print)?;
+    printed.map_err(RunError::Print)?;
     if listing.damaged > 0 {
         notice(format_args!(
             "the catalogue is damaged in {}",

@@ -3,11 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ringtap_capture::Error;
 use ringtap_record::archive::ArchiveError;
 
-use crate::rights::RightsError;
-use crate::setup::SetupError;
+use crate::exit::{Ends, RunError, USAGE};
 
 /// The unsuccessful end of a run.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +24,9 @@ pub(crate) enum RecorderError {
     /// A device is given twice.
     #[error("-i {device}: is given twice")]
     Twice { device: String },
-    /// A device could not be opened, or failed.
-    #[error("{}", crate::filter::describe(.0))]
-    Capture(Error),
-    /// The file with the filter could not be read.
+    /// A failure that other commands have too.
     #[error(transparent)]
-    FilterFile(#[from] crate::expression::UnreadableFile),
+    Run(RunError),
     /// Another recorder uses the folder.
     #[error("{}: another recorder uses this folder{}", folder.display(), process.map_or(String::new(), |id| format!(" (process {id})")))]
     Locked {
@@ -50,23 +45,14 @@ pub(crate) enum RecorderError {
     /// The archive cannot be opened.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// Privileges could not be given up.
-    #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Threads or signals could not be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
     /// Two triggers have different thresholds of one kind of alert.
     #[error("--trigger {name}: another trigger has a different threshold for `alert {kind}`")]
     Thresholds { name: String, kind: &'static str },
-    /// The answer could not be printed.
-    #[error("standard output: {0}")]
-    Print(io::Error),
 }
 
-impl From<Error> for RecorderError {
-    fn from(error: Error) -> Self {
-        Self::Capture(error)
+impl<E: Into<RunError>> From<E> for RecorderError {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
@@ -76,15 +62,13 @@ impl RecorderError {
         let path = path.to_owned();
         move |source| Self::Folder { path, source }
     }
+}
 
-    /// Returns 2 for wrong usage, 1 for other errors.
-    pub(crate) fn exit_status(&self) -> u8 {
+impl Ends for RecorderError {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::Budget { .. } | Self::Twice { .. } | Self::Thresholds { .. } => {
-                crate::exit::USAGE
-            }
-            Self::Capture(error) => crate::exit::status_of(error),
-            Self::Rights(error) => error.status(),
+            Self::Budget { .. } | Self::Twice { .. } | Self::Thresholds { .. } => USAGE,
+            Self::Run(error) => error.exit_status(),
             _ => 1,
         }
     }

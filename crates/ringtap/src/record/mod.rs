@@ -25,7 +25,7 @@ mod trigger;
 use std::process::ExitCode;
 
 use crate::cli::{RecorderAction, RecorderArgs};
-use crate::notice::failure;
+use crate::exit;
 pub(crate) use control::{Requester, send as send_request, sending as request_socket};
 pub(crate) use error::RecorderError;
 pub(crate) use folder::{Names, catalogue, read_files};
@@ -40,8 +40,5 @@ pub(crate) fn run(args: &RecorderArgs) -> ExitCode {
         Some(RecorderAction::Check(check)) => check::run(check),
         Some(RecorderAction::Trigger(request)) => control::request(request),
     };
-    result.unwrap_or_else(|error: RecorderError| {
-        failure(&error);
-        ExitCode::from(error.exit_status())
-    })
+    exit::code_or(result)
 }

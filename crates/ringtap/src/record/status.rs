@@ -18,6 +18,7 @@ use super::device::{Device, Numbers, lock};
 use super::error::RecorderError;
 use super::folder::{is_locked, read_files};
 use crate::cli::StatusArgs;
+use crate::exit::RunError;
 use crate::losses::JsonDropped;
 use crate::notice::{Fields, counted, notice, summary, warning};
 use crate::rights::{self, Needs, Rights};
@@ -343,7 +344,7 @@ pub(super) fn print(args: &StatusArgs) -> Result<ExitCode, RecorderError> {
         (_, true) => io::stdout().write_all(super::metrics::text(status).as_bytes()),
         _ => io::stdout().write_all(status.lines().as_bytes()),
     };
-    printed.map_err(RecorderError::Print)?;
+    printed.map_err(RunError::Print)?;
     Ok(match is_running {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

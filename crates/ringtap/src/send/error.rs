@@ -2,9 +2,7 @@
 
 use ringtap_send::SendError;
 
-use crate::exit;
-use crate::rights::RightsError;
-use crate::setup::SetupError;
+use crate::exit::{Ends, RunError, USAGE};
 
 /// A failed `ringtap send` or `ringtap gen`.
 #[derive(Debug, thiserror::Error)]
@@ -14,9 +12,7 @@ pub(crate) enum Failure {
     #[error("packet {index}: {error}")]
     At { index: u64, error: SendError },
     #[error(transparent)]
-    Input(#[from] crate::input::InputError),
-    #[error("{}", crate::filter::describe(.0))]
-    Capture(ringtap_capture::Error),
+    Run(RunError),
     #[error("{device}: {hazard}; sending more than {limit} packets per second there needs --yes")]
     Consent {
         device: String,
@@ -27,10 +23,6 @@ pub(crate) enum Failure {
     LinkType { device: String, expected: String },
     #[error("--cpu: cannot run on these processors: {0}")]
     Processor(ringtap_sys::Error),
-    #[error(transparent)]
-    Rights(#[from] RightsError),
-    #[error(transparent)]
-    Setup(#[from] SetupError),
     #[error("specify --count or --duration, or at the other end --receive")]
     NoAmount,
     #[error(
@@ -41,23 +33,21 @@ pub(crate) enum Failure {
     Again { name: String, times: String },
 }
 
-impl From<ringtap_capture::Error> for Failure {
-    fn from(error: ringtap_capture::Error) -> Self {
-        Self::Capture(error)
+impl<E: Into<RunError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
     }
 }
 
-impl Failure {
-    /// Returns the exit status.
-    pub(crate) fn status(&self) -> u8 {
+impl Ends for Failure {
+    fn exit_status(&self) -> u8 {
         match self {
             Self::Send(SendError::UnknownBackEnd { .. } | SendError::Value { .. })
             | Self::Consent { .. }
             | Self::NoAmount
             | Self::Mixed
-            | Self::Again { .. } => exit::USAGE,
-            Self::Capture(error) => exit::status_of(error),
-            Self::Rights(error) => error.status(),
+            | Self::Again { .. } => USAGE,
+            Self::Run(error) => error.exit_status(),
             _ => 1,
         }
     }

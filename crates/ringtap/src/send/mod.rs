@@ -18,8 +18,8 @@ use ringtap_craft::Built;
 use ringtap_send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
 
 use crate::cli::SendArgs;
+use crate::exit;
 use crate::input;
-use crate::notice::failure;
 use crate::rights::{self, NamedFiles, Needs, Rights};
 use crate::signals::Requests;
 pub(crate) use error::Failure;
@@ -36,14 +36,10 @@ pub(crate) fn run(mut args: SendArgs) -> ExitCode {
         args.is_list = is_list;
         send(&mut args)
     });
-    match sent {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(error.status())
-        }
-    }
+    exit::code_or(sent.map(|is_whole| match is_whole {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }))
 }
 
 /// Returns whether everything was sent that could be.
@@ -91,7 +87,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
         return Err(Failure::At { index, error });
     }
     match outcome.read_error {
-        Some(error) => Err(Failure::Capture(error)),
+        Some(error) => Err(error.into()),
         None => Ok(is_complete(report)),
     }
 }

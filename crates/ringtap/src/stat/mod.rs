@@ -14,45 +14,46 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ringtap_capture::stat::{Interval, StatOptions, Statistics};
-use ringtap_capture::{Error, Filter, Waker};
+use ringtap_capture::{Filter, Waker};
 use ringtap_sys::poll::{self, Interest};
 use ringtap_sys::privileges::Capability;
 use ringtap_sys::ticker::Ticker;
 
 use crate::cli::StatArgs;
-use crate::exit::status_of;
-use crate::notice::{explain_refusal, failure, notice, raw};
-use crate::rights::{Entrusted, NamedFiles, Needs, Rights, RightsError};
-use crate::setup::{SetupError, setup};
+use crate::exit::{self, Ends, RunError};
+use crate::notice::{explain_refusal, notice, raw};
+use crate::rights::{Entrusted, NamedFiles, Needs, Rights};
+use crate::setup::setup;
 use crate::signals::Requests;
 use figure::Rows;
 
 /// The unsuccessful end of `ringtap stat`.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    /// The filters could not be attached.
-    #[error("{}", crate::filter::describe(.0))]
-    Open(Error),
+    /// A failure that other commands have too.
+    #[error(transparent)]
+    Run(RunError),
     /// Without a filter there are no matching packets to steal.
     #[error("--mode steal: specify a filter for the packets to be stolen; '' is every packet")]
     StealsNothing,
     /// The interface was deleted or moved away, or the program was removed.
     #[error("{device}: the interface is gone, or the program was removed from it")]
     Gone { device: String },
-    /// Privileges could not be given up.
-    #[error(transparent)]
-    Rights(#[from] RightsError),
-    /// Signals or the timer could not be set up.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// Printing failed.
-    #[error("standard output: {0}")]
-    Print(io::Error),
 }
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self::Open(error)
+impl<E: Into<RunError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
+    }
+}
+
+impl Ends for Failure {
+    fn exit_status(&self) -> u8 {
+        match self {
+            Self::Run(error) => error.exit_status(),
+            Self::StealsNothing => exit::USAGE,
+            Self::Gone { .. } => 1,
+        }
     }
 }
 
@@ -61,18 +62,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn run(args: &StatArgs) -> ExitCode {
-    match try_run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            failure(&error);
-            ExitCode::from(match &error {
-                Failure::Open(error) => status_of(error),
-                Failure::StealsNothing => crate::exit::USAGE,
-                Failure::Rights(error) => error.status(),
-                _ => 1,
-            })
-        }
-    }
+    exit::code(try_run(args))
 }
 
 fn try_run(args: &StatArgs) -> Result<(), Failure> {
@@ -121,11 +111,13 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
     };
     let mut output = output(args, &statistics);
     let result = run.count(&mut statistics, &mut *output);
-    let finished = output.finish().map_err(Failure::Print);
+    let finished = output.finish().map_err(not_printed);
     summarise(args, &statistics);
     match result.and(finished) {
         // The reader has closed the pipe.
-        Err(Failure::Print(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(Failure::Run(RunError::Print(error))) if error.kind() == ErrorKind::BrokenPipe => {
+            Ok(())
+        }
         result => result,
     }
 }
@@ -212,7 +204,11 @@ impl StatRun<'_> {
 fn show(statistics: &mut Statistics, output: &mut dyn Output) -> Result<(), Failure> {
     statistics.read();
     let shown = output.interval(statistics.last(), statistics.totals());
-    shown.map_err(Failure::Print)
+    shown.map_err(not_printed)
+}
+
+fn not_printed(error: io::Error) -> Failure {
+    RunError::Print(error).into()
 }
 
 /// Reports where it counts, and what is unexpected.

@@ -14,6 +14,7 @@ use std::process::Command;
 use ringtap_filter::CompileError;
 use ringtap_filter::process::Asked;
 
+use crate::exit::{Ends, USAGE};
 use script::Program;
 pub(super) use session::capture;
 
@@ -103,11 +104,10 @@ pub(super) enum RemoteError {
     Failed { host: String, reason: String },
 }
 
-impl RemoteError {
-    /// Returns the exit status.
-    pub(super) fn status(&self) -> u8 {
+impl Ends for RemoteError {
+    fn exit_status(&self) -> u8 {
         match self {
-            Self::NoHost | Self::Value { .. } | Self::Filter(_) => crate::exit::USAGE,
+            Self::NoHost | Self::Value { .. } | Self::Filter(_) => USAGE,
             _ => 1,
         }
     }
@@ -309,7 +309,7 @@ mod tests {
             &["--remote-host=a", "--remote-program=-x"],
         ] {
             let error = target(words).expect_err("refused");
-            assert_eq!(error.status(), crate::exit::USAGE, "{words:?}");
+            assert_eq!(error.exit_status(), USAGE, "{words:?}");
         }
     }
 }

@@ -37,7 +37,7 @@ impl InKernel {
     /// Has the kernel measure run times while the value lives. Call it before privileges are given up.
     pub(super) fn measure(source: &dyn Source) -> Result<Self, LookError> {
         let failed = |source| setup("measure programs in the kernel (--kernel-cost)", source);
-        let programs = source.programs().map_err(LookError::Capture)?;
+        let programs = source.programs()?;
         let statistics = Statistics::enable(&Kernel::running());
         Ok(Self {
             programs,
