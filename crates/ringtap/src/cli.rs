@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ringtap_capture::{Direction, Mode};
 use ringtap_flow_io::{ListenAddress, Network};
+use ringtap_savefile::Format;
 
 use crate::over_ip;
-use crate::values::{self, CpuList, FifoPriority, Sample, Size, When, WhoFields};
+use crate::values::{self, CpuList, FifoPriority, Sample, Size, When, WhoFields, one_of};
 
 mod config;
 mod foreign;
@@ -33,7 +35,7 @@ pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, RecordedArgs, TopArgs, WebArgs};
 pub(crate) use netns::{NAMED, NetnsArg, NetnsError};
-pub(crate) use profile::{Engine as ProfileEngine, ProfileArgs, Stamp};
+pub(crate) use profile::ProfileArgs;
 pub(crate) use record::{
     CheckArgs, CutArgs, ExtractArgs, RecorderAction, RecorderArgs, RecorderTriggerArgs, RemoteArgs,
     StatusArgs, TriggerArgs,
@@ -196,8 +198,8 @@ pub(crate) struct DumpArgs {
     #[arg(short = 'w', long = "write", value_name = "FILE", value_parser = over_ip::writable())]
     pub(crate) write: Option<PathBuf>,
     /// Format of the file written; without it, the file name decides (.pcapng), else pcap
-    #[arg(long, value_name = "FORMAT", requires = "write")]
-    pub(crate) format: Option<FileFormat>,
+    #[arg(long, value_name = "FORMAT", requires = "write", value_parser = one_of(FORMATS))]
+    pub(crate) format: Option<Format>,
     /// Stop after this many packets
     #[arg(short = 'c', value_name = "COUNT", value_parser = values::whole::<u64>("packets", 1, None))]
     pub(crate) count: Option<u64>,
@@ -272,7 +274,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, visible_alias = "immediate-mode", conflicts_with_all = ["timeout", "min_to_copy"])]
     pub(crate) immediate: bool,
     /// Whether the host's stack also sees the packets (copy) or not (steal)
-    #[arg(long, value_name = "MODE", default_value = "copy")]
+    #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
     /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
@@ -288,7 +290,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long)]
     pub(crate) unordered: bool,
     /// Direction of the packets: received (in), sent (out), or both
-    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = one_of(DIRECTIONS))]
     pub(crate) direction: Direction,
     /// Keep one packet in N, at random; every:N (xdp and tcx) keeps every N-th
     #[arg(long, value_name = "N", value_parser = values::sample)]
@@ -432,13 +434,13 @@ pub(crate) struct StatArgs {
     #[arg(short = 'c', long, value_name = "N", value_parser = values::whole::<u64>("intervals", 1, None))]
     pub(crate) count: Option<u64>,
     /// Whether the host also sees the packets that match a filter (copy) or not (steal)
-    #[arg(long, value_name = "MODE", default_value = "copy")]
+    #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
     /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
     /// Direction of the packets: received (in), sent (out), or both
-    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = one_of(DIRECTIONS))]
     pub(crate) direction: Direction,
     /// Print one JSON object per interval and line
     #[arg(long)]
@@ -553,13 +555,13 @@ pub(crate) struct ProbeArgs {
     #[arg(short = 'B', long, value_name = "SIZE")]
     pub(crate) buffer: Option<Size>,
     /// Whether the host's stack also sees the packets (copy) or not (steal)
-    #[arg(long, value_name = "MODE", default_value = "copy")]
+    #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
     /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
     /// Direction of the packets: received (in), sent (out), or both
-    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = one_of(DIRECTIONS))]
     pub(crate) direction: Direction,
     /// CPUs that the meter runs on, such as 0 or 2-3; several readers get one each, in turn
     #[arg(long, value_name = "LIST")]
@@ -649,20 +651,8 @@ impl Hook {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FileFormat {
-    Pcap,
-    Pcapng,
-}
-
-impl From<FileFormat> for ringtap_savefile::Format {
-    fn from(format: FileFormat) -> Self {
-        match format {
-            FileFormat::Pcap => Self::Pcap,
-            FileFormat::Pcapng => Self::Pcapng,
-        }
-    }
-}
+/// The formats of capture files.
+pub(crate) const FORMATS: &[(&str, Format)] = &[("pcap", Format::Pcap), ("pcapng", Format::Pcapng)];
 
 /// The precision of timestamps, as tcpdump names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -684,34 +674,12 @@ impl CaptureArgs {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Mode {
-    Copy,
-    Steal,
-}
+/// The modes of a capture.
+pub(crate) const MODES: &[(&str, Mode)] = &[("copy", Mode::Copy), ("steal", Mode::Steal)];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Direction {
-    In,
-    Out,
-    Inout,
-}
-
-impl From<Mode> for ringtap_capture::Mode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Copy => Self::Copy,
-            Mode::Steal => Self::Steal,
-        }
-    }
-}
-
-impl From<Direction> for ringtap_capture::Direction {
-    fn from(direction: Direction) -> Self {
-        match direction {
-            Direction::In => Self::In,
-            Direction::Out => Self::Out,
-            Direction::Inout => Self::Both,
-        }
-    }
-}
+/// The directions of packets.
+pub(crate) const DIRECTIONS: &[(&str, Direction)] = &[
+    ("in", Direction::In),
+    ("out", Direction::Out),
+    ("inout", Direction::Both),
+];

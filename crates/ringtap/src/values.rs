@@ -6,6 +6,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use ringtap_capture::{SampleMode, Timestamp, Who};
 use ringtap_packet::MAX_SNAPLEN;
 use ringtap_savefile::{Codec, CodecError};
@@ -170,6 +171,18 @@ pub(crate) enum ValueError {
 
 fn up_to(most: Option<u64>) -> String {
     most.map_or(String::new(), |most| format!(" to {most}"))
+}
+
+/// Returns the parser of words that each stand for a value.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    words: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let known = PossibleValuesParser::new(words.iter().map(|(word, _)| *word));
+    known.map(move |given| {
+        let found = words.iter().find(|(word, _)| *word == given);
+        // Other words are rejected before.
+        found.unwrap_or(&words[0]).1
+    })
 }
 
 /// Returns a whole number within bounds. Without an upper bound, the limit is that of its type.

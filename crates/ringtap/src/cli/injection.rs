@@ -4,12 +4,14 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use ringtap_capture::Mode;
 use ringtap_craft::{Built, Mac, Rule};
+use ringtap_send::SendStamps;
 
-use super::{Mode, NetnsArg, RightsArgs};
+use super::{MODES, NetnsArg, RightsArgs};
 use crate::generate::Sizes;
-use crate::values::{self, CpuList};
+use crate::values::{self, CpuList, one_of};
 
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("packets").required(true).args(["read", "file_list", "build"]).multiple(true))]
@@ -58,8 +60,8 @@ pub(crate) struct SendArgs {
     #[arg(long, help_heading = "Packets")]
     pub(crate) fix_checksums: bool,
     /// Let the driver (software) or the adapter stamp sent packets, and report how well the schedule was kept
-    #[arg(long, value_name = "BY")]
-    pub(crate) tx_timestamps: Option<Stamper>,
+    #[arg(long, value_name = "BY", value_parser = one_of(STAMPERS))]
+    pub(crate) tx_timestamps: Option<SendStamps>,
     /// Stop at the first packet that the interface rejects, instead of leaving it out
     #[arg(long)]
     pub(crate) strict: bool,
@@ -149,7 +151,7 @@ pub(crate) struct GenArgs {
     )]
     pub(crate) port: u16,
     /// With --receive: whether the host sees the packets too (copy) or not (steal)
-    #[arg(long, value_name = "MODE", default_value = "copy")]
+    #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
     /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
@@ -183,21 +185,11 @@ pub(crate) struct CommonArgs {
     pub(crate) rights: RightsArgs,
 }
 
-/// The clock that stamps sent packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Stamper {
-    Software,
-    Adapter,
-}
-
-impl From<Stamper> for ringtap_send::SendStamps {
-    fn from(stamper: Stamper) -> Self {
-        match stamper {
-            Stamper::Software => Self::Software,
-            Stamper::Adapter => Self::Adapter,
-        }
-    }
-}
+/// The clocks that stamp sent packets.
+const STAMPERS: &[(&str, SendStamps)] = &[
+    ("software", SendStamps::Software),
+    ("adapter", SendStamps::Adapter),
+];
 
 #[derive(Debug, Args)]
 #[group(multiple = false)]

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use ringtap_capture::{Direction, Mode, Precision};
 
-use super::{Direction, FileArgs, Mode};
-use crate::values::{self, CpuList, Size};
+use super::{DIRECTIONS, FileArgs, MODES};
+use crate::values::{self, CpuList, Size, one_of};
 
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
@@ -21,8 +22,8 @@ pub(crate) struct ProfileArgs {
     #[arg(long)]
     pub(crate) compare: bool,
     /// Engine, for generated packets
-    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["interface", "compare"])]
-    pub(crate) engine: Option<Engine>,
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["interface", "compare"], value_parser = one_of(ENGINES))]
+    pub(crate) engine: Option<&'static str>,
     /// Duration of the profile of one engine, such as 5s
     #[arg(long, value_name = "DUR", default_value = "5s", value_parser = values::interval)]
     pub(crate) duration: Duration,
@@ -49,26 +50,13 @@ pub(crate) struct ProfileArgs {
     pub(crate) traffic: TrafficArgs,
 }
 
-/// An engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
-    Packet,
-    Tcx,
-    Xdp,
-    Xsk,
-}
-
-impl Engine {
-    /// Returns its name before the colon of a device.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Packet => "packet",
-            Self::Tcx => "tcx",
-            Self::Xdp => "xdp",
-            Self::Xsk => "xsk",
-        }
-    }
-}
+/// The engines, by their names before the colon of a device.
+const ENGINES: &[(&str, &str)] = &[
+    ("packet", "packet"),
+    ("tcx", "tcx"),
+    ("xdp", "xdp"),
+    ("xsk", "xsk"),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
@@ -100,16 +88,16 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "MS", value_parser = values::milliseconds, default_value = "100")]
     pub(crate) timeout: Duration,
     /// The clock that stamps packets
-    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host")]
-    pub(crate) timestamp: Stamp,
+    #[arg(short = 'j', long, value_name = "TYPE", default_value = "host", value_parser = one_of(STAMPS))]
+    pub(crate) timestamp: Precision,
     /// Whether the host's stack also sees the packets (copy) or not (steal)
-    #[arg(long, value_name = "MODE", default_value = "copy")]
+    #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
     /// Allow steal even if the host's own connections use the interface
     #[arg(long)]
     pub(crate) force: bool,
     /// Direction of the packets: received (in), sent (out), or both
-    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = one_of(DIRECTIONS))]
     pub(crate) direction: Direction,
     /// Don't put the interface into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
@@ -119,16 +107,12 @@ pub(crate) struct CaptureArgs {
     pub(crate) cpu: Option<CpuList>,
 }
 
-/// Clocks, by libpcap's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Stamp {
-    #[value(name = "host")]
-    Host,
-    #[value(name = "host_lowprec")]
-    Coarse,
-    #[value(name = "none")]
-    None,
-}
+/// The precision of clocks, by libpcap's names.
+const STAMPS: &[(&str, Precision)] = &[
+    ("host", Precision::Fine),
+    ("host_lowprec", Precision::Coarse),
+    ("none", Precision::None),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArgs {

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use ringtap_capture::Direction;
+use ringtap_savefile::Format;
 
 use super::{
-    ConfigArg, Direction, FileArgs, FileFormat, NetnsArg, PrintArgs, RightsArgs, VersionArg,
+    ConfigArg, DIRECTIONS, FORMATS, FileArgs, NetnsArg, PrintArgs, RightsArgs, VersionArg,
 };
-use crate::values::{self, CpuList, Size, When, WhoFields};
+use crate::values::{self, CpuList, Size, When, WhoFields, one_of};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -78,7 +80,7 @@ pub(crate) struct RecorderCaptureArgs {
     #[arg(short = 'B', long, value_name = "SIZE")]
     pub(crate) buffer: Option<Size>,
     /// Direction of the packets: received (in), sent (out), or both
-    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout")]
+    #[arg(short = 'Q', long, value_name = "DIRECTION", default_value = "inout", value_parser = one_of(DIRECTIONS))]
     pub(crate) direction: Direction,
     /// Record the process of each packet of this host's sockets: all, or of pid, comm, uid, cmdline and cgroup those
     /// that are listed
@@ -222,8 +224,8 @@ pub(crate) struct ExtractArgs {
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
     /// Format of the file written; without it, the file name decides (.pcap), else pcapng
-    #[arg(long, value_name = "FORMAT", requires = "write")]
-    pub(crate) format: Option<FileFormat>,
+    #[arg(long, value_name = "FORMAT", requires = "write", value_parser = one_of(FORMATS))]
+    pub(crate) format: Option<Format>,
     /// Compression of the file: zlib:0 to zlib:9, zstd:1 to zstd:19, lz4, or none; without it the file name
     /// decides (.gz, .zst, .lz4)
     #[arg(long, value_name = "CODEC", value_parser = values::codec, requires = "write")]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Fanout, Filter, LinkType, Precision, TimestampSource};
+use ringtap_capture::{
+    CaptureOptions, Direction, Fanout, Filter, LinkType, Mode, Precision, TimestampSource,
+};
 use ringtap_packet::MAX_SNAPLEN;
 use ringtap_record::{RecordOptions, RotationPlan, automatic_memory, check_name};
 use ringtap_savefile::{Codec, Format};
@@ -14,7 +16,7 @@ use ringtap_sys::sched;
 use super::error::UsageError;
 use super::is_stream;
 use super::select::Selection;
-use crate::cli::{self, DumpArgs};
+use crate::cli::DumpArgs;
 use crate::hint;
 use crate::input;
 use crate::over_ip;
@@ -190,7 +192,7 @@ fn refuse_served(args: &DumpArgs) -> Result<(), UsageError> {
     };
     let given = [
         (!args.source.read.is_empty(), "-r"),
-        (args.format == Some(cli::FileFormat::Pcap), "--format pcap"),
+        (args.format == Some(Format::Pcap), "--format pcap"),
         (args.writing.codec(path).is_some(), "--compress"),
         (args.capture.who.is_some(), "--who"),
     ];
@@ -243,7 +245,7 @@ fn writing(args: &DumpArgs, path: &Path) -> Result<RecordOptions, UsageError> {
     };
     let memory = given.write_buffer.map(|size| size.0);
     let mut options = RecordOptions::default();
-    options.format = args.format.map_or_else(|| format_of(path), Into::into);
+    options.format = args.format.unwrap_or_else(|| format_of(path));
     options.codec = given.codec(path);
     options.workers = workers.max(1);
     options.memory = memory.unwrap_or_else(automatic_memory);
@@ -308,14 +310,14 @@ fn refuse_live_options(args: &DumpArgs) -> Result<(), UsageError> {
         (capture.min_to_copy.is_some(), "--min-to-copy"),
         (capture.timeout.is_some(), "--timeout"),
         (capture.immediate, "--immediate"),
-        (capture.direction != cli::Direction::Inout, "--direction"),
+        (capture.direction != Direction::Both, "--direction"),
         (capture.timestamp.is_some(), "--timestamp"),
         (capture.threads > 1, "--threads"),
         (capture.cpu.is_some(), "--cpu"),
         (capture.packet_cpu.is_some(), "--packet-cpu"),
         (capture.priority.is_some(), "--priority"),
         (capture.busy_poll, "--busy-poll"),
-        (capture.mode == cli::Mode::Steal, "--mode steal"),
+        (capture.mode == Mode::Steal, "--mode steal"),
         (capture.force, "--force"),
         (capture.unordered, "--unordered"),
         (args.report.explain_capture, "--explain-capture"),
@@ -358,12 +360,12 @@ fn capture_options(
         .wait(Some(longest_wait(args)))
         .immediate(capture.immediate || (capture.timeout.is_none() && output.print && to_terminal))
         .promiscuous(!capture.no_promiscuous)
-        .direction(capture.direction.into())
+        .direction(capture.direction)
         .timestamp(timestamp)
         .precision(precision)
         .sample(sample)
         .sample_mode(sample_mode)
-        .mode(capture.mode.into())
+        .mode(capture.mode)
         .force(capture.force)
         .unordered(capture.unordered)
         // A pcapng file can hold several kinds of interfaces; other outputs have one form.
@@ -413,7 +415,6 @@ fn timestamp_source(name: Option<&str>) -> Result<(TimestampSource, Precision), 
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
-    use ringtap_capture::Mode;
 
     use super::*;
     use crate::cli::{Cli, Command};

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use ringtap_capture::{Filter, LinkType, devices};
+use ringtap_capture::{Direction, Filter, LinkType, Mode, devices};
 use ringtap_filter::process::Asked;
 
-use crate::cli::{Cli, Command, Direction, Mode};
+use crate::cli::{Cli, Command, DIRECTIONS, MODES};
 use crate::exit::{self, USAGE};
 use crate::filter::describe;
 use crate::notice::{failure, notice, only_failures};
@@ -76,10 +76,10 @@ pub(crate) struct Extcap {
 #[derive(Debug, clap::Args)]
 struct CaptureOptions {
     /// Whether the host's stack also sees the packets (copy) or not (steal)
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", value_parser = values::one_of(MODES))]
     mode: Option<Mode>,
     /// Direction of the packets: received (in), sent (out), or both
-    #[arg(long, value_name = "DIRECTION")]
+    #[arg(long, value_name = "DIRECTION", value_parser = values::one_of(DIRECTIONS))]
     direction: Option<Direction>,
     /// Capture at most this many bytes of each packet
     #[arg(long, value_name = "SNAPLEN", value_parser = values::snaplen)]

@@ -130,7 +130,7 @@ fn options(args: &ExtractArgs, path: &Path) -> RecordOptions {
     };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     RecordOptions::default()
-        .format(args.format.map_or(by_name, Into::into))
+        .format(args.format.unwrap_or(by_name))
         .codec(codec)
         .workers(processors)
         .memory(automatic_memory())

@@ -5,12 +5,12 @@ use std::hash::BuildHasher as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Precision, Who};
+use ringtap_capture::{CaptureOptions, Direction, Mode, Precision, Who};
 use ringtap_flow::schema::{Fields, Group};
 use ringtap_flow::{InspectOptions, MeterOptions, Sampling, SamplingMode, Tunnels};
 
 use super::error::FlowError;
-use crate::cli::{Direction, FlowArgs, Mode, Tunnel};
+use crate::cli::{FlowArgs, Tunnel};
 use crate::values::{CpuList, Sample};
 
 /// The length of an IPv6 and a TCP header after a few tags.
@@ -93,10 +93,10 @@ pub(crate) fn capture_options(args: &FlowArgs) -> CaptureOptions {
         .timeout(TIMEOUT)
         .min_to_copy(MIN_TO_COPY)
         .promiscuous(!capture.no_promiscuous)
-        .direction(capture.direction.into())
+        .direction(capture.direction)
         .sample(sample)
         .sample_mode(sample_mode)
-        .mode(capture.mode.into())
+        .mode(capture.mode)
         .force(capture.force)
         // Sums do not need the order of packets from several processors.
         .unordered(!needs_order(args))
@@ -139,7 +139,7 @@ pub(crate) fn refuse_live_options(args: &FlowArgs) -> Result<(), FlowError> {
         (capture.buffer.is_some(), "--buffer"),
         (capture.mode == Mode::Steal, "--mode steal"),
         (capture.force, "--force"),
-        (capture.direction != Direction::Inout, "--direction"),
+        (capture.direction != Direction::Both, "--direction"),
         (args.report.explain_capture, "--explain-capture"),
     ];
     match given.into_iter().find(|(given, _)| *given) {

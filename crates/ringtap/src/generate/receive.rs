@@ -32,7 +32,7 @@ pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
         .buffer(BUFFER)
         .timeout(TIMEOUT)
         .direction(Direction::In)
-        .mode(args.mode.into())
+        .mode(args.mode)
         .force(args.force);
     let filter = Filter::new(EXPRESSION);
     let rights = Rights::begin(&args.common.rights, NamedFiles::default(), None)?;

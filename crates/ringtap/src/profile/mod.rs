@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ringtap_capture::{CaptureOptions, Device, ENGINES, Filter, LinkType, Precision};
+use ringtap_capture::{CaptureOptions, Device, Direction, ENGINES, Filter, LinkType, Mode};
 use ringtap_profile::traffic::Traffic;
 use ringtap_profile::{Plan, Report, chart, text, trials};
 
-use crate::cli::{Mode, ProfileArgs, Stamp};
+use crate::cli::ProfileArgs;
 use crate::exit::{self, Ends, RunError, USAGE};
 use crate::input::is_same_file;
 use crate::notice::notice;
@@ -24,7 +24,7 @@ use crate::values::CpuList;
 /// How often signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
 /// For generated packets only arrivals are profiled, since the other end sends.
-const GENERATED: ringtap_capture::Direction = ringtap_capture::Direction::In;
+const GENERATED: Direction = Direction::In;
 
 /// The unsuccessful end of `ringtap profile`.
 #[derive(Debug, thiserror::Error)]
@@ -146,10 +146,10 @@ fn profile(
     let mut plan = plan.clone();
     // Packets in our own namespaces belong to nobody else, so AF_XDP may take them.
     if engine == Some("xsk") && plan.device.is_none() {
-        plan.options.mode = ringtap_capture::Mode::Steal;
+        plan.options.mode = Mode::Steal;
     }
-    if engine == Some("xdp") && plan.options.direction == ringtap_capture::Direction::Both {
-        plan.options.direction = ringtap_capture::Direction::In;
+    if engine == Some("xdp") && plan.options.direction == Direction::Both {
+        plan.options.direction = Direction::In;
     }
     let mut report = ringtap_profile::run(&plan, engine, stop)?;
     if args.try_settings || args.try_interface {
@@ -201,7 +201,7 @@ fn decide(args: &ProfileArgs) -> Result<(Plan, Vec<Option<&'static str>>), Failu
         let named = device
             .and_then(|device| device.engine)
             .map(|engine| engine.name);
-        vec![named.or(args.engine.map(crate::cli::ProfileEngine::name))]
+        vec![named.or(args.engine)]
     };
     Ok((plan, engines))
 }
@@ -215,14 +215,10 @@ fn options(args: &ProfileArgs, generates: bool) -> CaptureOptions {
         .direction(if generates {
             GENERATED
         } else {
-            capture.direction.into()
+            capture.direction
         })
-        .precision(match capture.timestamp {
-            Stamp::Host => Precision::Fine,
-            Stamp::Coarse => Precision::Coarse,
-            Stamp::None => Precision::None,
-        })
-        .mode(capture.mode.into())
+        .precision(capture.timestamp)
+        .mode(capture.mode)
         .force(capture.force)
         .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = capture.buffer {

@@ -137,7 +137,7 @@ fn capture_options(args: &RecorderArgs) -> CaptureOptions {
         .timeout(TIMEOUT)
         .wait(Some(TIMEOUT))
         .promiscuous(!capture.no_promiscuous)
-        .direction(capture.direction.into())
+        .direction(capture.direction)
         .who(capture.who.map(|fields| fields.0))
         .cooked(!args.netns.is_all())
         .all_namespaces(args.netns.is_all())

@@ -52,7 +52,7 @@ fn send(args: &mut SendArgs) -> Result<bool, Failure> {
         options.on_rejected = OnRejected::Stop;
     }
     options.demand = demand(args);
-    options.stamps = args.tx_timestamps.map(Into::into);
+    options.stamps = args.tx_timestamps;
     let timing = timing(args);
     let files = NamedFiles {
         inputs: rights::named(&args.read),

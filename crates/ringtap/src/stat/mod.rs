@@ -72,8 +72,8 @@ fn try_run(args: &StatArgs) -> Result<(), Failure> {
         .map(|text| Filter::new(text).with_extensions(args.extended))
         .collect();
     let options = StatOptions::default()
-        .mode(args.mode.into())
-        .direction(args.direction.into())
+        .mode(args.mode)
+        .direction(args.direction)
         .force(args.force)
         // Threads start after privileges are given up.
         .begins_later(true);
