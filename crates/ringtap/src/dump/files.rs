@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use ringtap_capture::index::{Search, path_for};
-use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats, Waker};
+use ringtap_capture::{FileSource, Filter, Item, Next, Source, Stats};
 use ringtap_record::RecordError;
 use ringtap_savefile::Format;
 
@@ -17,7 +17,7 @@ use crate::cli::DumpArgs;
 use crate::exit::{self, Ends as _};
 use crate::input::{self, Interruption};
 use crate::rights::Rights;
-use crate::setup::setup;
+use crate::setup::waker;
 use crate::signals::Requests;
 
 /// Reads the files to the outputs, and reports the counters at the end.
@@ -29,7 +29,7 @@ pub(crate) fn run(
     rights: &mut Rights,
 ) -> Result<(), DumpError> {
     refuse_same_file(args, plan, paths)?;
-    let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let interrupt = waker()?;
     let requests = Requests::default();
     let mut passed_over = 0;
     let mut sources = Vec::new();

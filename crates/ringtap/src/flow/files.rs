@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats, Waker};
+use ringtap_capture::{FileSource, Filter, Item, Next, ReadOptions, Source, Stats};
 
 use super::error::FlowError;
 use super::folders::Folders;
@@ -14,7 +14,7 @@ use crate::cli::FlowArgs;
 use crate::input::{self, Interruption, is_same_file};
 use crate::over_ip;
 use crate::rights::{self, Needs, Rights};
-use crate::setup::setup;
+use crate::setup::{setup, waker};
 use crate::signals::Requests;
 
 /// Meters the files.
@@ -37,7 +37,7 @@ pub(crate) fn run(
     };
     let folders = Folders::open(args)?;
     rights.relinquish(&[], needs)?;
-    let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let interrupt = waker()?;
     let requests = Requests::default();
     let mut sources = Vec::new();
     let mut options = ReadOptions::default();
@@ -63,9 +63,9 @@ pub(crate) fn run(
         if result.is_err() || requests.stop() {
             break;
         }
-        probe.next_source();
+        probe.interfaces.next_source();
     }
-    if result.is_err() && !probe.has_started() {
+    if result.is_err() && !probe.has_started {
         // The filter does not fit the input: nothing was done that a summary could report.
         return result;
     }
@@ -80,9 +80,9 @@ pub(crate) fn run(
 }
 
 fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Result<(), FlowError> {
-    probe.interfaces(source.interfaces());
+    probe.interfaces.learn(source.interfaces());
     while !requests.stop() {
-        if probe.has_started() && probe.drain(source)? {
+        if probe.has_started && probe.drain(source)? {
             continue;
         }
         let described = match source.next() {
@@ -107,7 +107,7 @@ fn pump(source: &mut FileSource, probe: &mut Probe, requests: &Requests) -> Resu
             Err(error) => return Err(error.into()),
         };
         if described {
-            probe.interfaces(source.interfaces());
+            probe.interfaces.learn(source.interfaces());
         }
     }
     Ok(())

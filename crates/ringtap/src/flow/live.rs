@@ -14,7 +14,7 @@ use crate::cli::FlowArgs;
 use crate::live::{self, LiveRun, Receiver};
 use crate::notice::{announce, raw};
 use crate::rights::{Needs, Rights};
-use crate::setup::setup;
+use crate::setup::{setup, waker};
 use crate::signals::Requests;
 
 /// Meters the packets of a device until the run is ended.
@@ -49,10 +49,10 @@ pub(crate) fn run(
         raw(rights.explain());
     }
     let mut probe = Probe::new(args, readers.sources.len(), folders)?;
-    probe.on_device(Some(crate::devices::index_of(device)));
-    probe.interfaces(readers.first().interfaces());
+    probe.interfaces.device = Some(crate::devices::index_of(device));
+    probe.interfaces.learn(readers.first().interfaces());
     let requests = Requests::default();
-    let awake = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+    let awake = waker()?;
     let mut wakers = readers.wakers();
     wakers.push(awake.clone());
     requests.watch(wakers)?;

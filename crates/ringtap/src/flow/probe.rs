@@ -20,23 +20,50 @@ use crate::notice::invalid_times;
 /// The facts that packets of one interface share.
 #[derive(Clone, Copy)]
 pub(crate) struct InputInterface {
-    pub(crate) link: LinkType,
-    pub(crate) input: u32,
+    link: LinkType,
+    input: u32,
+}
+
+/// The interfaces of the sources.
+#[derive(Default)]
+pub(crate) struct InputInterfaces {
+    /// Those of the present source.
+    pub(crate) known: Vec<InputInterface>,
+    /// The host's index of the captured interface; 0 if each packet contains it. `None` for files.
+    pub(crate) device: Option<u32>,
+    /// The number of interfaces of earlier sources.
+    before: u32,
+}
+
+impl InputInterfaces {
+    /// Starts another source.
+    pub(crate) fn next_source(&mut self) {
+        self.before += u32::try_from(self.known.len()).unwrap_or(0);
+        self.known.clear();
+    }
+
+    /// Registers those of the source that are new.
+    pub(crate) fn learn(&mut self, interfaces: &[Interface]) {
+        let (before, device) = (self.before, self.device);
+        let new = interfaces.iter().enumerate().skip(self.known.len());
+        self.known
+            .extend(new.map(|(number, interface)| InputInterface {
+                link: interface.link_type,
+                input: device.unwrap_or(before + u32::try_from(number + 1).unwrap_or(0)),
+            }));
+    }
 }
 
 /// One or several meters, the interfaces of the source, and the outputs.
 pub(crate) struct Probe {
     work: Work,
-    places: Vec<InputInterface>,
-    /// The host's index of the captured interface. 0 if there is none.
-    device: Option<u32>,
-    /// The number of interfaces of earlier sources.
-    before: u32,
+    pub(crate) interfaces: InputInterfaces,
     /// The number of packets whose time has a fraction of a second or more.
     invalid_times: u64,
     reports: Option<(Duration, Instant)>,
     json: bool,
-    has_started: bool,
+    /// Whether it has started.
+    pub(crate) has_started: bool,
 }
 
 /// The kind of metering.
@@ -79,9 +106,7 @@ impl Probe {
         };
         Ok(Self {
             work,
-            places: Vec::new(),
-            device: None,
-            before: 0,
+            interfaces: InputInterfaces::default(),
             invalid_times: 0,
             reports: report.interval.map(|interval| (interval, Instant::now())),
             json: report.json_stats,
@@ -102,36 +127,9 @@ impl Probe {
         }
     }
 
-    /// Returns whether it has started.
-    pub(crate) fn has_started(&self) -> bool {
-        self.has_started
-    }
-
-    /// Sets the host's index of the captured device. 0 if each packet contains it.
-    pub(crate) fn on_device(&mut self, index: Option<u32>) {
-        self.device = index;
-    }
-
-    /// Starts another source.
-    pub(crate) fn next_source(&mut self) {
-        self.before += u32::try_from(self.places.len()).unwrap_or(0);
-        self.places.clear();
-    }
-
-    /// Registers the source's interfaces.
-    pub(crate) fn interfaces(&mut self, interfaces: &[Interface]) {
-        let (known, before, device) = (self.places.len(), self.before, self.device);
-        let new = interfaces.iter().enumerate().skip(known);
-        self.places
-            .extend(new.map(|(number, interface)| InputInterface {
-                link: interface.link_type,
-                input: device.unwrap_or(before + u32::try_from(number + 1).unwrap_or(0)),
-            }));
-    }
-
     /// Meters a block of packets.
     pub(crate) fn block(&mut self, block: &Block<'_>) -> Result<(), FlowError> {
-        let (places, invalid) = (&self.places, &mut self.invalid_times);
+        let (places, invalid) = (&self.interfaces.known, &mut self.invalid_times);
         match &mut self.work {
             Work::Alone(alone) => {
                 let Alone {
@@ -181,7 +179,7 @@ impl Probe {
             return Ok(false);
         }
         let Alone { meter, outlets, .. } = &mut **alone;
-        let to_meter = ToMeter(&self.places, meter, outlets);
+        let to_meter = ToMeter(&self.interfaces.known, meter, outlets);
         if source.drain(&mut Checked(&mut self.invalid_times, to_meter)) == 0 {
             return Ok(false);
         }
@@ -204,7 +202,7 @@ impl Probe {
     /// Returns the feeders of several readers, each for a separate thread. They must be dropped before
     /// [`Probe::finish`].
     pub(crate) fn take_feeds(&mut self) -> Vec<Feed> {
-        let places = &self.places;
+        let places = &self.interfaces.known;
         let feed = |feeder| Feed {
             places: places.clone(),
             feeder,

@@ -12,8 +12,8 @@
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use ringtap_flow::{Batch, Collator, Counters, FlowRecord, FlowSink, Meter, MeterOptions};
 use ringtap_flow_io::OutputReport;
@@ -22,7 +22,7 @@ use super::error::FlowError;
 use super::feeder::{Feeder, Routes, Sent};
 use super::outlets::Outlets;
 use super::probe::prepare;
-use crate::setup::setup;
+use crate::setup::{lock, spawn};
 
 /// The maximum number of each feeder's batches that wait for a meter, and the minimum for all together.
 const BATCHES_OF_ONE: usize = 2;
@@ -191,9 +191,7 @@ impl Threads {
         }
         let before = std::mem::replace(&mut self.outputs, Writer::Ended(OutputReport::default()));
         if let Writer::ToBegin(outlets) = before {
-            let thread = thread::Builder::new().name("records".to_owned());
-            let thread = thread.spawn(move || write(*outlets, &received, &spares));
-            let thread = thread.map_err(|source| setup("start a thread", source))?;
+            let thread = spawn("records", move || write(*outlets, &received, &spares))?;
             self.outputs = Writer::Begun { orders, thread };
         }
         Ok(())
@@ -259,18 +257,14 @@ impl Threads {
         let mut sum = Counters::default();
         let lanes = self.lanes.iter().map(|lane| &lane.counters);
         for counters in self.fed.iter().chain(lanes) {
-            sum += *counters.lock().unwrap_or_else(PoisonError::into_inner);
+            sum += *lock(counters);
         }
         sum
     }
 
     /// Returns the number of packets from each feeder.
     pub(crate) fn readers(&self) -> Vec<u64> {
-        let packets = |fed: &Arc<Mutex<Counters>>| {
-            let counters = fed.lock().unwrap_or_else(PoisonError::into_inner);
-            counters.packets
-        };
-        self.fed.iter().map(packets).collect()
+        self.fed.iter().map(|fed| lock(fed).packets).collect()
     }
 
     /// Returns the counters of the outputs so far.
@@ -319,9 +313,8 @@ impl Lane {
             return Ok(());
         };
         let counters = Arc::clone(&self.counters);
-        let thread = thread::Builder::new().name(format!("meter {number}"));
-        let thread = thread.spawn(move || work.run(&mut carrier, &counters));
-        let thread = thread.map_err(|source| setup("start a thread", source))?;
+        let work = move || work.run(&mut carrier, &counters);
+        let thread = spawn(format!("meter {number}"), work)?;
         self.meter = Worker::Begun { thread };
         Ok(())
     }
@@ -339,9 +332,7 @@ impl Lane {
 impl Work {
     /// Runs a meter's thread, until no feeder is left.
     fn run(mut self, carrier: &mut Carrier, counters: &Mutex<Counters>) {
-        let publish = |meter: &Meter| {
-            *counters.lock().unwrap_or_else(PoisonError::into_inner) = meter.counters();
-        };
+        let publish = |meter: &Meter| *lock(counters) = meter.counters();
         while let Ok(sent) = self.batches.recv() {
             self.take(sent, carrier);
             carrier.hand_over();

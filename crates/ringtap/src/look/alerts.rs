@@ -6,8 +6,8 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringtap_capture::{Block, Interface, Stats};
@@ -17,7 +17,7 @@ use ringtap_look::{AlertOptions, Look, LookOptions, WhenFull, queue};
 
 use super::pump::{Pump, wall_clock};
 use super::taps::Taps;
-use crate::setup::{SetupError, setup};
+use crate::setup::{SetupError, lock, setup, spawn};
 
 /// Flows under way in the meter; others are counted as flows that have ended.
 const FLOWS: u32 = 16_384;
@@ -53,7 +53,7 @@ impl AlertMeter {
         let pump = Pump::new(&options, feed, Arc::<Taps>::default(), false);
         let failed = |error| setup("prepare the meter for alerts", io::Error::other(error));
         let mut pump = pump.map_err(failed)?;
-        pump.interfaces(interfaces);
+        pump.interfaces.learn(interfaces);
         let look = Look::new(LookOptions {
             flows: LISTED,
             hosts: HOSTS,
@@ -64,15 +64,14 @@ impl AlertMeter {
             let look = Mutex::new(look);
             let mut seen = 0;
             inlet.run(&look, |_| {
-                let alerts = look.lock().unwrap_or_else(PoisonError::into_inner);
+                let alerts = lock(&look);
                 for alert in alerts.alerts(seen).alerts.iter().rev() {
                     seen = seen.max(alert.seq);
                     raised(alert);
                 }
             });
         };
-        let thread = thread::Builder::new().name("alerts".to_owned()).spawn(work);
-        let thread = thread.map_err(|source| setup("start a thread", source))?;
+        let thread = spawn("alerts", work)?;
         Ok(Self { pump, thread })
     }
 
@@ -83,7 +82,7 @@ impl AlertMeter {
 
     /// Registers the interfaces, when there are new ones.
     pub(crate) fn interfaces(&mut self, interfaces: &[Interface]) {
-        self.pump.interfaces(interfaces);
+        self.pump.interfaces.learn(interfaces);
     }
 
     /// Reports flows, if it is time. Call it often, also without packets.

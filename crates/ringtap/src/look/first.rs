@@ -63,7 +63,7 @@ impl Looking {
                 packets: PACKETS,
                 bytes: BEFORE + BYTES,
             };
-            let tapped = self.taps.open_limited(&expression, TIME, limit).ok()?;
+            let tapped = self.taps.open(&expression, TIME, Some(limit)).ok()?;
             flows.push(Looked {
                 id: id.to_owned(),
                 source: source.parse().ok(),
@@ -81,7 +81,7 @@ impl Looking {
 
 impl Looked {
     fn is_over_without_packets(&self, now: Instant) -> bool {
-        self.packets.is_empty() && now >= self.tapped.until()
+        self.packets.is_empty() && now >= self.tapped.until
     }
 
     fn collect(&mut self) {

@@ -15,8 +15,8 @@ mod top;
 mod web;
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 
 use ringtap_capture::Filter;
 use ringtap_filter::Tables;
@@ -27,7 +27,7 @@ use ringtap_sys::memory;
 use crate::cli::{LookArgs, TopArgs, WebArgs};
 use crate::exit;
 use crate::input;
-use crate::setup::setup;
+use crate::setup::{lock, spawn};
 pub(crate) use alerts::AlertMeter;
 use error::LookError;
 
@@ -120,7 +120,7 @@ impl Model {
 
     /// Locks the model, for a short time.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Look> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Starts the thread that feeds the model; `ticked` is called about once a second, and at the end with
@@ -131,8 +131,6 @@ impl Model {
         ticked: impl FnMut(bool) + Send + 'static,
     ) -> Result<JoinHandle<()>, LookError> {
         let look = Arc::clone(&self.0);
-        let thread = thread::Builder::new().name("model".to_owned());
-        let thread = thread.spawn(move || inlet.run(&look, ticked));
-        Ok(thread.map_err(|source| setup("start a thread", source))?)
+        Ok(spawn("model", move || inlet.run(&look, ticked))?)
     }
 }

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ringtap_capture::{Block, FileSource, Interface, Item, Packet, Stats, Visitor};
+use ringtap_capture::{Block, FileSource, Item, Packet, Stats, Visitor};
 use ringtap_flow::{Meter, MeterOptions};
 use ringtap_look::{Feed, Lost, Tick};
 
 use super::error::LookError;
 use super::taps::Taps;
-use crate::flow::probe::{InputInterface, describe, meter_with_process, metered, nanos, prepare};
+use crate::flow::probe::{InputInterfaces, describe, meter_with_process, metered, nanos, prepare};
 
 const SECOND: u64 = 1_000_000_000;
 /// How far back a report looks for packets that were delivered late.
@@ -25,9 +25,7 @@ const WORTH: u64 = 8;
 pub(super) struct Pump {
     meter: Meter,
     feed: Feed,
-    places: Vec<InputInterface>,
-    device: Option<u32>,
-    before: u32,
+    pub(super) interfaces: InputInterfaces,
     clock: Clock,
     taps: Arc<Taps>,
     /// Whether packets have processes.
@@ -59,9 +57,7 @@ impl Pump {
         Ok(Self {
             meter,
             feed,
-            places: Vec::new(),
-            device: None,
-            before: 0,
+            interfaces: InputInterfaces::default(),
             clock: Clock {
                 due_ns: 0,
                 last_ns: 0,
@@ -72,27 +68,6 @@ impl Pump {
             taps,
             knows_processes: options.processes > 0,
         })
-    }
-
-    /// The captured device's number in the host; 0 where packets say it.
-    pub(super) fn on_device(&mut self, index: u32) {
-        self.device = Some(index);
-    }
-
-    /// Another file begins.
-    pub(super) fn next_source(&mut self) {
-        self.before += u32::try_from(self.places.len()).unwrap_or(0);
-        self.places.clear();
-    }
-
-    /// Takes notice of the source's interfaces.
-    pub(super) fn interfaces(&mut self, interfaces: &[Interface]) {
-        let (before, device) = (self.before, self.device);
-        let place = |(number, interface): (usize, &Interface)| InputInterface {
-            link: interface.link_type,
-            input: device.unwrap_or(before + u32::try_from(number + 1).unwrap_or(0)),
-        };
-        self.places = interfaces.iter().enumerate().map(place).collect();
     }
 
     /// Meters a block of packets.
@@ -128,7 +103,12 @@ impl Pump {
         if time_ns >= self.clock.due_ns {
             self.turn(time_ns);
         }
-        meter_with_process(&mut self.meter, &self.places, packet, &mut self.feed);
+        meter_with_process(
+            &mut self.meter,
+            &self.interfaces.known,
+            packet,
+            &mut self.feed,
+        );
     }
 
     /// Lets time go on where no packets come.
@@ -224,7 +204,7 @@ impl Visitor for Work<'_> {
     #[inline(always)]
     fn packet(&mut self, packet: &Packet<'_>) {
         let pump = &mut *self.0;
-        let packet = metered(&pump.places, packet);
+        let packet = metered(&pump.interfaces.known, packet);
         if packet.time_ns >= pump.clock.due_ns {
             pump.turn(packet.time_ns);
         }

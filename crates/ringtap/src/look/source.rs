@@ -27,7 +27,7 @@ use crate::input::{self, Interruption};
 use crate::live::{self, LiveRun, Receiver};
 use crate::notice::notice;
 use crate::rights::{self, Rights};
-use crate::setup::setup;
+use crate::setup::{setup, waker};
 use crate::signals::Requests;
 use crate::values::CpuList;
 
@@ -133,8 +133,8 @@ impl Device {
         requests: Requests,
     ) -> Result<Outcome, LookError> {
         let mut pump = Pump::new(&meter_options(args), feed, Arc::clone(taps), false)?;
-        pump.on_device(self.index);
-        pump.interfaces(self.readers.first().interfaces());
+        pump.interfaces.device = Some(self.index);
+        pump.interfaces.learn(self.readers.first().interfaces());
         let live = LiveRun::new(&self.readers, requests, &self.options);
         let mut watch = Watch {
             pump: &mut pump,
@@ -193,7 +193,7 @@ impl Receiver for Watch<'_> {
     }
 
     fn interfaces(&mut self, interfaces: &[Interface]) -> Result<(), LookError> {
-        self.pump.interfaces(interfaces);
+        self.pump.interfaces.learn(interfaces);
         self.taps.interfaces(interfaces);
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Files {
         filter: Option<&Filter>,
         requests: &Requests,
     ) -> Result<Self, LookError> {
-        let interrupt = Waker::new().map_err(|source| setup("make an eventfd", source))?;
+        let interrupt = waker()?;
         let mut paths = args.source.read.clone();
         if args.source.is_list {
             input::sort_by_time(&mut paths);
@@ -270,7 +270,7 @@ impl Files {
                 break;
             }
             interfaces.extend_from_slice(source.interfaces());
-            pump.next_source();
+            pump.interfaces.next_source();
         }
         let stats = Stats::default();
         pump.finish(pump.now_ns(), &stats);
@@ -348,7 +348,7 @@ fn read(
     requests: &Requests,
     interrupt: &Waker,
 ) -> Result<(), LookError> {
-    pump.interfaces(source.interfaces());
+    pump.interfaces.learn(source.interfaces());
     while !requests.stop() {
         if pace.is_none() && pump.drain(source) {
             continue;
@@ -373,7 +373,7 @@ fn read(
             Err(error) => return Err(error.into()),
         };
         if has_grown {
-            pump.interfaces(source.interfaces());
+            pump.interfaces.learn(source.interfaces());
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 //! and counted; files wait, and are read once more for the taps that were made meanwhile.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{
@@ -16,6 +16,8 @@ use ringtap_filter::{Program, Tables};
 use ringtap_savefile::{PcapngWriter, Section};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::setup::lock;
 
 /// Blocks of packets that may wait in a tap's queue: of a live capture, and of files, which wait themselves.
 const QUEUE: usize = 256;
@@ -27,7 +29,7 @@ const TAPS: usize = 8;
 
 /// The packets of a tap at most, and the bytes that it copies of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     pub(super) packets: usize,
     pub(super) bytes: usize,
 }
@@ -125,22 +127,8 @@ impl Taps {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Makes a tap for so long.
-    pub(crate) fn open(&self, expression: &str, time: Duration) -> Result<Tapped, TapError> {
-        self.make(expression, time, None)
-    }
-
-    /// Makes a tap for so long, which ends after some packets.
-    pub(super) fn open_limited(
-        &self,
-        expression: &str,
-        time: Duration,
-        limit: Limit,
-    ) -> Result<Tapped, TapError> {
-        self.make(expression, time, Some(limit))
-    }
-
-    fn make(
+    /// Makes a tap for so long, which may end after some packets.
+    pub(crate) fn open(
         &self,
         expression: &str,
         time: Duration,
@@ -154,13 +142,9 @@ impl Taps {
         let filter = Filter::new(expression)
             .with_extensions(true)
             .with_resolver(Arc::new(Tables::new()));
-        let program = |link: LinkType| filter.compile(link, ringtap_packet::MAX_SNAPLEN);
-        let programs = interfaces
-            .iter()
-            .map(|interface| program(interface.link_type));
-        let programs = programs
-            .collect::<Result<_, _>>()
-            .map_err(TapError::Filter)?;
+        let program = |one: &Interface| filter.compile(one.link_type, ringtap_packet::MAX_SNAPLEN);
+        let programs: Result<_, _> = interfaces.iter().map(program).collect();
+        let programs = programs.map_err(TapError::Filter)?;
         let is_file = matches!(supply, Supply::Files(_)) && limit.is_none();
         let (queue, time) = if is_file {
             (QUEUE_OF_FILES, TIME_OF_FILES)
@@ -312,7 +296,8 @@ pub(crate) struct Tapped {
     lost: Arc<AtomicU64>,
     from: Receiver<Vec<Copied>>,
     interfaces: Vec<Interface>,
-    until: Instant,
+    /// When it is over.
+    pub(crate) until: Instant,
 }
 
 /// Packets as pcapng.
@@ -334,11 +319,6 @@ impl Tapped {
     pub(super) fn link_type(&self, interface: u32) -> LinkType {
         let interface = self.interfaces.get(interface as usize);
         interface.map_or(LinkType::ETHERNET, |interface| interface.link_type)
-    }
-
-    /// When it is over.
-    pub(crate) fn until(&self) -> Instant {
-        self.until
     }
 
     /// Returns the next packets; `None` when they are the last.
@@ -381,8 +361,4 @@ impl Encoded {
 
 fn io(error: ringtap_savefile::WriteError) -> std::io::Error {
     std::io::Error::other(error)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

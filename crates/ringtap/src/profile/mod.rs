@@ -17,7 +17,7 @@ use crate::exit::{self, Ends, RunError, USAGE};
 use crate::input::is_same_file;
 use crate::notice::notice;
 use crate::output;
-use crate::setup::{SetupError, setup};
+use crate::setup::{SetupError, spawn};
 use crate::signals::Requests;
 use crate::values::CpuList;
 
@@ -236,8 +236,7 @@ fn watch_for_end() -> Result<std::sync::Arc<AtomicBool>, SetupError> {
     requests.watch_for_end(Vec::new())?;
     let stop = std::sync::Arc::new(AtomicBool::new(false));
     let seen = std::sync::Arc::downgrade(&stop);
-    let thread = std::thread::Builder::new().name("end".to_owned());
-    let started = thread.spawn(move || {
+    spawn("end", move || {
         while let Some(stop) = seen.upgrade() {
             if requests.stop() {
                 stop.store(true, Ordering::Relaxed);
@@ -246,8 +245,7 @@ fn watch_for_end() -> Result<std::sync::Arc<AtomicBool>, SetupError> {
             drop(stop);
             std::thread::sleep(LOOK);
         }
-    });
-    started.map_err(|source| setup("start a thread", source))?;
+    })?;
     Ok(stop)
 }
 

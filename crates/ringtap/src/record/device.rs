@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{Block, Error, Interface, Item, Source, Stats};
@@ -18,6 +18,7 @@ use crate::dump::WaitingProcesses;
 use crate::live::Receiver;
 use crate::look::AlertMeter;
 use crate::notice::{Fields, counted, interrupted, notice, warning};
+use crate::setup::lock;
 
 /// How often counters and the clock are read.
 const TICK: Duration = Duration::from_millis(100);
@@ -60,11 +61,6 @@ pub(super) struct Cuts {
     pub(super) shortened: Cut,
     /// Flows that were evicted from the table.
     pub(super) evicted: u64,
-}
-
-/// Locks a value that is only copied under the lock.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A device that is recorded.

@@ -14,7 +14,7 @@ use ringtap_sys::output::Access;
 use serde::{Deserialize, Serialize};
 
 use super::copier::CopyCounts;
-use super::device::{Device, Numbers, lock};
+use super::device::{Device, Numbers};
 use super::error::RecorderError;
 use super::folder::{is_locked, read_files};
 use crate::cli::StatusArgs;
@@ -22,6 +22,7 @@ use crate::exit::RunError;
 use crate::losses::JsonDropped;
 use crate::notice::{Fields, counted, notice, summary, warning};
 use crate::rights::{self, Needs, Rights};
+use crate::setup::lock;
 
 /// The step of the file's size: the text is filled with spaces.
 const STEP: usize = 16 << 10;

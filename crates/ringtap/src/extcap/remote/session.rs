@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ use super::script::{self, MISSING, OTHER_MACHINE, Program};
 use super::{RemoteError, Target, Words};
 use crate::losses::ReadCounters;
 use crate::notice::raw;
+use crate::setup::lock;
 use crate::toolbar::{self, Toolbar};
 
 /// How long ssh may take to end after it was asked to.
@@ -274,8 +275,8 @@ struct Ssh {
 
 impl Ssh {
     fn begin(&self, child: Child, input: ChildStdin) {
-        *held(&self.input) = Some(input);
-        *held(&self.child) = Some(child);
+        *lock(&self.input) = Some(input);
+        *lock(&self.child) = Some(child);
     }
 
     /// Sends the script and the file. If ssh does not take all of it, its exit status and messages say why.
@@ -283,7 +284,7 @@ impl Ssh {
     /// # Errors
     /// The file cannot be read.
     fn send(&self, script: &str, mut file: Option<&File>) -> io::Result<()> {
-        let mut input = held(&self.input);
+        let mut input = lock(&self.input);
         let Some(input) = &mut *input else {
             return Ok(());
         };
@@ -313,7 +314,7 @@ impl Ssh {
 
     /// Closes the standard input of ssh, which ends the capture.
     fn close(&self) {
-        *held(&self.input) = None;
+        *lock(&self.input) = None;
     }
 
     /// Requests the end.
@@ -331,7 +332,7 @@ impl Ssh {
     }
 
     fn kill(&self) {
-        if let Some(child) = &mut *held(&self.child) {
+        if let Some(child) = &mut *lock(&self.child) {
             // It may have ended.
             let _ = child.kill();
         }
@@ -341,7 +342,7 @@ impl Ssh {
     fn wait(&self) -> Result<ExitStatus, RemoteError> {
         let begun = Instant::now();
         loop {
-            if let Some(child) = &mut *held(&self.child) {
+            if let Some(child) = &mut *lock(&self.child) {
                 let ended = child.try_wait();
                 let ended = ended.map_err(|source| RemoteError::Run {
                     program: "ssh",
@@ -403,12 +404,12 @@ impl Told {
                 for part in piece[..length].split_inclusive(|byte| *byte == b'\n') {
                     line.extend_from_slice(part);
                     if part.ends_with(b"\n") || line.len() > KEPT {
-                        held(&collected).take(&line, toolbar.as_ref());
+                        lock(&collected).take(&line, toolbar.as_ref());
                         line.clear();
                     }
                 }
             }
-            held(&collected).take(&line, toolbar.as_ref());
+            lock(&collected).take(&line, toolbar.as_ref());
             // Nobody may wait for it.
             let _ = end.send(());
         })?;
@@ -419,7 +420,7 @@ impl Told {
     fn all(self) -> (String, Option<ReadCounters>) {
         // A process that a proxy has left behind may hold the pipe open.
         let _ = self.ended.recv_timeout(LAST_LINES);
-        let kept = std::mem::take(&mut *held(&self.kept));
+        let kept = std::mem::take(&mut *lock(&self.kept));
         (kept.text, kept.counters)
     }
 }
@@ -450,10 +451,6 @@ impl Kept {
         self.text += &line;
         self.text.push('\n');
     }
-}
-
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,14 +3,16 @@
 
 mod summary;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use ringtap_capture::Timestamp;
 use ringtap_flow_io::{Collector, ListenAddress};
 
 use self::summary::Summary;
 use super::FlowError;
 use super::folders::Folders;
 use super::outlets::Outlets;
+use super::probe::nanos;
 use crate::cli::FlowArgs;
 use crate::notice::notice;
 use crate::rights::{Needs, Rights};
@@ -101,9 +103,7 @@ impl Collection {
     }
 
     fn tick(&mut self) -> Result<(), FlowError> {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_ns = u64::try_from(since.unwrap_or_default().as_nanos());
-        self.outlets.outputs.advance(now_ns.unwrap_or(u64::MAX))?;
+        self.outlets.outputs.advance(nanos(Timestamp::now()))?;
         if let Some((interval, last)) = &mut self.reports
             && last.elapsed() >= *interval
         {

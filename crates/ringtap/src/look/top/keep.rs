@@ -61,7 +61,7 @@ impl Keeper {
     fn begin(&mut self, name: &str, expression: &str) -> io::Result<String> {
         let tapped = self
             .taps
-            .open(expression, LONGEST)
+            .open(expression, LONGEST, None)
             .map_err(io::Error::other)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default().as_secs();

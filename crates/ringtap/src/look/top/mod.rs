@@ -29,7 +29,7 @@ use crate::cli::TopArgs;
 use crate::notice::{announce, raw};
 use crate::over_ip;
 use crate::rights::{NamedFiles, Needs, Rights, Series};
-use crate::setup::setup;
+use crate::setup::{setup, spawn};
 use crate::signals::Requests;
 use app::App;
 use keep::Keeper;
@@ -155,14 +155,12 @@ impl<'a> View<'a> {
             keeper,
             Looking::new(&self.taps),
         );
-        let view = thread::Builder::new().name("view".to_owned());
         let of_view = self.requests.clone();
-        let view = view.spawn(move || {
+        let view = spawn("view", move || {
             let shown = interact(screen, app, &of_view, &ticks);
             of_view.ask_stop();
             shown
-        });
-        let view = view.map_err(|source| setup("start a thread", source))?;
+        })?;
         let result = read(feed, taps);
         requests.ask_stop();
         let _ = thread.join();

@@ -31,31 +31,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 type App = Shared<Arc<State>>;
 
-/// An error of a request.
-#[derive(Debug)]
+/// An error of a request, as JSON.
+#[derive(Debug, Serialize)]
 pub(super) struct Problem {
+    #[serde(skip)]
     status: StatusCode,
     error: String,
     /// The place in a filter, in bytes.
-    position: Option<usize>,
-}
-
-/// The same as JSON.
-#[derive(Serialize)]
-struct JsonProblem {
-    error: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
 }
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self {
-            status,
-            error,
-            position,
-        } = self;
-        (status, Json(JsonProblem { error, position })).into_response()
+        (self.status, Json(self)).into_response()
     }
 }
 
@@ -66,6 +55,21 @@ pub(super) fn problem(status: StatusCode, error: impl Into<String>) -> Problem {
         error: error.into(),
         position: None,
     }
+}
+
+/// Returns the answer to a request that is wrong.
+pub(super) fn bad(error: impl Into<String>) -> Problem {
+    problem(StatusCode::BAD_REQUEST, error)
+}
+
+/// Returns an answer with a file, which browsers save by this name.
+pub(super) fn file(kind: &'static str, name: &str, content: impl IntoResponse) -> Response {
+    let saved = format!("attachment; filename=\"{name}\"");
+    let headers = [
+        (header::CONTENT_TYPE, kind.to_owned()),
+        (header::CONTENT_DISPOSITION, saved),
+    ];
+    (headers, content).into_response()
 }
 
 type Answer = Result<Response, Problem>;
@@ -172,12 +176,12 @@ fn parse<T: Default>(
     let Some(text) = text else {
         return Ok(T::default());
     };
-    parse(text).ok_or_else(|| {
-        problem(
-            StatusCode::BAD_REQUEST,
-            format!("parameter {name}: {text:?} is not one of its values"),
-        )
-    })
+    let unknown = || {
+        bad(format!(
+            "parameter {name}: {text:?} is not one of its values"
+        ))
+    };
+    parse(text).ok_or_else(unknown)
 }
 
 #[derive(Deserialize)]
@@ -237,19 +241,10 @@ async fn host(
 ) -> Answer {
     let window = parse("window", query.window.as_ref(), Window::parse)?;
     let parsed: Result<IpAddr, _> = address.parse();
-    let address = parsed.map_err(|_| {
-        problem(
-            StatusCode::BAD_REQUEST,
-            format!("{address:?} is no address"),
-        )
-    })?;
-    match state.model.lock().host(address, window) {
-        Some(host) => Ok(Json(host).into_response()),
-        None => Err(problem(
-            StatusCode::NOT_FOUND,
-            format!("{address} is not listed"),
-        )),
-    }
+    let address = parsed.map_err(|_| bad(format!("{address:?} is no address")))?;
+    let unlisted = || problem(StatusCode::NOT_FOUND, format!("{address} is not listed"));
+    let host = state.model.lock().host(address, window);
+    Ok(Json(host.ok_or_else(unlisted)?).into_response())
 }
 
 #[derive(Deserialize)]
@@ -266,16 +261,12 @@ impl FlowsQuery {
     fn query(&self, state: &State, most: usize) -> Result<FlowQuery, Problem> {
         let expression = self.filter.as_deref().unwrap_or_default();
         let filter = FlowFilter::new(expression, &state.tables).map_err(|invalid| Problem {
-            status: StatusCode::BAD_REQUEST,
-            error: invalid.to_string(),
             position: Some(invalid.span.start),
+            ..bad(invalid.to_string())
         })?;
         let order = self.order.as_deref().unwrap_or("desc");
         if !["asc", "desc"].contains(&order) {
-            return Err(problem(
-                StatusCode::BAD_REQUEST,
-                "parameter order: asc or desc",
-            ));
+            return Err(bad("parameter order: asc or desc"));
         }
         Ok(FlowQuery {
             filter,
@@ -298,14 +289,7 @@ async fn flows_csv(Shared(state): App, Query(query): Query<FlowsQuery>) -> Answe
     let mut query = query.query(&state, usize::MAX)?;
     query.limit = usize::MAX;
     let flows = state.model.lock().flow_list(&query);
-    let headers = [
-        (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
-        (
-            header::CONTENT_DISPOSITION,
-            "attachment; filename=\"flows.csv\"",
-        ),
-    ];
-    Ok((headers, csv(&flows)).into_response())
+    Ok(file("text/csv; charset=utf-8", "flows.csv", csv(&flows)))
 }
 
 /// Returns flows as CSV. A field from a packet is quoted, and one that a spreadsheet would take for a formula
@@ -357,17 +341,15 @@ fn quoted(text: &str) -> String {
 
 async fn flow(Shared(state): App, Path(id): Path<String>) -> Answer {
     let detail = state.model.lock().flow(&id);
-    match detail {
-        Some(mut detail) => {
-            let looking = &state.looking;
-            detail.first_bytes = looking.packets(&state.model, &id, &detail.flow.source);
-            Ok(Json(detail).into_response())
-        }
-        None => Err(problem(
-            StatusCode::NOT_FOUND,
-            "the flow is not listed any more",
-        )),
-    }
+    let mut detail = detail.ok_or_else(unlisted_flow)?;
+    let looking = &state.looking;
+    detail.first_bytes = looking.packets(&state.model, &id, &detail.flow.source);
+    Ok(Json(detail).into_response())
+}
+
+/// Returns the answer to a request for a flow that is not known.
+pub(super) fn unlisted_flow() -> Problem {
+    problem(StatusCode::NOT_FOUND, "the flow is not listed any more")
 }
 
 #[derive(Deserialize)]

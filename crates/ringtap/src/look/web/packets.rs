@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Query, State as Shared};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
 use futures_util::stream::unfold;
 use ringtap_capture::Timestamp;
 use ringtap_record::archive::{Window, nanos};
@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::super::taps::{Encoded, TapError, Tapped};
 use super::State;
-use super::handlers::{Problem, problem};
+use super::handlers::{Problem, bad, file, problem, unlisted_flow};
 use super::recorded::{self, Question};
 
 /// Seconds of a download, and at most.
@@ -56,7 +56,9 @@ pub(super) async fn packets(
     }
     let (expression, name) = expression(&state, &query)?;
     let seconds = query.seconds.unwrap_or(SECONDS).clamp(1, MOST_SECONDS);
-    let tapped = state.taps.open(&expression, Duration::from_secs(seconds));
+    let tapped = state
+        .taps
+        .open(&expression, Duration::from_secs(seconds), None);
     let tapped = tapped.map_err(|failed| {
         let status = match failed {
             TapError::Filter(_) => StatusCode::BAD_REQUEST,
@@ -68,15 +70,17 @@ pub(super) async fn packets(
     let encoder = tapped
         .encoder()
         .map_err(|failed| problem(StatusCode::INTERNAL_SERVER_ERROR, failed.to_string()))?;
-    let headers = [
-        (header::CONTENT_TYPE, "application/x-pcapng".to_owned()),
-        (
-            header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"ringtap-{name}.pcapng\""),
-        ),
-    ];
     let body = Body::from_stream(unfold(Some((tapped, encoder)), step));
-    Ok((headers, body).into_response())
+    Ok(pcapng(&name, body))
+}
+
+/// Returns an answer with packets.
+pub(super) fn pcapng(name: &str, body: Body) -> Response {
+    file(
+        "application/x-pcapng",
+        &format!("ringtap-{name}.pcapng"),
+        body,
+    )
 }
 
 /// Returns the packets that a recorder is asked for. Without times they are those of the flow's time, or of the
@@ -92,8 +96,7 @@ fn question(state: &State, query: &PacketsQuery) -> Result<Question, Problem> {
     let parsed = |text: &Option<String>| match text {
         None => Ok(None),
         Some(text) => recorded::time(text).map(Some).ok_or_else(|| {
-            let text = "expected a time, such as 2026-01-31T03:12:00Z or seconds since 1970";
-            problem(StatusCode::BAD_REQUEST, text)
+            bad("expected a time, such as 2026-01-31T03:12:00Z or seconds since 1970")
         }),
     };
     let (mut from, mut to) = (parsed(&query.from)?, parsed(&query.to)?);
@@ -127,21 +130,16 @@ fn question(state: &State, query: &PacketsQuery) -> Result<Question, Problem> {
 
 /// Returns the filter that is asked for, and a name for the file.
 fn expression(state: &State, query: &PacketsQuery) -> Result<(String, String), Problem> {
-    let bad = |text: &str| problem(StatusCode::BAD_REQUEST, text);
     match (&query.host, &query.flow, &query.filter) {
         (Some(host), None, None) => {
-            let host: IpAddr = host
-                .parse()
-                .map_err(|_| bad("parameter host: no address"))?;
+            let host: Result<IpAddr, _> = host.parse();
+            let host = host.map_err(|_| bad("parameter host: no address"))?;
             let name = host.to_string().replace(':', "-");
             Ok((ringtap_look::filter_of_host(host), name))
         }
         (None, Some(id), None) => {
             let expression = state.model.lock().filter_of_flow(id);
-            let gone = || problem(StatusCode::NOT_FOUND, "the flow is not listed any more");
-            expression
-                .ok_or_else(gone)
-                .map(|text| (text, "flow".to_owned()))
+            Ok((expression.ok_or_else(unlisted_flow)?, "flow".to_owned()))
         }
         (None, None, Some(filter)) => Ok((filter.clone(), "packets".to_owned())),
         _ => Err(bad("specify one of host, flow and filter")),
@@ -161,7 +159,7 @@ async fn step(state: Option<(Tapped, Encoded)>) -> Step {
         if !bytes.is_empty() {
             return Some((Ok(bytes), Some((tapped, encoder))));
         }
-        let until = Instant::from_std(tapped.until());
+        let until = Instant::from_std(tapped.until);
         let packets = timeout_at(until, tapped.next()).await;
         let packets = match packets {
             Ok(packets) => packets?,

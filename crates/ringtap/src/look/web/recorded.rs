@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::extract::{Query, State as Shared};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Json, Response};
 use futures_util::stream::unfold;
 use ringtap_capture::{Filter, LinkType};
@@ -23,7 +23,8 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::State;
-use super::handlers::{Problem, problem};
+use super::handlers::{Problem, bad, problem};
+use super::packets::pcapng;
 use crate::cli::RecordedArgs;
 use crate::extract::{Encoded, ExtractError, Merge};
 use crate::look::error::LookError;
@@ -102,14 +103,12 @@ impl Recorder {
 
     /// Answers with packets.
     pub(super) async fn answer(&self, question: Question) -> Result<Response, Problem> {
-        let bad = |text: &str| problem(StatusCode::BAD_REQUEST, text);
         let (Some(from), Some(to)) = (question.window.from, question.window.to) else {
             return Err(bad("specify from"));
         };
         if to <= from || to.saturating_sub(from) > RANGE {
-            return Err(bad(
-                "expected from before to, and a day between them at most",
-            ));
+            let text = "expected from before to, and a day between them at most";
+            return Err(bad(text));
         }
         let place = Arc::clone(&self.places).try_acquire_owned();
         let busy = |_| {
@@ -119,13 +118,7 @@ impl Recorder {
         let place = place.map_err(busy)?;
         let (pieces, queue) = channel(QUEUE);
         let (began, begins) = oneshot::channel();
-        let headers = [
-            (header::CONTENT_TYPE, "application/x-pcapng".to_owned()),
-            (
-                header::CONTENT_DISPOSITION,
-                format!("attachment; filename=\"ringtap-{}.pcapng\"", question.name),
-            ),
-        ];
+        let name = question.name.clone();
         let work = Work {
             folder: self.folder.clone(),
             most: self.most,
@@ -136,15 +129,15 @@ impl Recorder {
             _place: place,
         };
         let thread = std::thread::Builder::new().name("recorded".to_owned());
-        let failed = |text: String| problem(StatusCode::INTERNAL_SERVER_ERROR, text);
+        let failed = StatusCode::INTERNAL_SERVER_ERROR;
         let thread = thread.spawn(move || work.run(began));
-        thread.map_err(|error| failed(error.to_string()))?;
+        thread.map_err(|error| problem(failed, error.to_string()))?;
         let begun = begins.await;
-        begun.map_err(|_| failed("the search has failed".to_owned()))??;
+        begun.map_err(|_| problem(failed, "the search has failed"))??;
         let body = unfold(queue, |mut queue| async move {
             queue.recv().await.map(|piece| (piece, queue))
         });
-        Ok((headers, Body::from_stream(body)).into_response())
+        Ok(pcapng(&name, Body::from_stream(body)))
     }
 }
 
@@ -221,11 +214,10 @@ impl Work {
             return Err(problem(StatusCode::PAYLOAD_TOO_LARGE, text));
         }
         let primed = merge.prime(stop);
-        let invalid = |error: String| problem(StatusCode::BAD_REQUEST, error);
-        primed.map_err(|error| invalid(error.to_string()))?;
+        primed.map_err(|error| bad(error.to_string()))?;
         if let Some(filter) = filter.filter(|_| !merge.has_packets()) {
             let tried = filter.compile(LinkType::ETHERNET, MAX_SNAPLEN);
-            tried.map_err(|error| invalid(crate::filter::describe(&error)))?;
+            tried.map_err(|error| bad(crate::filter::describe(&error)))?;
         }
         Ok(merge)
     }
@@ -259,7 +251,7 @@ pub(super) async fn trigger(
     let recorder = state.recorder.as_ref().ok_or_else(none)?;
     if query.name.is_empty() || query.name != safe(&query.name) {
         let text = "expected a name of at most 32 letters, digits, '.', '_', '-' and '@'";
-        return Err(problem(StatusCode::BAD_REQUEST, text));
+        return Err(bad(text));
     }
     let sent = recorder.request(&query.name);
     sent.map_err(|error| problem(StatusCode::CONFLICT, error.to_string()))?;

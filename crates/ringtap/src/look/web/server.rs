@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use axum::Router;
@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use super::super::error::LookError;
 use super::State;
 use super::handlers::router;
-use crate::setup::setup;
+use crate::setup::{setup, spawn};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 64;
@@ -63,12 +63,10 @@ pub(super) fn start(
         .enable_time()
         .build();
     let runtime = runtime.map_err(|source| setup("start the server", source))?;
-    let thread = thread::Builder::new().name("web".to_owned());
-    let thread = thread.spawn(move || {
+    let thread = spawn("web", move || {
         runtime.block_on(serve(listener, tls, state, stopped));
         runtime.shutdown_timeout(END);
-    });
-    let thread = thread.map_err(|source| setup("start a thread", source))?;
+    })?;
     Ok(Server { stop, thread })
 }
 
