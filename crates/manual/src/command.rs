@@ -4,7 +4,7 @@ use clap::Command;
 use roff::{Roff, bold, roman};
 
 use crate::text::{literal, marked, tidy};
-use crate::{MANUAL, Title, options};
+use crate::{Title, begin, options};
 
 /// The parts of a command's page that are written by hand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,22 +35,9 @@ pub struct Example {
 /// Returns the page `whole`, such as `ringtap-dump`, of a command that is built ([`Command::build`]).
 #[must_use]
 pub fn command(whole: &str, command: &Command, page: &Page, title: &Title<'_>) -> String {
-    let mut roff = Roff::new();
-    let upper = whole.to_uppercase();
-    roff.control(
-        "TH",
-        [
-            upper.as_str(),
-            title.section,
-            title.date,
-            title.source,
-            MANUAL,
-        ],
-    );
-    roff.control("SH", ["NAME"]);
     let about = command.get_about().map(ToString::to_string);
     let about = uncapitalized(&about.unwrap_or_default());
-    roff.text([roman(format!("{whole} - {about}"))]);
+    let mut roff = begin(whole, &about, title);
     synopsis(&mut roff, command);
     roff.control("SH", ["DESCRIPTION"]);
     paragraphs(&mut roff, page.description);

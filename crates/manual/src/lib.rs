@@ -14,6 +14,8 @@ mod text;
 pub use command::{Example, Page, command};
 pub use markdown::from_markdown;
 
+use roff::{Roff, roman};
+
 /// The title line of a page, beside its name.
 #[derive(Clone, Debug)]
 pub struct Title<'a> {
@@ -27,6 +29,17 @@ pub struct Title<'a> {
 
 /// The name of the manual that the pages belong to.
 const MANUAL: &str = "ringtap manual";
+
+/// Begins a page: its title line, and its name with a few words about it.
+fn begin(name: &str, about: &str, title: &Title<'_>) -> Roff {
+    let mut roff = Roff::new();
+    let upper = name.to_uppercase();
+    let line = [&upper, title.section, title.date, title.source, MANUAL];
+    roff.control("TH", line);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!("{name} - {about}"))]);
+    roff
+}
 
 /// Returns the UTC date of a time in seconds since the epoch, as `YYYY-MM-DD`.
 #[must_use]

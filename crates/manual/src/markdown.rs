@@ -1,9 +1,9 @@
 //! A page in Markdown as a manual page: headings, paragraphs, lists, tables and blocks of code.
 
-use roff::{Roff, roman};
+use roff::Roff;
 
 use crate::text::{inlines, literal, marked, tidy};
-use crate::{MANUAL, Title};
+use crate::{Title, begin};
 
 /// Returns the page `name` of a text in Markdown. Its first heading is left out: `about` takes its place. The
 /// names in `see_also` are other pages, such as `tcpdump(8)`.
@@ -15,25 +15,11 @@ pub fn from_markdown(
     see_also: &[&str],
     title: &Title<'_>,
 ) -> String {
-    let mut roff = Roff::new();
-    let upper = name.to_uppercase();
-    roff.control(
-        "TH",
-        [
-            upper.as_str(),
-            title.section,
-            title.date,
-            title.source,
-            MANUAL,
-        ],
-    );
-    roff.control("SH", ["NAME"]);
-    roff.text([roman(format!("{name} - {about}"))]);
-    roff.control("SH", ["DESCRIPTION"]);
     let mut page = Page {
-        roff,
+        roff: begin(name, about, title),
         is_fresh: true,
     };
+    page.roff.control("SH", ["DESCRIPTION"]);
     let lines: Vec<&str> = text
         .lines()
         .skip_while(|line| !line.starts_with("# "))
@@ -41,14 +27,11 @@ pub fn from_markdown(
         .collect();
     page.blocks(&lines);
     page.roff.control("SH", ["SEE ALSO"]);
-    marked(
-        &mut page.roff,
-        &see_also
-            .iter()
-            .map(|page| format!("`{}", page.replacen('(', "`(", 1)))
-            .collect::<Vec<_>>()
-            .join(", "),
-    );
+    let bold = see_also
+        .iter()
+        .map(|page| format!("`{}", page.replacen('(', "`(", 1)));
+    let bold = bold.collect::<Vec<_>>().join(", ");
+    marked(&mut page.roff, &bold);
     tidy(&page.roff.to_roff())
 }
 

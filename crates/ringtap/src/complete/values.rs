@@ -15,38 +15,8 @@ const PROCESS: &str = "process";
 const CONTAINER: &str = "container";
 
 /// Words with which expressions of the filter language begin or go on.
-const FILTER_WORDS: [&str; 30] = [
-    "and",
-    "arp",
-    "broadcast",
-    PROCESS,
-    CONTAINER,
-    "uid",
-    "dst",
-    "ether",
-    "gateway",
-    "greater",
-    "host",
-    "icmp",
-    "icmp6",
-    "inbound",
-    "ip",
-    "ip6",
-    "less",
-    "mpls",
-    "multicast",
-    "net",
-    "not",
-    "or",
-    "outbound",
-    "port",
-    "portrange",
-    "sctp",
-    "src",
-    "tcp",
-    "udp",
-    "vlan",
-];
+const FILTER_WORDS: &str = "and arp broadcast process container uid dst ether gateway greater host icmp icmp6 inbound \
+                            ip ip6 less mpls multicast net not or outbound port portrange sctp src tcp udp vlan";
 
 /// Returns interfaces, `any`, and the engines to put before them; behind an engine its interfaces.
 pub(super) fn interfaces(current: &OsStr) -> Vec<Candidate> {
@@ -63,19 +33,17 @@ pub(super) fn interfaces(current: &OsStr) -> Vec<Candidate> {
     let engines = ENGINES.iter().map(|engine| {
         Candidate::new(format!("{}:", engine.name)).help(Some(engine.summary.into()))
     });
-    let named = devices
-        .iter()
-        .map(|device| Candidate::new(device.name.to_string()).help(describe(device)));
-    matching(named.chain(engines), &current)
+    matching(devices.iter().map(named).chain(engines), &current)
 }
 
 /// Returns the names of interfaces.
 pub(super) fn plain_interfaces(current: &OsStr) -> Vec<Candidate> {
     let devices = devices::list().unwrap_or_default();
-    let named = devices
-        .iter()
-        .map(|device| Candidate::new(device.name.to_string()).help(describe(device)));
-    matching(named, &current.to_string_lossy())
+    matching(devices.iter().map(named), &current.to_string_lossy())
+}
+
+fn named(device: &devices::DeviceInfo) -> Candidate {
+    Candidate::new(device.name.to_string()).help(describe(device))
 }
 
 fn describe(device: &devices::DeviceInfo) -> Option<clap::builder::StyledStr> {
@@ -191,7 +159,7 @@ pub(super) fn filter_words(current: &OsStr) -> Vec<Candidate> {
         _ => {}
     }
     matching(
-        FILTER_WORDS.into_iter().map(Candidate::new),
+        FILTER_WORDS.split(' ').map(Candidate::new),
         &current.to_string_lossy(),
     )
 }

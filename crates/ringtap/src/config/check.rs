@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 
 use super::error::ConfigError;
 use super::table::File;
-use super::{Merged, known, with_file};
+use super::{Refused, known, with_file};
 use crate::cli::{Cli, ConfigArgs, ConfigCommand};
 use crate::exit::USAGE;
 use crate::notice::notice;
@@ -58,8 +58,9 @@ fn check(path: &Path) -> Result<Vec<String>, Vec<ConfigError>> {
         match with_file(&definition, command, &table, &words) {
             Ok(_) => {}
             // The source of packets may come from the command line, as in the units for systemd.
-            Err(Merged::Words(error)) if error.kind() == ErrorKind::MissingRequiredArgument => {}
-            Err(Merged::Words(error)) => {
+            Err(Refused::Words { error, .. })
+                if error.kind() == ErrorKind::MissingRequiredArgument => {}
+            Err(Refused::Words { error, .. }) => {
                 let text = error.to_string();
                 let reason = text
                     .trim_start_matches("error: ")
@@ -68,7 +69,7 @@ fn check(path: &Path) -> Result<Vec<String>, Vec<ConfigError>> {
                     .unwrap_or_default();
                 errors.push(ConfigError::whole(path, reason).of(&format!("[{name}]")));
             }
-            Err(Merged::File(error)) => errors.push(error),
+            Err(Refused::File(error)) => errors.push(error),
         }
         lines.push(format!(
             "{}: [{name}] is valid, {}",

@@ -43,22 +43,17 @@ pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Refused> {
     let table = file
         .table(command, &known(&definition))
         .map_err(Refused::File)?;
-    let matches = with_file(&definition, command, &table, words).map_err(|error| match error {
-        Merged::Words(error) => Refused::Words {
-            error,
-            has_file: true,
-        },
-        Merged::File(error) => Refused::File(error),
-    })?;
-    Cli::from_arg_matches(&matches).map_err(|error| Refused::Words {
-        error,
-        has_file: true,
-    })
+    let matches = with_file(&definition, command, &table, words)?;
+    Cli::from_arg_matches(&matches).map_err(Refused::with_file)
 }
 
-enum Merged {
-    Words(clap::Error),
-    File(ConfigError),
+impl Refused {
+    fn with_file(error: clap::Error) -> Self {
+        Self::Words {
+            error,
+            has_file: true,
+        }
+    }
 }
 
 /// Returns the command and the file that a command line names, if it names one.
@@ -108,11 +103,11 @@ fn with_file(
     command: &Command,
     table: &Table<'_>,
     words: &[OsString],
-) -> Result<ArgMatches, Merged> {
+) -> Result<ArgMatches, Refused> {
     // Each value is tried alone first: only then its line is known.
     table
         .check(command)
-        .map_err(|mut errors| Merged::File(errors.remove(0)))?;
+        .map_err(|mut errors| Refused::File(errors.remove(0)))?;
     let name = command.get_name().to_owned();
     let mut definition = definition
         .clone()
@@ -122,7 +117,7 @@ fn with_file(
     all.extend(words[2..].iter().cloned());
     let matches = definition
         .try_get_matches_from_mut(&all)
-        .map_err(Merged::Words)?;
+        .map_err(Refused::with_file)?;
     let Some((argument, text)) = table.filter(command) else {
         return Ok(matches);
     };
@@ -133,7 +128,7 @@ fn with_file(
     all.extend(["--".into(), text.into()]);
     definition
         .try_get_matches_from_mut(&all)
-        .map_err(Merged::Words)
+        .map_err(Refused::with_file)
 }
 
 #[cfg(test)]

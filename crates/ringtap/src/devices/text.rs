@@ -220,9 +220,10 @@ impl Block {
                 n.tx_fifo_errors,
             ),
         );
+        let is_shown = |name: &str| SHOWN.split(' ').any(|shown| shown == name);
         let others = n
             .iter()
-            .filter(|(name, value)| !SHOWN.contains(name) && (verbose || *value != 0));
+            .filter(|(name, value)| !is_shown(name) && (verbose || *value != 0));
         self.parts(
             "others",
             others.map(|(name, value)| Some(format!("{name} {value}"))),
@@ -272,25 +273,9 @@ impl Block {
 }
 
 /// The counters that appear in the two lines of every device.
-const SHOWN: [&str; 17] = [
-    "rx_packets",
-    "rx_bytes",
-    "rx_errors",
-    "rx_dropped",
-    "rx_missed_errors",
-    "rx_over_errors",
-    "rx_crc_errors",
-    "rx_frame_errors",
-    "rx_fifo_errors",
-    "rx_length_errors",
-    "tx_packets",
-    "tx_bytes",
-    "tx_errors",
-    "tx_dropped",
-    "collisions",
-    "tx_carrier_errors",
-    "tx_fifo_errors",
-];
+const SHOWN: &str = "rx_packets rx_bytes rx_errors rx_dropped rx_missed_errors rx_over_errors rx_crc_errors \
+                     rx_frame_errors rx_fifo_errors rx_length_errors tx_packets tx_bytes tx_errors tx_dropped \
+                     collisions tx_carrier_errors tx_fifo_errors";
 
 fn heading(device: &DeviceInfo) -> String {
     if device.is_any() {

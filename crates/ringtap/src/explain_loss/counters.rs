@@ -20,6 +20,17 @@ pub(super) struct Key {
     pub(super) name: String,
 }
 
+impl Key {
+    fn new(layer: Layer, device: Option<&str>, group: &str, name: &str) -> Self {
+        Self {
+            layer,
+            device: device.map(str::to_owned),
+            group: group.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
 /// A counter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
@@ -109,26 +120,16 @@ fn read_devices(device: Option<&str>, counters: &mut Counters) -> Result<(), Rea
         for statistic in statistics {
             let counter = statistic.name.to_string();
             if let Some(layer) = layer_of(&counter) {
-                add(
-                    layer,
-                    Some(&name),
-                    ETHTOOL,
-                    &counter,
-                    statistic.value,
-                    counters,
-                );
+                let key = Key::new(layer, Some(&name), ETHTOOL, &counter);
+                add(key, statistic.value, counters);
             }
         }
     }
     for scheduler in netlink.schedulers()? {
         let link = wanted.iter().find(|link| link.index == scheduler.index);
         if let Some(link) = link {
-            let key = Key {
-                layer: Layer::Qdisc,
-                device: Some(link.name.to_string()),
-                group: QDISC.to_owned(),
-                name: scheduler.kind.to_string(),
-            };
+            let (device, kind) = (link.name.to_string(), scheduler.kind.to_string());
+            let key = Key::new(Layer::Qdisc, Some(&device), QDISC, &kind);
             let count = Count {
                 value: scheduler.drops.into(),
                 is_short: true,
@@ -166,20 +167,7 @@ fn layer_of(counter: &str) -> Option<Layer> {
     })
 }
 
-fn add(
-    layer: Layer,
-    device: Option<&str>,
-    group: &str,
-    name: &str,
-    value: u64,
-    counters: &mut Counters,
-) {
-    let key = Key {
-        layer,
-        device: device.map(str::to_owned),
-        group: group.to_owned(),
-        name: name.to_owned(),
-    };
+fn add(key: Key, value: u64, counters: &mut Counters) {
     let count = counters.entry(key).or_insert(Count {
         value: 0,
         is_short: false,
@@ -189,7 +177,7 @@ fn add(
 
 fn add_known(group: &str, name: &str, device: Option<&str>, value: u64, counters: &mut Counters) {
     if let Some(known) = known::find(group, name) {
-        add(known.layer, device, group, name, value, counters);
+        add(Key::new(known.layer, device, group, name), value, counters);
     }
 }
 

@@ -15,30 +15,20 @@ pub(super) enum Layer {
 }
 
 impl Layer {
-    pub(super) const ALL: [Self; 9] = [
-        Self::Adapter,
-        Self::Driver,
-        Self::Xdp,
-        Self::Softnet,
-        Self::Qdisc,
-        Self::Netfilter,
-        Self::Network,
-        Self::Transport,
-        Self::Socket,
+    pub(super) const ALL: [(Self, &'static str); 9] = [
+        (Self::Adapter, "adapter"),
+        (Self::Driver, "driver"),
+        (Self::Xdp, "xdp"),
+        (Self::Softnet, "softnet"),
+        (Self::Qdisc, "qdisc"),
+        (Self::Netfilter, "netfilter"),
+        (Self::Network, "network"),
+        (Self::Transport, "transport"),
+        (Self::Socket, "socket"),
     ];
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Adapter => "adapter",
-            Self::Driver => "driver",
-            Self::Xdp => "xdp",
-            Self::Softnet => "softnet",
-            Self::Qdisc => "qdisc",
-            Self::Netfilter => "netfilter",
-            Self::Network => "network",
-            Self::Transport => "transport",
-            Self::Socket => "socket",
-        }
+        Self::ALL[self as usize].1
     }
 }
 

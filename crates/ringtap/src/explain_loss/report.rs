@@ -90,8 +90,8 @@ impl Report {
             "{:<10} {:<44} {:>10} {:>9} {:>12}",
             "layer", "counter", "lost", "a second", "since boot"
         );
-        for layer in Layer::ALL {
-            self.add_layer(layer, all, &mut text);
+        for (layer, name) in Layer::ALL {
+            self.add_layer(layer, name, all, &mut text);
         }
         match self.largest() {
             None => text.push_str("no packet was lost\n"),
@@ -107,9 +107,8 @@ impl Report {
         text
     }
 
-    fn add_layer(&self, layer: Layer, all: bool, text: &mut String) {
+    fn add_layer(&self, layer: Layer, mut name: &str, all: bool, text: &mut String) {
         let is_shown = |loss: &&Loss| loss.place == layer && (all || loss.lost > 0);
-        let mut name = layer.name();
         for loss in self.losses.iter().filter(is_shown) {
             let device = loss.device.as_ref();
             let counter = device.map_or_else(

@@ -89,6 +89,39 @@ struct Shown {
     is_of: fn(&Interface) -> bool,
 }
 
+/// An option with a text, which every interface has.
+const TEXT: Shown = Shown {
+    call: "",
+    display: "",
+    kind: "string",
+    default: None,
+    tooltip: "",
+    values: &[],
+    more: &[],
+    is_of: |_| true,
+};
+
+/// An option without a value.
+const FLAG: Shown = Shown {
+    kind: "boolflag",
+    default: Some("false"),
+    ..TEXT
+};
+
+/// An option about the server of a capture on another machine.
+const OF_SERVER: Shown = Shown {
+    more: &[("group", "Server")],
+    is_of: Interface::is_remote,
+    ..TEXT
+};
+
+/// An option about the capture on that machine.
+const THERE: Shown = Shown {
+    more: &[("group", "Capture there")],
+    is_of: Interface::is_remote,
+    ..TEXT
+};
+
 const OPTIONS: [Shown; 17] = [
     Shown {
         call: "--mode",
@@ -100,8 +133,8 @@ const OPTIONS: [Shown; 17] = [
             ("copy", "copy: the host sees the packets too"),
             ("steal", "steal: packets that match do not reach the host"),
         ],
-        more: &[],
         is_of: Interface::can_steal,
+        ..TEXT
     },
     Shown {
         call: "--direction",
@@ -114,8 +147,8 @@ const OPTIONS: [Shown; 17] = [
             ("in", "received"),
             ("out", "sent"),
         ],
-        more: &[],
         is_of: Interface::is_at_adapter,
+        ..TEXT
     },
     Shown {
         call: "--snaplen",
@@ -123,119 +156,81 @@ const OPTIONS: [Shown; 17] = [
         kind: "unsigned",
         default: Some("262144"),
         tooltip: "Bytes of each packet that are captured at most",
-        values: &[],
-        more: &[],
-        is_of: |_| true,
+        ..TEXT
     },
     Shown {
         call: "--buffer",
         display: "Size of the ring",
-        kind: "string",
-        default: None,
         tooltip: "Such as 64M; empty: the default",
-        values: &[],
-        more: &[],
-        is_of: |_| true,
+        ..TEXT
     },
     Shown {
         call: "--sample",
         display: "Keep one packet in",
-        kind: "string",
-        default: None,
         tooltip: "A number; every:N keeps every N-th (tcx, xdp); empty: all packets",
-        values: &[],
-        more: &[],
         is_of: Interface::is_at_adapter,
+        ..TEXT
     },
     Shown {
         call: "--no-promiscuous-mode",
         display: "No promiscuous mode",
-        kind: "boolflag",
-        default: Some("false"),
         tooltip: "Leave the interface's mode alone",
-        values: &[],
-        more: &[],
         is_of: Interface::is_at_adapter,
+        ..FLAG
     },
     Shown {
         call: "--extended",
         display: "Extended filter language",
-        kind: "boolflag",
-        default: Some("false"),
         tooltip: "Sets, packets in tunnels, IPv6 extension headers, processes",
-        values: &[],
-        more: &[],
-        is_of: |_| true,
+        ..FLAG
     },
     Shown {
         call: "--who",
         display: "Processes of packets",
-        kind: "boolflag",
-        default: Some("false"),
         tooltip: "Name the process of each packet of this host's sockets, in the packets' options",
-        values: &[],
-        more: &[],
         is_of: Interface::has_processes,
+        ..FLAG
     },
     Shown {
         call: "--remote-host",
         display: "Remote host",
-        kind: "string",
-        default: None,
         tooltip: "Host name, address, or name in ssh_config(5)",
-        values: &[],
         more: &[("required", "true"), ("group", "Server")],
         is_of: Interface::is_remote,
+        ..TEXT
     },
     Shown {
         call: "--remote-port",
         display: "Port of the ssh server",
-        kind: "string",
-        default: None,
         tooltip: "Empty: that of the configuration of ssh, or 22",
-        values: &[],
-        more: &[("group", "Server")],
-        is_of: Interface::is_remote,
+        ..OF_SERVER
     },
     Shown {
         call: "--remote-username",
         display: "User name there",
-        kind: "string",
-        default: None,
         tooltip: "Empty: that of the configuration of ssh, or yours",
-        values: &[],
-        more: &[("group", "Server")],
-        is_of: Interface::is_remote,
+        ..OF_SERVER
     },
     Shown {
         call: "--sshkey",
         display: "File with the private key",
         kind: "fileselect",
-        default: None,
         tooltip: "Empty: ssh uses its agent and its own files; a key with a passphrase needs the agent",
-        values: &[],
         more: &[("mustexist", "true"), ("group", "Server")],
         is_of: Interface::is_remote,
+        ..TEXT
     },
     Shown {
         call: "--proxycommand",
         display: "ProxyCommand",
-        kind: "string",
-        default: None,
         tooltip: "Command that connects to the server, as in ssh_config(5)",
-        values: &[],
-        more: &[("group", "Server")],
-        is_of: Interface::is_remote,
+        ..OF_SERVER
     },
     Shown {
         call: "--remote-interface",
         display: "Remote interface",
-        kind: "string",
-        default: None,
         tooltip: "As in ringtap dump -i, such as eth0, any or tcx:eth0; empty: the first one that is up",
-        values: &[],
-        more: &[("group", "Capture there")],
-        is_of: Interface::is_remote,
+        ..THERE
     },
     Shown {
         call: "--remote-sudo",
@@ -243,19 +238,13 @@ const OPTIONS: [Shown; 17] = [
         kind: "boolflag",
         default: Some("false"),
         tooltip: "The user there must be allowed to run it by sudo without a password",
-        values: &[],
-        more: &[("group", "Capture there")],
-        is_of: Interface::is_remote,
+        ..THERE
     },
     Shown {
         call: "--remote-program",
         display: "ringtap there",
-        kind: "string",
-        default: None,
         tooltip: "Name or path of the program; empty: ringtap",
-        values: &[],
-        more: &[("group", "Capture there")],
-        is_of: Interface::is_remote,
+        ..THERE
     },
     Shown {
         call: "--remote-copy",
@@ -263,9 +252,7 @@ const OPTIONS: [Shown; 17] = [
         kind: "boolflag",
         default: Some("false"),
         tooltip: "Copy this ringtap into a temporary file there, which is removed at the end of the capture",
-        values: &[],
-        more: &[("group", "Capture there")],
-        is_of: Interface::is_remote,
+        ..THERE
     },
 ];
 

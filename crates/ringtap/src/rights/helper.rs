@@ -23,7 +23,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::allowed::NamedFiles;
 use super::commands::Commands;
 use super::message::{Answer, BY_UMASK, Kind, LONGEST, OF_GROUP, Operation, READABLE, Request};
-use super::store;
 use crate::notice::notice;
 
 /// The capabilities that let root read and write all files, and no others.
@@ -118,45 +117,29 @@ impl Client {
         readable: bool,
     ) -> io::Result<(File, bool)> {
         let (of_access, group) = coded(access);
-        let reply = self.request(Request {
+        let request = Request {
             operation: Operation::Write,
             flags: of_access | if readable { READABLE } else { 0 },
             group,
             path,
-        })?;
+        };
+        let reply = self.request(request, None)?;
         Ok((reply.file.ok_or_else(broken)?, reply.made))
     }
 
-    /// Gives an unfinished file of a store its name.
-    #[cfg(feature = "parquet")]
-    pub(super) fn publish(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Publish, path).map(drop)
-    }
-
-    /// Exchanges a folder of a store with its successor.
-    #[cfg(feature = "parquet")]
-    pub(super) fn exchange(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Exchange, path).map(drop)
-    }
-
-    /// Removes a file.
-    pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Remove, path).map(drop)
-    }
-
-    /// Sends a recorder the request that is the last part of the path, after its socket.
-    pub(super) fn ask_recorder(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Ask, path).map(drop)
+    /// Does something with a file that has no other result.
+    pub(super) fn order(&self, operation: Operation, path: &Path) -> io::Result<()> {
+        self.ask(operation, path).map(drop)
     }
 
     /// Runs the command with a file, without waiting.
     pub(crate) fn run(&self, path: &Path) -> io::Result<()> {
-        self.ask(Operation::Run, path).map(drop)
+        self.order(Operation::Run, path)
     }
 
     /// Waits until all commands have ended.
     pub(crate) fn wait(&self) -> io::Result<()> {
-        self.ask(Operation::Wait, Path::new("")).map(drop)
+        self.order(Operation::Wait, Path::new(""))
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Option<Helper>> {
@@ -164,34 +147,20 @@ impl Client {
     }
 
     fn ask(&self, operation: Operation, path: &Path) -> io::Result<Reply> {
-        self.request(Request {
-            operation,
-            flags: 0,
-            group: 0,
-            path,
-        })
+        self.request(Request::plain(operation, path), None)
     }
 
     /// Takes a lease on a file, or returns it.
     pub(super) fn lease(&self, file: &File, taken: bool) -> io::Result<()> {
-        let request = Request {
-            operation: if taken {
-                Operation::Lease
-            } else {
-                Operation::GiveBack
-            },
-            flags: 0,
-            group: 0,
-            path: Path::new(""),
+        let operation = match taken {
+            true => Operation::Lease,
+            false => Operation::GiveBack,
         };
-        self.request_with(request, Some(file)).map(drop)
+        let request = Request::plain(operation, Path::new(""));
+        self.request(request, Some(file)).map(drop)
     }
 
-    fn request(&self, request: Request<'_>) -> io::Result<Reply> {
-        self.request_with(request, None)
-    }
-
-    fn request_with(&self, request: Request<'_>, file: Option<&File>) -> io::Result<Reply> {
+    fn request(&self, request: Request<'_>, file: Option<&File>) -> io::Result<Reply> {
         let helper = self.locked();
         let ended = || io::Error::other("the helper process has ended");
         let channel = helper.as_ref().ok_or_else(ended)?.channel();
@@ -317,8 +286,9 @@ impl Served {
         if !may {
             return Err(refused());
         }
+        #[cfg(feature = "parquet")]
         if self.files.is_stored(path) {
-            return store::answer(request, access(request)?);
+            return super::store::answer(request, access(request)?);
         }
         let mut reply = Reply::default();
         match request.operation {
@@ -360,20 +330,14 @@ impl Served {
             return is_same.then_some(file).ok_or_else(replaced);
         }
         if self.files.is_of_archive(path) {
-            let mut options = OpenOptions::new();
-            options.read(true);
-            options.custom_flags(output::NO_FOLLOW | ringtap_sys::poll::NON_BLOCKING);
-            return options.open(path);
+            return open_with(path, output::NO_FOLLOW);
         }
         let Some(input) = inputs.iter().find(|input| path_for(input) == path) else {
             return open_for_reading(path);
         };
         // A user who can put a link beside the capture must not choose a file that is read with our
         // privileges.
-        let mut options = OpenOptions::new();
-        options.read(true);
-        options.custom_flags(output::NO_FOLLOW | ringtap_sys::poll::NON_BLOCKING);
-        let file = options.open(path)?;
+        let file = open_with(path, output::NO_FOLLOW)?;
         let (index, input) = (file.metadata()?, input.metadata()?);
         let is_trusted = index.uid() == input.uid() || index.uid() == 0;
         if index.is_file() && is_trusted {
@@ -428,10 +392,14 @@ fn access(request: Request<'_>) -> io::Result<Access> {
 
 /// Opens a file. For a FIFO it does not wait for the writer.
 pub(super) fn open_for_reading(path: &Path) -> io::Result<File> {
+    open_with(path, 0)
+}
+
+fn open_with(path: &Path, flags: i32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     options
-        .custom_flags(ringtap_sys::poll::NON_BLOCKING)
+        .custom_flags(flags | ringtap_sys::poll::NON_BLOCKING)
         .open(path)
 }
 

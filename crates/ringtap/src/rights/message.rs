@@ -58,6 +58,16 @@ pub(super) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Returns a request without flags.
+    pub(super) fn plain(operation: Operation, path: &'a Path) -> Self {
+        Self {
+            operation,
+            flags: 0,
+            group: 0,
+            path,
+        }
+    }
+
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = vec![self.operation as u8, self.flags];
         bytes.extend(self.group.to_ne_bytes());

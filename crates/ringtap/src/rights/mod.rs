@@ -17,6 +17,7 @@ mod helper;
 mod keeper;
 mod lease;
 mod message;
+#[cfg(feature = "parquet")]
 mod store;
 
 use std::cell::OnceCell;
@@ -46,6 +47,7 @@ pub(crate) use keeper::Entrusted;
 use keeper::Keeper;
 pub(crate) use lease::MAP_WITH_LEASE;
 pub(crate) use message::Kind;
+use message::Operation;
 #[cfg(feature = "parquet")]
 pub(crate) use store::Opener as StoreOpener;
 
@@ -516,7 +518,7 @@ fn try_write(path: &Path, access: Access, readable: bool) -> io::Result<Output> 
 /// The same as unlink(2).
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match writer_of(path) {
-        Some(client) => client.remove(path),
+        Some(client) => client.order(Operation::Remove, path),
         None => std::fs::remove_file(path),
     }
 }
@@ -527,7 +529,7 @@ pub(crate) fn ask_recorder(folder: &Path, name: &str) -> Option<io::Result<()>> 
     let client = FILES
         .get()
         .filter(|client| client.files.is_asked(&socket))?;
-    Some(client.ask_recorder(&socket.join(name)))
+    Some(client.order(Operation::Ask, &socket.join(name)))
 }
 
 /// Returns the kind of file at a path of the command line.
