@@ -11,10 +11,10 @@ mod markdown;
 mod options;
 mod text;
 
+use roff::{Roff, roman};
+
 pub use command::{Example, Page, command};
 pub use markdown::from_markdown;
-
-use roff::{Roff, roman};
 
 /// The title line of a page, beside its name.
 #[derive(Clone, Debug)]

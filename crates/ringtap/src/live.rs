@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{
     Block, CaptureOptions, Companion, Error, Filter, Interface, Item, Next, Readers, Source, Stats,
@@ -17,6 +18,16 @@ use crate::notice::{explain_refusal, interrupted};
 use crate::rights::Entrusted;
 use crate::setup::{SetupError, setup};
 use crate::signals::Requests;
+
+/// Beyond the timeout, how long a packet may take from its capture to here.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Returns the second from before which all packets have come: later ones may be on their way.
+pub(crate) fn settled(timeout: Duration) -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let since = since.unwrap_or_default().saturating_sub(timeout + GRACE);
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
 
 /// Handles the packets of one reader.
 pub(crate) trait Receiver {

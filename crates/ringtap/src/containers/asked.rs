@@ -11,7 +11,6 @@ use ringtap_packet::process::ContainerNames;
 use ringtap_sys::cgroup;
 use ringtap_sys::helper::{Channel, Helper};
 use ringtap_sys::poll::{self, Interest};
-use serde::{Deserialize, Serialize};
 
 use super::runtimes::Runtimes;
 
@@ -24,13 +23,8 @@ const PATIENCE: Duration = Duration::from_millis(250);
 const ALLOWED: Duration = Duration::from_secs(1);
 const PART: u32 = 20;
 
-/// The names of a container, as they are sent.
-#[derive(Default, Serialize, Deserialize)]
-struct Message {
-    name: String,
-    image: String,
-    pod: String,
-}
+/// The name, the image and the pod of a container, as they are sent.
+type Message = (String, String, String);
 
 /// The channel to the process.
 #[derive(Debug)]
@@ -94,7 +88,7 @@ impl Asked {
         let answer = ask(channel, group);
         state.is_due = answer.is_err();
         state.spent += asked.elapsed();
-        let Message { name, image, pod } = answer.ok()??;
+        let (name, image, pod) = answer.ok()??;
         Some(ContainerNames { name, image, pod })
     }
 
@@ -132,7 +126,7 @@ fn serve(channel: &Channel, runtimes: &Runtimes) {
     while let Ok(Some((length, _))) = channel.receive(&mut buffer) {
         let group = String::from_utf8_lossy(&buffer[..length]);
         let found = runtimes.names(&group);
-        let message = found.map(|ContainerNames { name, image, pod }| Message { name, image, pod });
+        let message: Option<Message> = found.map(|it| (it.name, it.image, it.pod));
         let answer = serde_json::to_vec(&message).unwrap_or_default();
         // Control characters take six bytes each.
         let answer = match answer.len() {

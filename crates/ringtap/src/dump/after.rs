@@ -3,10 +3,10 @@
 //! A separate thread makes indices one by one. It has the lowest share of the processors, so that a running
 //! capture does not wait for it.
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use ringtap_capture::index::SeekPoint;
@@ -20,7 +20,7 @@ use crate::notice::notice;
 use crate::output::{self, Access, Output};
 use crate::over_ip::Server;
 use crate::rights::{self, CommandRunner};
-use crate::setup::setup;
+use crate::setup::{lock, setup};
 
 /// The lowest share of the processors (nice(2)).
 const NICE: u8 = 19;
@@ -45,16 +45,15 @@ struct Indexer {
     /// Whether files are written past the page cache: those of a live capture.
     past_cache: bool,
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     /// The index of the only file, opened while there was the privilege for it.
     prepared: Option<Index>,
-    files: VecDeque<Complete>,
+    /// The way to the thread.
+    files: Option<Sender<Complete>>,
     thread: Option<JoinHandle<()>>,
-    closed: bool,
     /// The first index that failed.
     failure: Option<DumpError>,
 }
@@ -62,6 +61,7 @@ struct State {
 /// A complete file.
 struct Complete {
     path: PathBuf,
+    prepared: Option<Index>,
     chunks: Vec<SeekPoint>,
     version: Option<Version>,
 }
@@ -101,7 +101,7 @@ impl After {
     /// It cannot be opened, or would overwrite another file.
     pub(crate) fn prepare(&self, path: &Path) -> Result<(), DumpError> {
         if let Some(indexer) = &self.indexer {
-            indexer.state().prepared = Some(Index::prepare(path, indexer.access)?);
+            lock(&indexer.state).prepared = Some(Index::prepare(path, indexer.access)?);
         }
         Ok(())
     }
@@ -155,25 +155,29 @@ impl Host for After {
             return;
         };
         let metadata = rights::read(&path).and_then(|file| file.metadata()).ok();
-        let mut state = indexer.state();
-        state.files.push_back(Complete {
+        let mut state = lock(&indexer.state);
+        let file = Complete {
             version: metadata.as_ref().map(Version::of),
             path,
+            prepared: state.prepared.take(),
             chunks,
-        });
+        };
         if state.thread.is_none() {
             let (shared, commands) = (Arc::clone(indexer), self.commands.clone());
+            let (sender, files) = channel();
             let thread = thread::Builder::new().name("index".into());
-            match thread.spawn(move || shared.work(commands.as_deref())) {
-                Ok(thread) => state.thread = Some(thread),
+            match thread.spawn(move || shared.work(files, commands.as_deref())) {
+                Ok(thread) => (state.files, state.thread) = (Some(sender), Some(thread)),
                 Err(source) => {
                     let failure = setup("start a thread for the index", source).into();
                     state.failure.get_or_insert(failure);
                 }
             }
         }
-        drop(state);
-        indexer.changed.notify_one();
+        if let Some(files) = &state.files {
+            // A thread that has panicked is reported at the end.
+            let _ = files.send(file);
+        }
     }
 
     fn note(&self, note: &Note) {
@@ -182,16 +186,12 @@ impl Host for After {
 }
 
 impl Indexer {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn work(&self, commands: Option<&CommandRunner>) {
+    fn work(&self, files: Receiver<Complete>, commands: Option<&CommandRunner>) {
         // With its ordinary share it works too.
         let _ = sched::set_nice(NICE);
-        while let Some((file, prepared)) = self.next() {
-            if let Err(failure) = make(&file, prepared, (self.access, self.past_cache)) {
-                let mut state = self.state();
+        for mut file in files {
+            if let Err(failure) = make(&mut file, (self.access, self.past_cache)) {
+                let mut state = lock(&self.state);
                 match state.failure {
                     None => state.failure = Some(failure),
                     Some(_) => notice(&failure),
@@ -203,29 +203,14 @@ impl Indexer {
         }
     }
 
-    fn next(&self) -> Option<(Complete, Option<Index>)> {
-        let mut state = self.state();
-        loop {
-            if let Some(file) = state.files.pop_front() {
-                return Some((file, state.prepared.take()));
-            }
-            if state.closed {
-                return None;
-            }
-            let woken = self.changed.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
     fn finish(&self) -> Result<(), DumpError> {
         let thread = {
-            let mut state = self.state();
-            state.closed = true;
+            let mut state = lock(&self.state);
+            state.files = None;
             state.thread.take()
         };
-        self.changed.notify_all();
         let whole = thread.is_none_or(|thread| thread.join().is_ok());
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         // The prepared index of a failed file is removed.
         state.prepared = None;
         match state.failure.take() {
@@ -253,12 +238,8 @@ fn told(what: &str, done: io::Result<()>) {
 
 /// Makes the index of a file, unless the file is being overwritten: in a ring of files, only files that exist
 /// long enough get one.
-fn make(
-    file: &Complete,
-    prepared: Option<Index>,
-    (access, past_cache): (Access, bool),
-) -> Result<(), DumpError> {
-    let mut index = match prepared {
+fn make(file: &mut Complete, (access, past_cache): (Access, bool)) -> Result<(), DumpError> {
+    let mut index = match file.prepared.take() {
         Some(index) => index,
         None => Index::prepare(&file.path, access)?,
     };

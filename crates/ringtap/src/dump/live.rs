@@ -4,7 +4,7 @@ use std::iter::repeat_with;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ringtap_capture::{
     Block, CaptureOptions, Description, Direction, Error, Filter, Interface, Item, LinkType,
@@ -40,8 +40,6 @@ pub(crate) struct Request<'a> {
 
 /// A buffer smaller than this, in bytes, hardly holds a packet of maximum length: KiB were meant.
 const SMALL_BUFFER: u64 = 128 << 10;
-/// Beyond the timeout, how long a packet may take from its capture to here.
-const GRACE: Duration = Duration::from_millis(100);
 /// How often counters and the clock are read, if the capture has several files.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -329,7 +327,7 @@ impl Receiver for DumpReader<'_> {
         let mut sink = self.run.sink();
         let is_done = sink.is_done();
         if !is_done {
-            sink.end_at(Timestamp::now());
+            sink.selector.end_at(Timestamp::now());
         }
         is_done
     }
@@ -378,12 +376,7 @@ impl DumpRun<'_> {
     fn tick(&self, total: Stats) -> Result<bool, DumpError> {
         let mut sink = self.sink();
         sink.count(&total);
-        // Packets from before the end of a window may be on their way.
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        let since = since
-            .unwrap_or_default()
-            .saturating_sub(self.live.options.timeout + GRACE);
-        sink.tick(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))?;
+        sink.tick(live::settled(self.live.options.timeout))?;
         Ok(sink.is_done())
     }
 

@@ -1,6 +1,6 @@
 //! The destination of a run's packets: selection, then the file, then the printed lines.
 
-use ringtap_capture::{Block, Interface, Item, Packet, Stats, Timestamp};
+use ringtap_capture::{Block, Interface, Item, Packet, Stats};
 use ringtap_record::{Counters, Recording};
 use ringtap_savefile::{ByteOrder, Format, Options, PacketRun, ProcessBlock, Totals};
 
@@ -49,10 +49,8 @@ impl Sink {
         if let Some(new) = known.get(self.interfaces.len()..) {
             self.interfaces.extend_from_slice(new);
         }
-        match &mut self.file {
-            Some(file) => Ok(file.describe(known)?),
-            None => Ok(()),
-        }
+        let file = self.file.as_mut();
+        Ok(file.map_or(Ok(()), |file| file.describe(known))?)
     }
 
     /// Passes a block that is not a packet or interface.
@@ -75,10 +73,8 @@ impl Sink {
         if let Item::Section(_) = item {
             self.processes = Waiting::default();
         }
-        match &mut self.file {
-            Some(file) => Ok(file.meta(item)?),
-            None => Ok(()),
-        }
+        let file = self.file.as_mut();
+        Ok(file.map_or(Ok(()), |file| file.meta(item))?)
     }
 
     /// Writes and prints the packets of a block that are selected.
@@ -122,20 +118,12 @@ impl Sink {
 
     /// Checks whether the file has failed since the last write. A failure is returned once.
     pub(crate) fn check(&self) -> Result<(), DumpError> {
-        match &self.file {
-            Some(file) => Ok(file.check()?),
-            None => Ok(()),
-        }
+        Ok(self.file.as_ref().map_or(Ok(()), Recording::check)?)
     }
 
     /// Returns whether anything was taken, or the file was begun.
     pub(crate) fn has_begun(&self) -> bool {
         self.selector.taken() > 0 || self.file.as_ref().is_some_and(Recording::has_begun)
-    }
-
-    /// Stops taking packets that were captured at `now` or later.
-    pub(crate) fn end_at(&mut self, now: Timestamp) {
-        self.selector.end_at(now);
     }
 
     /// Returns whether nothing that may follow would be taken: the count is reached, or the end of a live
@@ -146,10 +134,8 @@ impl Sink {
 
     /// Does the regular work that is also due when no packet comes.
     pub(crate) fn tick(&mut self, now: i64) -> Result<(), DumpError> {
-        match &mut self.file {
-            Some(file) => Ok(file.end_of_window(now)?),
-            None => Ok(()),
-        }
+        let file = self.file.as_mut();
+        Ok(file.map_or(Ok(()), |file| file.end_of_window(now))?)
     }
 
     /// Passes the current counters of a live capture to the file.

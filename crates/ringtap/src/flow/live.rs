@@ -1,8 +1,8 @@
 //! Meters the flows of a live capture.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use ringtap_capture::{Block, Filter, Item, Source, Stats, Timestamp, Waker};
+use ringtap_capture::{Block, Filter, Item, Source, Stats, Waker};
 
 use super::error::FlowError;
 use super::folders::Folders;
@@ -122,19 +122,6 @@ impl Receiver for Alone<'_> {
     }
 
     fn nothing(&mut self) -> Result<(), FlowError> {
-        self.probe.advance(now())
+        self.probe.advance()
     }
-}
-
-pub(super) fn now() -> Timestamp {
-    at(SystemTime::now())
-}
-
-/// Returns the time in the form of packets.
-pub(super) fn at(time: SystemTime) -> Timestamp {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::new(
-        i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        since.subsec_nanos(),
-    )
 }

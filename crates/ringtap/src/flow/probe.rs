@@ -188,13 +188,13 @@ impl Probe {
     }
 
     /// Advances the time when no packets come.
-    pub(crate) fn advance(&mut self, now: Timestamp) -> Result<(), FlowError> {
+    pub(crate) fn advance(&mut self) -> Result<(), FlowError> {
         match &mut self.work {
             Work::Alone(alone) => {
-                alone.meter.advance(nanos(now), &mut alone.outlets);
+                alone.meter.advance(now_ns(), &mut alone.outlets);
                 alone.advance_outputs()?;
             }
-            Work::Threads(threads) => threads.advance(nanos(now)),
+            Work::Threads(threads) => threads.advance(now_ns()),
         }
         self.report_if_due()
     }
@@ -214,10 +214,10 @@ impl Probe {
     }
 
     /// Does the regular work while other threads feed. Returns whether the outputs have failed.
-    pub(crate) fn tend(&mut self, now: Timestamp) -> Result<bool, FlowError> {
+    pub(crate) fn tend(&mut self) -> Result<bool, FlowError> {
         let mut has_failed = false;
         if let Work::Threads(threads) = &mut self.work {
-            threads.try_advance_outputs(nanos(now));
+            threads.try_advance_outputs(now_ns());
             has_failed = threads.has_failed();
         }
         self.report_if_due().map(|()| has_failed)
@@ -293,8 +293,8 @@ impl Feed {
     }
 
     /// Advances the time when no packets come. No older packet will come.
-    pub(crate) fn advance(&mut self, now: Timestamp) {
-        self.feeder.advance(nanos(now));
+    pub(crate) fn advance(&mut self, now_ns: u64) {
+        self.feeder.advance(now_ns);
     }
 }
 
@@ -393,6 +393,11 @@ pub(crate) fn metered<'p>(places: &[InputInterface], packet: &Packet<'p>) -> Met
         link: place.link,
         input: place.input,
     }
+}
+
+/// Returns the present time, in nanoseconds since 1970.
+pub(crate) fn now_ns() -> u64 {
+    nanos(Timestamp::now())
 }
 
 /// Returns nanoseconds since 1970. Times outside the range become its nearest end.

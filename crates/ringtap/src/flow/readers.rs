@@ -4,14 +4,14 @@
 //! looks after the tap, if there is one, and after reports and outputs.
 
 use std::os::fd::AsFd as _;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ringtap_capture::{Block, CaptureOptions, Error, Readers, Source, Stats};
 use ringtap_sys::poll::{self, Interest};
 
 use super::error::FlowError;
-use super::live::{FlowRun, at, now};
-use super::probe::{Feed, Probe};
+use super::live::FlowRun;
+use super::probe::{Feed, Probe, now_ns};
 use super::summary::Summary;
 use crate::live::Receiver;
 use crate::notice::interrupted;
@@ -35,7 +35,7 @@ pub(super) fn wait(options: &CaptureOptions) -> Duration {
 /// One of several readers.
 struct FlowReader {
     feed: Feed,
-    lateness: Duration,
+    lateness_ns: u64,
 }
 
 impl Receiver for FlowReader {
@@ -47,7 +47,7 @@ impl Receiver for FlowReader {
     }
 
     fn nothing(&mut self) -> Result<(), FlowError> {
-        self.feed.advance(at(SystemTime::now() - self.lateness));
+        self.feed.advance(now_ns().saturating_sub(self.lateness_ns));
         Ok(())
     }
 
@@ -70,7 +70,8 @@ impl FlowRun<'_> {
             None => LATENESS + wait(self.live.options),
         };
         let feeds = probe.take_feeds().into_iter();
-        let receivers = feeds.map(|feed| FlowReader { feed, lateness });
+        let lateness_ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
+        let receivers = feeds.map(|feed| FlowReader { feed, lateness_ns });
         self.live.read_all(sources, receivers, || {
             while !self.live.requests.stop() {
                 self.tend(tap.as_deref_mut(), probe, summary)?;
@@ -101,7 +102,7 @@ impl FlowRun<'_> {
                 self.awake.take();
             }
         }
-        if probe.tend(now())? {
+        if probe.tend()? {
             // A failed output is reported at the end.
             self.live.requests.ask_stop();
         }

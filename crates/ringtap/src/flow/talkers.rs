@@ -137,55 +137,46 @@ impl Talkers {
     }
 
     fn hosts_table(&self, text: &mut String, what: &str, measure: fn(&Sum) -> u64) {
+        let heading = heading(&format!("hosts by {what}"));
         let top = self.hosts.top(self.rows, measure);
-        if top.is_empty() {
-            return;
-        }
-        heading(text, &format!("hosts by {what}"));
-        for Row { key, sum, .. } in top {
-            let [high, low, six] = key;
+        table(text, &heading, &top, |Row { key, sum, .. }| {
+            let [high, low, six] = *key;
             let host = address([high, low], six);
-            row(
-                text,
-                &host.to_string(),
-                &sum,
-                &self.host_names.behind(&host),
-            );
-        }
-        text.push('\n');
+            row(&host.to_string(), sum, &self.host_names.behind(&host))
+        });
     }
 
     fn processes_table(&self, text: &mut String, what: &str, measure: fn(&Sum) -> u64) {
+        let heading = heading(&format!("processes by {what}"));
         let top = self.processes.top(self.rows, measure);
-        if top.is_empty() {
-            return;
-        }
-        heading(text, &format!("processes by {what}"));
-        for Row { key, sum, .. } in top {
-            let name = self.process_names.behind(&key);
-            row(text, &format!("{}:{}", name.trim_start(), key[0]), &sum, "");
-        }
-        text.push('\n');
+        table(text, &heading, &top, |Row { key, sum, .. }| {
+            let name = self.process_names.behind(key);
+            row(&format!("{}:{}", name.trim_start(), key[0]), sum, "")
+        });
     }
 
     fn flows_table(&self, text: &mut String, what: &str, measure: fn(&Sum) -> u64) {
-        let top = self.flows.top(self.rows, measure);
-        if top.is_empty() {
-            return;
-        }
         let heading = format!("flows by {what}");
-        let _ = writeln!(text, "{heading:<55} {:>15} {:>12}", "bytes", "packets");
-        for Row { key, sum, .. } in top {
-            let flow = Conversation::of(key);
+        let heading = format!("{heading:<55} {:>15} {:>12}", "bytes", "packets");
+        let top = self.flows.top(self.rows, measure);
+        table(text, &heading, &top, |Row { key, sum, .. }| {
+            let flow = Conversation::of(*key);
             let (name, label) = (flow.to_string(), self.flow_names.behind(&flow));
-            let _ = writeln!(
-                text,
-                "{name:<55} {:>15} {:>12}{label}",
-                sum.bytes, sum.packets
-            );
-        }
-        text.push('\n');
+            format!("{name:<55} {:>15} {:>12}{label}", sum.bytes, sum.packets)
+        });
     }
+}
+
+/// Adds a table, if it has rows.
+fn table<K>(text: &mut String, heading: &str, rows: &[Row<K>], line: impl Fn(&Row<K>) -> String) {
+    if rows.is_empty() {
+        return;
+    }
+    let lines = rows.iter().map(line);
+    for line in std::iter::once(heading.to_owned()).chain(lines) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push('\n');
 }
 
 impl Conversation {
@@ -224,24 +215,22 @@ fn address([high, low]: [u64; 2], six: u64) -> IpAddr {
     Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).into()
 }
 
-/// Adds the heading of a table whose rows have two directions.
-fn heading(text: &mut String, what: &str) {
+/// Returns the heading of a table whose rows have two directions.
+fn heading(what: &str) -> String {
     let (sent, received) = ("bytes sent", "received");
-    let _ = writeln!(
-        text,
+    format!(
         "{what:<39} {sent:>15} {received:>15} {:>12} {:>9}",
         "packets", "flows"
-    );
+    )
 }
 
-/// Adds a row of such a table.
-fn row(text: &mut String, name: &str, sum: &Sum, label: &str) {
+/// Returns a row of such a table.
+fn row(name: &str, sum: &Sum, label: &str) -> String {
     let received = sum.bytes - sum.sent;
-    let _ = writeln!(
-        text,
+    format!(
         "{name:<39} {:>15} {received:>15} {:>12} {:>9}{label}",
         sum.sent, sum.packets, sum.flows
-    );
+    )
 }
 
 /// Writes ends as tcpdump does: the port after a dot, the protocol before.

@@ -18,9 +18,9 @@ use ringtap_send::{
 
 use crate::cli::GenArgs;
 use crate::exit;
-use crate::notice::{counted, raw};
+use crate::notice::counted;
 use crate::rights::{NamedFiles, Needs, Rights};
-use crate::send::{Failure, Guard, Progress, Summary, announce_sender};
+use crate::send::{Failure, Guard, Progress, Summary, announce_sender, place, report_so_far};
 use crate::signals::Requests;
 pub(crate) use sizes::Sizes;
 
@@ -67,21 +67,12 @@ fn generate(args: &GenArgs) -> Result<(), Failure> {
         progress.at(done);
         progress.message(counted(so_far.packets, "packet"));
         if requests.take_report() {
-            let (packets, bytes) = (so_far.packets, so_far.bytes);
-            let (packets, bytes) = (counted(packets, "packet"), counted(bytes, "byte"));
-            raw(format_args!("{packets}, {bytes} so far\n"));
+            report_so_far(so_far);
         }
     })?;
     drop(progress);
-    let mut summary = Summary {
-        report,
-        back_end: sender.back_end().0,
-        other_link_type: 0,
-        cut: 0,
-        unfixed: 0,
-        shortened: crate::send::Shortened::default(),
-        is_timed: arrivals != Arrivals::TopSpeed,
-    };
+    let is_timed = arrivals != Arrivals::TopSpeed;
+    let mut summary = Summary::new(report, sender.back_end().0, is_timed);
     summary.print(args.common.json_stats);
     match summary.report.error.take() {
         Some((index, error)) => Err(Failure::At { index, error }),
@@ -94,9 +85,7 @@ fn packets(args: &GenArgs) -> Result<(Template, Arrivals), Failure> {
     if args.common.count.is_none() && args.duration.is_none() {
         return Err(Failure::NoAmount);
     }
-    if let Some(cpus) = &args.common.cpu {
-        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
-    }
+    place(&args.common)?;
     let options = template_options(args);
     if args.gso && (options.flows != 1 || options.sizes.len() != 1) {
         return Err(Failure::Mixed);

@@ -11,7 +11,7 @@ use crate::cli::GenArgs;
 use crate::live::{LiveRun, Receiver};
 use crate::notice::{counted, notice, raw};
 use crate::rights::{NamedFiles, Needs, Rights};
-use crate::send::Failure;
+use crate::send::{Failure, place};
 use crate::signals::Requests;
 
 /// The minimum length of a generated packet; its mark is checked here.
@@ -24,9 +24,7 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Counts until enough packets have come, the time is over, or a signal comes.
 pub(super) fn receive(args: &GenArgs) -> Result<(), Failure> {
-    if let Some(cpus) = &args.common.cpu {
-        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
-    }
+    place(&args.common)?;
     let options = CaptureOptions::default()
         .snaplen(SNAPLEN)
         .buffer(BUFFER)

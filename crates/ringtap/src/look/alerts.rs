@@ -15,8 +15,9 @@ use ringtap_flow::MeterOptions;
 use ringtap_look::api::Alert;
 use ringtap_look::{AlertOptions, Look, LookOptions, WhenFull, queue};
 
-use super::pump::{Pump, wall_clock};
+use super::pump::Pump;
 use super::taps::Taps;
+use crate::flow::probe::now_ns;
 use crate::setup::{SetupError, lock, setup, spawn};
 
 /// Flows under way in the meter; others are counted as flows that have ended.
@@ -87,10 +88,10 @@ impl AlertMeter {
 
     /// Reports flows, if it is time. Call it often, also without packets.
     pub(crate) fn tick(&mut self) {
-        let now_ns = wall_clock();
-        self.pump.advance(now_ns.saturating_sub(LATE_NS));
+        let now = now_ns();
+        self.pump.advance(now.saturating_sub(LATE_NS));
         if self.pump.take_tick() {
-            self.pump.tick(now_ns, &Stats::default());
+            self.pump.tick(now, &Stats::default());
         }
     }
 

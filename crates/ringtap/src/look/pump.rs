@@ -5,7 +5,6 @@
 //! once, the report is put off while it would cost more than the packets since the last one.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ringtap_capture::{Block, FileSource, Item, Packet, Stats, Visitor};
 use ringtap_flow::{Meter, MeterOptions};
@@ -210,10 +209,4 @@ impl Visitor for Work<'_> {
         }
         pump.meter.push(&packet, &mut pump.feed);
     }
-}
-
-/// The time of the day: nanoseconds since 1970.
-pub(super) fn wall_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -18,11 +18,11 @@ use ringtap_look::{Feed, Tick};
 use ringtap_sys::poll::{self, Interest};
 
 use super::error::LookError;
-use super::pump::{Pump, wall_clock};
+use super::pump::Pump;
 use super::taps::Taps;
 use crate::cli::LookArgs;
 use crate::flow::plan::{PROCESSES, tunnels};
-use crate::flow::probe::nanos;
+use crate::flow::probe::{nanos, now_ns};
 use crate::input::{self, Interruption};
 use crate::live::{self, LiveRun, Receiver};
 use crate::notice::notice;
@@ -77,8 +77,8 @@ pub(super) fn capture_options(args: &LookArgs) -> CaptureOptions {
 
 /// A device that was opened.
 pub(super) struct Device {
-    readers: Readers,
-    options: CaptureOptions,
+    pub(super) readers: Readers,
+    pub(super) options: CaptureOptions,
     index: u32,
 }
 
@@ -109,21 +109,6 @@ impl Device {
         taps.interfaces(self.readers.first().interfaces());
     }
 
-    /// Returns what there is to be said of it, and the rights that it keeps.
-    pub(super) fn first(&self) -> (&dyn Source, &CaptureOptions) {
-        (self.readers.first(), &self.options)
-    }
-
-    /// Returns the rights that it keeps.
-    pub(super) fn capabilities(&self) -> Vec<ringtap_sys::privileges::Capability> {
-        self.readers.required_capabilities()
-    }
-
-    /// Returns what wakes its reader.
-    pub(super) fn wakers(&self) -> Vec<Waker> {
-        self.readers.wakers()
-    }
-
     /// Meters its packets until the end is asked for.
     pub(super) fn run(
         mut self,
@@ -145,7 +130,7 @@ impl Device {
             None => Ok(()),
         };
         let stats = self.readers.stats().unwrap_or_default();
-        pump.finish(wall_clock(), &stats);
+        pump.finish(now_ns(), &stats);
         result.map(|()| Outcome {
             counters: pump.counters(),
             stats,
@@ -172,7 +157,7 @@ impl Receiver for Watch<'_> {
     fn look(&mut self, source: &mut dyn Source) -> Result<bool, LookError> {
         if self.pump.take_tick() {
             let stats = source.stats()?;
-            self.pump.tick(wall_clock(), &stats);
+            self.pump.tick(now_ns(), &stats);
         }
         Ok(false)
     }
@@ -188,7 +173,7 @@ impl Receiver for Watch<'_> {
     }
 
     fn nothing(&mut self) -> Result<(), LookError> {
-        self.pump.advance(wall_clock());
+        self.pump.advance(now_ns());
         Ok(())
     }
 
@@ -204,7 +189,8 @@ pub(super) struct Files {
     sources: Vec<FileSource>,
     paths: Vec<PathBuf>,
     filter: Option<Filter>,
-    interrupt: Waker,
+    /// Wakes its reader.
+    pub(super) interrupt: Waker,
     requests: Requests,
 }
 
@@ -239,11 +225,6 @@ impl Files {
             input::open_with(path, &options, self.filter.as_ref(), interruption)
         };
         Ok(self.paths.iter().map(open).collect::<Result<_, _>>()?)
-    }
-
-    /// Returns what wakes its reader.
-    pub(super) fn wakers(&self) -> Vec<Waker> {
-        vec![self.interrupt.clone()]
     }
 
     /// Meters the packets. Then it reads the files again for those who want packets, until the end is asked for.
@@ -435,11 +416,11 @@ pub(super) fn collect(
             counters.flows += 1;
             feed.collected(record);
         })?;
-        let now_ns = wall_clock();
-        if now_ns / 1_000_000_000 != second {
-            second = now_ns / 1_000_000_000;
+        let now = now_ns();
+        if now / 1_000_000_000 != second {
+            second = now / 1_000_000_000;
             feed.tick(Tick {
-                now_ns,
+                now_ns: now,
                 counters,
                 ..Tick::default()
             });

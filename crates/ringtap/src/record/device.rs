@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ringtap_capture::{Block, Error, Interface, Item, Source, Stats};
 use ringtap_record::archive::{Archive, Cut, Stream};
@@ -15,7 +15,7 @@ use super::cutoff::Cutoffs;
 use super::error::RecorderError;
 use super::trigger::Watch;
 use crate::dump::WaitingProcesses;
-use crate::live::Receiver;
+use crate::live::{Receiver, settled};
 use crate::look::AlertMeter;
 use crate::notice::{Fields, counted, interrupted, notice, warning};
 use crate::setup::lock;
@@ -26,8 +26,6 @@ const TICK: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(1);
 /// How often packets that were cut are noted in the catalogue.
 const NOTE: Duration = Duration::from_secs(1);
-/// Beyond the timeout, how long a packet may take from its capture to here.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// The numbers of a device, for the status.
 #[derive(Debug, Default)]
@@ -306,12 +304,7 @@ impl Device {
             return Ok(());
         };
         recording.count(self.counted);
-        // Packets from before the end of a window may be on their way.
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let since = since.saturating_sub(self.timeout + GRACE);
-        recording.end_of_window(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+        recording.end_of_window(settled(self.timeout))
     }
 
     /// Completes the last file.

@@ -5,9 +5,9 @@ use ringtap_send::{Outgoing, Sender, Timing};
 
 use super::progress::Progress;
 use super::replay::Outcome;
+use super::summary::report_so_far;
 use super::{Failure, Summary};
 use crate::cli::SendArgs;
-use crate::notice::{counted, raw};
 use crate::signals::Requests;
 
 /// The number of packets between two checks of the user's requests, at top speed and at a rate.
@@ -42,23 +42,12 @@ pub(super) fn send(
         left -= chunk;
         progress.at(count - left);
         if requests.take_report() {
-            let so_far = run.progress();
-            let (packets, bytes) = (so_far.packets, so_far.bytes);
-            let (packets, bytes) = (counted(packets, "packet"), counted(bytes, "byte"));
-            raw(format_args!("{packets}, {bytes} so far\n"));
+            report_so_far(&run.progress());
         }
     }
     drop(progress);
     Ok(Outcome {
-        summary: Summary {
-            report: run.finish(),
-            back_end,
-            other_link_type: 0,
-            cut: 0,
-            unfixed: 0,
-            shortened: super::gaps::Shortened::default(),
-            is_timed,
-        },
+        summary: Summary::new(run.finish(), back_end, is_timed),
         read_error: None,
     })
 }

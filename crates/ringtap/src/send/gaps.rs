@@ -103,35 +103,23 @@ impl Gaps {
     #[cold]
     fn judge_and_tell(&mut self, gap: i128, multiplier: f64) {
         let before = self.packets - 1;
-        match self.judge(gap, multiplier) {
-            Gap::Usual => {}
-            Gap::Long(wait) => {
-                self.long += 1;
-                if self.long <= REPORTED {
-                    let wait = describe(wait);
-                    notice(format_args!(
-                        "after packet {before} there is a gap of {wait}, which is waited for; --max-gap \
-                         shortens gaps"
-                    ));
-                }
-                if self.long == REPORTED {
-                    notice("further gaps are not reported");
-                }
-            }
+        let (wait, what) = match self.judge(gap, multiplier) {
+            Gap::Long(wait) => (wait, "waited for; --max-gap shortens gaps".to_owned()),
             Gap::Shortened(wait) if wait > LONG => {
-                self.long += 1;
-                if self.long <= REPORTED {
-                    let wait = describe(wait);
-                    let most = describe(self.most.unwrap_or_default());
-                    notice(format_args!(
-                        "after packet {before} there is a gap of {wait}, which is shortened to {most}"
-                    ));
-                }
-                if self.long == REPORTED {
-                    notice("further gaps are not reported");
-                }
+                let most = describe(self.most.unwrap_or_default());
+                (wait, format!("shortened to {most}"))
             }
-            Gap::Shortened(_) => {}
+            Gap::Usual | Gap::Shortened(_) => return,
+        };
+        self.long += 1;
+        if self.long <= REPORTED {
+            let wait = describe(wait);
+            notice(format_args!(
+                "after packet {before} there is a gap of {wait}, which is {what}"
+            ));
+        }
+        if self.long == REPORTED {
+            notice("further gaps are not reported");
         }
     }
 

@@ -16,17 +16,17 @@ use std::process::ExitCode;
 use ringtap_capture::Filter;
 use ringtap_craft::Built;
 use ringtap_send::{Demand, OnRejected, Report, SendOptions, Sender, Timing};
+use ringtap_sys::sched;
 
-use crate::cli::SendArgs;
+use crate::cli::{CommonArgs, SendArgs};
 use crate::exit;
 use crate::input;
 use crate::rights::{self, NamedFiles, Needs, Rights};
 use crate::signals::Requests;
 pub(crate) use error::Failure;
-pub(crate) use gaps::Shortened;
 pub(crate) use guard::Guard;
 pub(crate) use progress::Progress;
-pub(crate) use summary::{Summary, announce as announce_sender};
+pub(crate) use summary::{Summary, announce as announce_sender, report_so_far};
 
 /// Runs the subcommand.
 pub(crate) fn run(mut args: SendArgs) -> ExitCode {
@@ -42,11 +42,17 @@ pub(crate) fn run(mut args: SendArgs) -> ExitCode {
     }))
 }
 
+/// Moves the process to the processors of the command line, if there are any.
+pub(crate) fn place(args: &CommonArgs) -> Result<(), Failure> {
+    let cpus = args.cpu.as_ref();
+    cpus.map_or(Ok(()), |cpus| {
+        sched::set_affinity(&cpus.0).map_err(Failure::Processor)
+    })
+}
+
 /// Returns whether everything was sent that could be.
 fn send(args: &mut SendArgs) -> Result<bool, Failure> {
-    if let Some(cpus) = &args.common.cpu {
-        ringtap_sys::sched::set_affinity(&cpus.0).map_err(Failure::Processor)?;
-    }
+    place(&args.common)?;
     let mut options = SendOptions::default();
     if args.strict {
         options.on_rejected = OnRejected::Stop;

@@ -47,34 +47,30 @@ pub(super) fn send(
         args,
         link_type,
         run: sender.begin(timing)?,
-        guard,
         requests,
         progress: Progress::new(total_bytes(args)),
         begun_bytes: 0,
-        left: args.common.count.unwrap_or(u64::MAX),
         is_timed: timing != Timing::TopSpeed,
         changed: Changed::default(),
-        other_link_type: 0,
-        cut: 0,
         unfixed: 0,
-        refused: None,
-        gaps: Gaps::new(timing, args.max_gap),
+        select: Select {
+            gaps: Gaps::new(timing, args.max_gap),
+            guard,
+            suitable: Vec::new(),
+            left: args.common.count.unwrap_or(u64::MAX),
+            cut: 0,
+            other_link_type: 0,
+            refused: None,
+        },
     };
     let read_error = replay.all_rounds().err();
-    let Replay {
-        run,
-        other_link_type,
-        cut,
-        unfixed,
-        refused,
-        gaps,
-        ..
-    } = replay;
-    let report = run.finish();
-    gaps.report_invalid();
-    if let Some(refused) = refused {
+    let (select, unfixed) = (replay.select, replay.unfixed);
+    let report = replay.run.finish();
+    select.gaps.report_invalid();
+    if let Some(refused) = select.refused {
         return Err(refused);
     }
+    let other_link_type = select.other_link_type;
     if other_link_type > 0 && report.packets == 0 && report.error.is_none() {
         let expected = link_type.to_string();
         return Err(Failure::LinkType { device, expected });
@@ -84,9 +80,9 @@ pub(super) fn send(
             report,
             back_end,
             other_link_type,
-            cut,
+            cut: select.cut,
             unfixed,
-            shortened: gaps.shortened,
+            shortened: select.gaps.shortened,
             is_timed: timing != Timing::TopSpeed,
         },
         read_error,
@@ -134,21 +130,14 @@ struct Replay<'a> {
     args: &'a SendArgs,
     link_type: LinkType,
     run: SendRun<'a>,
-    guard: Guard,
     requests: &'a Requests,
     progress: Progress,
     /// The bytes of finished files.
     begun_bytes: u64,
-    /// The number of packets that remain.
-    left: u64,
     is_timed: bool,
     changed: Changed,
-    other_link_type: u64,
-    cut: u64,
     unfixed: u64,
-    /// The consent that was missing.
-    refused: Option<Failure>,
-    gaps: Gaps,
+    select: Select,
 }
 
 /// The changed packets, in memory that is used again.
@@ -170,7 +159,7 @@ impl Replay<'_> {
             let before = self.run.progress().packets;
             for path in &self.args.read {
                 self.run.restart_times();
-                self.gaps.restart();
+                self.select.gaps.restart();
                 if self.file(path)?.is_break() {
                     return Ok(());
                 }
@@ -185,14 +174,14 @@ impl Replay<'_> {
 
     fn file(&mut self, path: &Path) -> Result<Flow, ringtap_capture::Error> {
         let mut source = open(path, self.args)?;
-        let mut suitable = Vec::new();
+        self.select.suitable.clear();
         loop {
-            let known = suitable.len();
-            let interfaces = source.interfaces().iter().skip(known);
+            let suitable = &mut self.select.suitable;
+            let interfaces = source.interfaces().iter().skip(suitable.len());
             suitable.extend(interfaces.map(|interface| interface.link_type == self.link_type));
             let position = source.reader().input_offset();
             match source.next()? {
-                Next::Block(block) if self.block(&block, &suitable, position).is_break() => {
+                Next::Block(block) if self.block(&block, position).is_break() => {
                     return Ok(Flow::Break(()));
                 }
                 Next::End => break,
@@ -203,13 +192,13 @@ impl Replay<'_> {
         Ok(Flow::Continue(()))
     }
 
-    fn block(&mut self, block: &Block<'_>, suitable: &[bool], position: u64) -> Flow {
+    fn block(&mut self, block: &Block<'_>, position: u64) -> Flow {
         let is_changed = !self.args.rewrite.is_empty() || self.args.fix_checksums;
         let mut packets = block.packets().peekable();
         let begun = self.run.progress();
         while packets.peek().is_some() {
             self.show(position, begun);
-            if self.left == 0 {
+            if self.select.left == 0 {
                 return Flow::Break(());
             }
             // At a slow rate, packets are sent one by one if somebody watches.
@@ -220,58 +209,24 @@ impl Replay<'_> {
             };
             let chunk = packets.by_ref().take(chunk);
             if is_changed {
-                self.send_changed(chunk, suitable)?;
+                self.send_changed(chunk)?;
             } else {
-                self.send_plain(chunk, suitable)?;
+                self.send_plain(chunk)?;
             }
         }
         Flow::Continue(())
     }
 
     /// Sends directly from the file's bytes.
-    fn send_plain<'p>(
-        &mut self,
-        packets: impl Iterator<Item = Packet<'p>>,
-        suitable: &[bool],
-    ) -> Flow {
-        let Self {
-            run,
-            guard,
-            left,
-            cut,
-            other_link_type,
-            refused,
-            gaps,
-            ..
-        } = self;
-        let mut select = Select {
-            gaps,
-            suitable,
-            guard,
-            left,
-            cut,
-            other_link_type,
-            refused,
-        };
+    fn send_plain<'p>(&mut self, packets: impl Iterator<Item = Packet<'p>>) -> Flow {
+        let Self { run, select, .. } = self;
         run.send(packets.map_while(|packet| select.take(&packet)).flatten())?;
         self.unless_refused()
     }
 
     /// Sends changed copies.
-    fn send_changed<'p>(
-        &mut self,
-        packets: impl Iterator<Item = Packet<'p>>,
-        suitable: &[bool],
-    ) -> Flow {
-        let mut select = Select {
-            gaps: &mut self.gaps,
-            suitable,
-            guard: &mut self.guard,
-            left: &mut self.left,
-            cut: &mut self.cut,
-            other_link_type: &mut self.other_link_type,
-            refused: &mut self.refused,
-        };
+    fn send_changed<'p>(&mut self, packets: impl Iterator<Item = Packet<'p>>) -> Flow {
+        let select = &mut self.select;
         self.changed.clear();
         for packet in packets.map_while(|packet| select.take(&packet)).flatten() {
             let is_fixed = self
@@ -284,7 +239,7 @@ impl Replay<'_> {
     }
 
     fn unless_refused(&self) -> Flow {
-        match self.refused {
+        match self.select.refused {
             Some(_) => Flow::Break(()),
             None => Flow::Continue(()),
         }
@@ -314,35 +269,38 @@ impl Replay<'_> {
 }
 
 /// Selects the packets to send.
-struct Select<'a> {
-    gaps: &'a mut Gaps,
-    suitable: &'a [bool],
-    guard: &'a mut Guard,
-    left: &'a mut u64,
-    cut: &'a mut u64,
-    other_link_type: &'a mut u64,
-    refused: &'a mut Option<Failure>,
+struct Select {
+    gaps: Gaps,
+    guard: Guard,
+    /// Whether the packets of each interface of the file can be sent.
+    suitable: Vec<bool>,
+    /// The number of packets that remain.
+    left: u64,
+    cut: u64,
+    other_link_type: u64,
+    /// The consent that was missing.
+    refused: Option<Failure>,
 }
 
-impl Select<'_> {
+impl Select {
     /// Returns the packet if it is to be sent. `None` once there are no more to send.
     #[inline]
     fn take<'p>(&mut self, packet: &Packet<'p>) -> Option<Option<Outgoing<'p>>> {
-        if *self.left == 0 {
+        if self.left == 0 {
             return None;
         }
         let interface = usize::try_from(packet.interface).unwrap_or(usize::MAX);
         if !self.suitable.get(interface).copied().unwrap_or(false) {
-            *self.other_link_type += 1;
+            self.other_link_type += 1;
             return Some(None);
         }
         let timestamp = self.gaps.time(packet.timestamp);
         if let Err(refused) = self.guard.check(timestamp) {
-            *self.refused = Some(refused);
+            self.refused = Some(refused);
             return None;
         }
-        *self.left -= 1;
-        *self.cut += u64::from((packet.data.len() as u64) < u64::from(packet.len));
+        self.left -= 1;
+        self.cut += u64::from((packet.data.len() as u64) < u64::from(packet.len));
         Some(Some(Outgoing {
             timestamp,
             data: packet.data,

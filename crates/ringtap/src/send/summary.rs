@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ringtap_send::{BackEndKind, Report, Sender};
+use ringtap_send::{BackEndKind, Progress, Report, Sender};
 use serde_json::json;
 
 use super::gaps::{Shortened, describe as describe_time};
@@ -48,7 +48,29 @@ pub(crate) fn announce(sender: &Sender, args: &CommonArgs, rights: &Rights) {
     }
 }
 
+/// Reports what was sent so far.
+pub(crate) fn report_so_far(so_far: &Progress) {
+    let (packets, bytes) = (
+        counted(so_far.packets, "packet"),
+        counted(so_far.bytes, "byte"),
+    );
+    raw(format_args!("{packets}, {bytes} so far\n"));
+}
+
 impl Summary {
+    /// Returns the summary of packets that were made for the interface.
+    pub(crate) fn new(report: Report, back_end: BackEndKind, is_timed: bool) -> Self {
+        Self {
+            report,
+            back_end,
+            other_link_type: 0,
+            cut: 0,
+            unfixed: 0,
+            shortened: Shortened::default(),
+            is_timed,
+        }
+    }
+
     /// Reports on standard error.
     pub(crate) fn print(&self, as_json: bool) {
         if as_json {

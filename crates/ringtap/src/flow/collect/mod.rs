@@ -5,14 +5,13 @@ mod summary;
 
 use std::time::{Duration, Instant};
 
-use ringtap_capture::Timestamp;
 use ringtap_flow_io::{Collector, ListenAddress};
 
 use self::summary::Summary;
 use super::FlowError;
 use super::folders::Folders;
 use super::outlets::Outlets;
-use super::probe::nanos;
+use super::probe::now_ns;
 use crate::cli::FlowArgs;
 use crate::notice::notice;
 use crate::rights::{Needs, Rights};
@@ -103,7 +102,7 @@ impl Collection {
     }
 
     fn tick(&mut self) -> Result<(), FlowError> {
-        self.outlets.outputs.advance(nanos(Timestamp::now()))?;
+        self.outlets.outputs.advance(now_ns())?;
         if let Some((interval, last)) = &mut self.reports
             && last.elapsed() >= *interval
         {

@@ -59,7 +59,9 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
     let device = device.map(|device| Device::open(look, device, filter.as_ref(), false, &rights));
     let device = device.transpose()?;
     let tables = tables();
-    let keep = device.as_ref().map_or_else(Vec::new, Device::capabilities);
+    let keep = device
+        .as_ref()
+        .map(|device| device.readers.required_capabilities());
     let needs = Needs {
         devices: device.is_some(),
         network: device.is_none()
@@ -68,23 +70,27 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
         terminal: true,
         ..Needs::default()
     };
-    rights.relinquish(&keep, needs)?;
+    rights.relinquish(&keep.unwrap_or_default(), needs)?;
     let atlas = atlas::open(look)?;
     let requests = Requests::default();
+    let of_view = requests.clone();
+    let view = |source: String| View {
+        args,
+        model: Model::new(look, source, Vec::new(), atlas),
+        taps: Arc::default(),
+        tables,
+        requests: of_view,
+    };
     match device {
         Some(device) => {
-            let (first, options) = device.first();
-            let description = first.describe();
-            announce("metering", &description, options.direction);
-            let source = format!("{} (engine {})", description.device, description.engine);
-            let view = View::new(
-                args,
-                Model::new(look, source, Vec::new(), atlas),
-                tables,
-                requests.clone(),
-            );
+            let description = device.readers.first().describe();
+            announce("metering", &description, device.options.direction);
+            let view = view(format!(
+                "{} (engine {})",
+                description.device, description.engine
+            ));
             device.supply(&view.taps);
-            view.show(WhenFull::Drop, device.wakers(), |feed, taps| {
+            view.show(WhenFull::Drop, device.readers.wakers(), |feed, taps| {
                 device.run(look, feed, &taps, requests)
             })
         }
@@ -92,13 +98,8 @@ pub(super) fn run(args: &TopArgs) -> Result<(), LookError> {
             let files = Files::open(look, filter.as_ref(), &requests)?;
             let names = look.source.read.iter();
             let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
-            let view = View::new(
-                args,
-                Model::new(look, names.join(" "), Vec::new(), atlas),
-                tables,
-                requests,
-            );
-            view.show(WhenFull::Wait, files.wakers(), |feed, taps| {
+            let wakers = vec![files.interrupt.clone()];
+            view(names.join(" ")).show(WhenFull::Wait, wakers, |feed, taps| {
                 files.run(look, feed, &taps)
             })
         }
@@ -114,17 +115,7 @@ struct View<'a> {
     requests: Requests,
 }
 
-impl<'a> View<'a> {
-    fn new(args: &'a TopArgs, model: Model, tables: Tables, requests: Requests) -> Self {
-        Self {
-            model,
-            args,
-            taps: Arc::default(),
-            tables,
-            requests,
-        }
-    }
-
+impl View<'_> {
     /// Shows what `read` reads, which runs on this thread.
     fn show(
         self,

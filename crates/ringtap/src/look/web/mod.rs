@@ -201,7 +201,7 @@ impl Origin {
 
     fn capabilities(&self) -> Vec<Capability> {
         match self {
-            Self::Device(device) => device.capabilities(),
+            Self::Device(device) => device.readers.required_capabilities(),
             _ => Vec::new(),
         }
     }
@@ -226,8 +226,8 @@ impl Origin {
 
     fn wakers(&self) -> Vec<Waker> {
         match self {
-            Self::Device(device) => device.wakers(),
-            Self::Files(files) => files.wakers(),
+            Self::Device(device) => device.readers.wakers(),
+            Self::Files(files) => vec![files.interrupt.clone()],
             _ => Vec::new(),
         }
     }
@@ -236,7 +236,7 @@ impl Origin {
     fn describe(&self, args: &WebArgs) -> String {
         match self {
             Self::Device(device) => {
-                let description = device.first().0.describe();
+                let description = device.readers.first().describe();
                 format!("{} (engine {})", description.device, description.engine)
             }
             Self::Collector(collector) => format!("collector udp:{}", collector.local_addr()),
@@ -252,7 +252,7 @@ impl Origin {
     fn kernel_cost(&self, args: &WebArgs) -> Result<Option<cost::InKernel>, LookError> {
         match self {
             Self::Device(device) if args.kernel_cost => {
-                cost::InKernel::measure(device.first().0).map(Some)
+                cost::InKernel::measure(device.readers.first()).map(Some)
             }
             _ => Ok(None),
         }
@@ -271,13 +271,12 @@ impl Origin {
         let Self::Device(device) = self else {
             return;
         };
-        let (first, options) = device.first();
-        let description = first.describe();
+        let description = device.readers.first().describe();
         if args.explain_capture {
             raw(&description);
             raw(rights.explain());
         } else {
-            announce("metering", &description, options.direction);
+            announce("metering", &description, device.options.direction);
         }
     }
 
