@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ringtap_capture::{Direction, Mode};
+use ringtap_capture::{Direction, Mode, Who};
 use ringtap_flow_io::{ListenAddress, Network};
 use ringtap_savefile::Format;
 
 use crate::over_ip;
-use crate::values::{self, CpuList, FifoPriority, Sample, Size, When, WhoFields, one_of};
+use crate::values::{self, CpuList, FifoPriority, Sample, Size, When, one_of};
 
 mod config;
 mod foreign;
@@ -33,7 +33,7 @@ mod writing;
 pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
 pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
-pub(crate) use look::{LookArgs, RecordedArgs, TopArgs, WebArgs};
+pub(crate) use look::{LookArgs, RecordedArgs, ServingArgs, TopArgs, WebArgs};
 pub(crate) use netns::{NAMED, NetnsArg, NetnsError};
 pub(crate) use profile::ProfileArgs;
 pub(crate) use record::{
@@ -134,7 +134,7 @@ pub(crate) struct DevicesArgs {
     /// All counters of the adapter, including those that are zero
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -154,7 +154,7 @@ pub(crate) struct ExplainLossArgs {
     /// Also counters that are above zero, but did not grow
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -185,11 +185,21 @@ pub(crate) struct SourceArgs {
     pub(crate) is_list: bool,
 }
 
+/// A filter, and where it is.
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a flag of the command line"
-)]
+pub(crate) struct ExpressionArgs {
+    /// Filter, as in pcap-filter(7)
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+    /// Read the filter from this file
+    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
+    pub(crate) filter_file: Option<PathBuf>,
+    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
+    #[arg(long)]
+    pub(crate) extended: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
@@ -206,12 +216,8 @@ pub(crate) struct DumpArgs {
     /// Capture at most this many bytes of each packet (0: the maximum, 262144)
     #[arg(short = 's', long = "snapshot-length", value_name = "SNAPLEN", value_parser = values::snaplen)]
     pub(crate) snaplen: Option<u32>,
-    /// Filter, as in pcap-filter(7)
-    #[arg(value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
-    /// Read the filter from this file
-    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
-    pub(crate) filter_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) expression: ExpressionArgs,
     /// Print the filter's program instead of capturing; -dd as C, -ddd as decimal numbers
     #[arg(short = 'd', action = clap::ArgAction::Count)]
     pub(crate) dump_program: u8,
@@ -227,9 +233,6 @@ pub(crate) struct DumpArgs {
     /// Do not optimize the filter's program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
-    #[arg(long)]
-    pub(crate) extended: bool,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: CaptureArgs,
     #[command(flatten, next_help_heading = "Searching files")]
@@ -246,7 +249,7 @@ pub(crate) struct DumpArgs {
     pub(crate) version: VersionArg,
     #[command(flatten)]
     pub(crate) foreign: ForeignArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -284,8 +287,9 @@ pub(crate) struct CaptureArgs {
     pub(crate) watch_chain: bool,
     /// Record the process of each packet of this host's sockets: all, or of pid, comm, uid, cmdline and cgroup
     /// those that are listed; with -r: print it
-    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
-    pub(crate) who: Option<WhoFields>,
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = values::who)]
+    pub(crate) who: Option<Who>,
     /// Don't sort packets of several processors by time
     #[arg(long)]
     pub(crate) unordered: bool,
@@ -448,7 +452,7 @@ pub(crate) struct StatArgs {
     /// Report on standard error how it counts: hook, what it cannot see
     #[arg(long)]
     pub(crate) explain_capture: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -489,7 +493,7 @@ pub(crate) struct FlowArgs {
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Reports")]
     pub(crate) report: TalkerArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -593,9 +597,8 @@ pub(crate) struct FilterArgs {
     /// Do not optimize the program
     #[arg(short = 'O', long = "no-optimize")]
     pub(crate) no_optimize: bool,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
-    #[arg(long)]
-    pub(crate) extended: bool,
+    #[command(flatten)]
+    pub(crate) expression: ExpressionArgs,
     /// Netmask for "ip broadcast"; a capture uses that of its device
     #[arg(long, value_name = "MASK")]
     pub(crate) netmask: Option<std::net::Ipv4Addr>,
@@ -605,12 +608,6 @@ pub(crate) struct FilterArgs {
     /// List the link types that filters can be compiled for
     #[arg(short = 'L', long = "list-data-link-types", exclusive = true)]
     pub(crate) list_link_types: bool,
-    /// Read the filter from this file
-    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
-    pub(crate) filter_file: Option<PathBuf>,
-    /// Filter, as in pcap-filter(7)
-    #[arg(value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }

@@ -1,8 +1,11 @@
-//! Gets the filter expression: the words of the command line, or a file.
+//! The filter of a command line: the words of the command line, or a file.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ringtap_capture::Filter;
+
+use crate::cli::ExpressionArgs;
 use crate::rights;
 
 /// A file with an expression that could not be read.
@@ -14,17 +17,23 @@ pub(crate) struct UnreadableFile {
 }
 
 /// Returns the words, or the content of the file. Empty if there is neither.
-pub(crate) fn read(words: &[String], file: Option<&Path>) -> Result<String, UnreadableFile> {
-    let Some(path) = file else {
-        return Ok(words.join(" "));
+pub(crate) fn read(args: &ExpressionArgs) -> Result<String, UnreadableFile> {
+    let Some(path) = &args.filter_file else {
+        return Ok(args.filter.join(" "));
     };
     match rights::read_blocking(path).and_then(io::read_to_string) {
         Ok(text) => Ok(without_comments(&text)),
         Err(source) => Err(UnreadableFile {
-            path: path.to_owned(),
+            path: path.clone(),
             source,
         }),
     }
+}
+
+/// Returns the filter of an expression, perhaps with extensions of the language. `None` if it is empty.
+pub(crate) fn filter(expression: String, is_extended: bool) -> Option<Filter> {
+    let is_empty = expression.trim().is_empty();
+    (!is_empty).then(|| Filter::new(expression).with_extensions(is_extended))
 }
 
 /// Removes comments: lines that begin with `#`. All others make one expression.

@@ -3,7 +3,7 @@
 /// Declares an object that is made from some values: a line for each key, with its type and its value. The keys are
 /// printed in this order.
 macro_rules! object {
-    ($(#[$attribute:meta])* $visible:vis struct $name:ident($($given:ident: $of:ty),+ $(,)?) {
+    ($(#[$attribute:meta])* $visible:vis struct $name:ident($($given:ident: $of:ty),* $(,)?) {
         $($(#[$rule:meta])* $shown:vis $key:ident: $kind:ty = $value:expr,)+
     }) => {
         $(#[$attribute])*
@@ -13,7 +13,7 @@ macro_rules! object {
         }
 
         impl $name {
-            $visible fn new($($given: $of),+) -> Self {
+            $visible fn new($($given: $of),*) -> Self {
                 Self { $($key: $value,)+ }
             }
         }

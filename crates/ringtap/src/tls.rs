@@ -129,19 +129,13 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
 }
 
 fn secret(key: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_reader(opened(key)?).map_err(|reason| TlsError::Pem {
-        path: key.display().to_string(),
-        reason,
-    })
+    PrivateKeyDer::from_pem_reader(opened(key)?).map_err(|reason| damaged(key, reason))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let failed = |reason| TlsError::Pem {
-        path: path.display().to_string(),
-        reason,
-    };
     let all = CertificateDer::pem_reader_iter(opened(path)?);
-    let all: Vec<_> = all.collect::<Result<_, _>>().map_err(failed)?;
+    let all = all.collect::<Result<Vec<_>, _>>();
+    let all = all.map_err(|reason| damaged(path, reason))?;
     if all.is_empty() {
         let path = path.display().to_string();
         return Err(TlsError::Empty { path });
@@ -150,8 +144,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn opened(path: &Path) -> Result<File, TlsError> {
-    rights::read_blocking(path).map_err(|error| TlsError::Pem {
-        path: path.display().to_string(),
-        reason: pem::Error::Io(error),
-    })
+    rights::read_blocking(path).map_err(|error| damaged(path, pem::Error::Io(error)))
+}
+
+fn damaged(path: &Path, reason: pem::Error) -> TlsError {
+    let path = path.display().to_string();
+    TlsError::Pem { path, reason }
 }

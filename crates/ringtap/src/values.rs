@@ -58,28 +58,21 @@ impl Sample {
     }
 }
 
-/// The facts about processes that are recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WhoFields(pub(crate) Who);
-
-impl FromStr for WhoFields {
-    type Err = ValueError;
-
-    fn from_str(text: &str) -> Result<Self, ValueError> {
-        let mut who = Who::PID;
-        for field in text.split(',') {
-            match field {
-                "all" => who = Who::ALL,
-                "pid" => {}
-                "comm" => who.comm = true,
-                "uid" => who.uid = true,
-                "cmdline" => who.command_line = true,
-                "cgroup" => who.cgroup = true,
-                _ => return Err(ValueError::Who),
-            }
+/// Parses the facts about processes that are recorded.
+pub(crate) fn who(text: &str) -> Result<Who, ValueError> {
+    let mut who = Who::PID;
+    for field in text.split(',') {
+        match field {
+            "all" => who = Who::ALL,
+            "pid" => {}
+            "comm" => who.comm = true,
+            "uid" => who.uid = true,
+            "cmdline" => who.command_line = true,
+            "cgroup" => who.cgroup = true,
+            _ => return Err(ValueError::Who),
         }
-        Ok(Self(who))
     }
+    Ok(who)
 }
 
 /// A time of the command line.

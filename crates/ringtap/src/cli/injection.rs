@@ -179,7 +179,7 @@ pub(crate) struct CommonArgs {
     /// privileges are kept
     #[arg(long, alias = "explain-capture")]
     pub(crate) explain: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,

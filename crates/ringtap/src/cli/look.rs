@@ -67,7 +67,7 @@ pub(crate) struct LookArgs {
     pub(crate) oui: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: ProbeArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -107,47 +107,8 @@ pub(crate) struct WebArgs {
     /// With --collect: the private enterprise number that flow --enterprise gave to the exporters' elements
     #[arg(long, value_name = "NUMBER", requires = "collect")]
     pub(crate) enterprise: Option<Enterprise>,
-    /// Address and port to serve on. Everywhere but on loopback, requests need a token or a client certificate
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        default_value = "127.0.0.1:8877",
-        help_heading = "Serving"
-    )]
-    pub(crate) listen: SocketAddr,
-    /// Require the token on loopback and from clients with certificates too
-    #[arg(long, help_heading = "Serving")]
-    pub(crate) token: bool,
-    /// Serve with TLS: this certificate, in PEM, with those that lead to its authority
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_key",
-        help_heading = "Serving"
-    )]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key, in PEM
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_cert",
-        help_heading = "Serving"
-    )]
-    pub(crate) tls_key: Option<PathBuf>,
-    /// Serve only clients with a certificate of one of these authorities, in PEM; they need no token
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_cert",
-        help_heading = "Serving"
-    )]
-    pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Accept requests for this host name too; may be given several times
-    #[arg(long, value_name = "NAME", help_heading = "Serving")]
-    pub(crate) server_name: Vec<String>,
-    /// Keep the history of 30 days and the token in this folder
-    #[arg(long, value_name = "DIR", help_heading = "Serving")]
-    pub(crate) dir: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Serving")]
+    pub(crate) serving: ServingArgs,
     #[command(flatten, next_help_heading = "Recorder")]
     pub(crate) recorded: RecordedArgs,
     /// The counters as one JSON object on standard error at the end
@@ -160,6 +121,32 @@ pub(crate) struct WebArgs {
     /// host reads the clock twice more
     #[arg(long, help_heading = "Reports", conflicts_with_all = ["read", "file_list", "collect"])]
     pub(crate) kernel_cost: bool,
+}
+
+/// How pages are served, and to whom.
+#[derive(Debug, Args)]
+pub(crate) struct ServingArgs {
+    /// Address and port to serve on. Everywhere but on loopback, requests need a token or a client certificate
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8877")]
+    pub(crate) listen: SocketAddr,
+    /// Require the token on loopback and from clients with certificates too
+    #[arg(long)]
+    pub(crate) token: bool,
+    /// Serve with TLS: this certificate, in PEM, with those that lead to its authority
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Serve only clients with a certificate of one of these authorities, in PEM; they need no token
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Accept requests for this host name too; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server_name: Vec<String>,
+    /// Keep the history of 30 days and the token in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// Options of a recorder that is served.

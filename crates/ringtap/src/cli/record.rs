@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use ringtap_capture::Direction;
+use ringtap_capture::{Direction, Who};
 use ringtap_savefile::Format;
 
 use super::{
-    ConfigArg, DIRECTIONS, FORMATS, FileArgs, NetnsArg, PrintArgs, RightsArgs, VersionArg,
+    ConfigArg, DIRECTIONS, ExpressionArgs, FORMATS, FileArgs, NetnsArg, PrintArgs, RightsArgs,
+    VersionArg,
 };
-use crate::values::{self, CpuList, Size, When, WhoFields, one_of};
+use crate::values::{self, CpuList, Size, When, one_of};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -33,15 +34,8 @@ pub(crate) struct RecorderArgs {
     /// Leave at least this much of the disk free, such as 10G: the oldest files are removed, also below the budget
     #[arg(long, value_name = "SIZE")]
     pub(crate) keep_free: Option<Size>,
-    /// Filter, as in pcap-filter(7)
-    #[arg(value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
-    /// Read the filter from this file
-    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
-    pub(crate) filter_file: Option<PathBuf>,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
-    #[arg(long)]
-    pub(crate) extended: bool,
+    #[command(flatten)]
+    pub(crate) expression: ExpressionArgs,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: RecorderCaptureArgs,
     #[command(flatten, next_help_heading = "Writing files")]
@@ -62,7 +56,7 @@ pub(crate) struct RecorderArgs {
     pub(crate) config: ConfigArg,
     #[command(flatten)]
     pub(crate) version: VersionArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
     #[command(flatten)]
     pub(crate) rights: RightsArgs,
@@ -84,8 +78,9 @@ pub(crate) struct RecorderCaptureArgs {
     pub(crate) direction: Direction,
     /// Record the process of each packet of this host's sockets: all, or of pid, comm, uid, cmdline and cgroup those
     /// that are listed
-    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
-    pub(crate) who: Option<WhoFields>,
+    #[arg(long, value_name = "FIELDS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          value_parser = values::who)]
+    pub(crate) who: Option<Who>,
     /// CPUs that the capture threads run on, such as 0 or 2-3
     #[arg(long, value_name = "LIST")]
     pub(crate) cpu: Option<CpuList>,
@@ -230,15 +225,8 @@ pub(crate) struct ExtractArgs {
     /// decides (.gz, .zst, .lz4)
     #[arg(long, value_name = "CODEC", value_parser = values::codec, requires = "write")]
     pub(crate) compress: Option<values::Compress>,
-    /// Filter, as in pcap-filter(7)
-    #[arg(value_name = "FILTER")]
-    pub(crate) filter: Vec<String>,
-    /// Read the filter from this file
-    #[arg(short = 'F', value_name = "FILE", conflicts_with = "filter")]
-    pub(crate) filter_file: Option<PathBuf>,
-    /// Also accept extensions of the language: sets, packets in tunnels, IPv6 extension headers, processes
-    #[arg(long)]
-    pub(crate) extended: bool,
+    #[command(flatten)]
+    pub(crate) expression: ExpressionArgs,
     /// Search without the files' indices
     #[arg(long)]
     pub(crate) no_index: bool,

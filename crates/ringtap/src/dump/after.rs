@@ -224,15 +224,10 @@ impl Indexer {
     }
 }
 
-/// Runs the command with a file.
+/// Runs the command with a file. The capture continues if the helper process fails.
 fn run(commands: &CommandRunner, path: &Path) {
-    told(&path.display().to_string(), commands.run(path));
-}
-
-/// Reports a failure of the helper process; the capture continues.
-fn told(what: &str, done: io::Result<()>) {
-    if let Err(error) = done {
-        notice(format_args!("-z: {what}: {error}"));
+    if let Err(error) = commands.run(path) {
+        notice(format_args!("-z: {}: {error}", path.display()));
     }
 }
 

@@ -148,7 +148,8 @@ fn refuse_same_file(args: &DumpArgs, plan: &Plan, paths: &[PathBuf]) -> Result<(
 /// Returns the arguments with the files of lists: those after `-r`, and that of `-V`.
 pub(crate) fn with_lists(mut args: DumpArgs) -> Result<DumpArgs, DumpError> {
     let list = args.source.file_list.as_deref();
-    args.source.is_list = input::add_lists(&mut args.source.read, &mut args.filter, list)?;
+    let words = &mut args.expression.filter;
+    args.source.is_list = input::add_lists(&mut args.source.read, words, list)?;
     Ok(args)
 }
 

@@ -112,8 +112,8 @@ fn is_to_be_written(file: &File) -> std::io::Result<bool> {
 }
 /// Makes the indices of the files, and nothing else: `-r FILE --index`.
 pub(crate) fn of_files(args: &DumpArgs, paths: &[PathBuf]) -> Result<(), DumpError> {
-    let chosen = !args.filter.is_empty()
-        || args.filter_file.is_some()
+    let chosen = !args.expression.filter.is_empty()
+        || args.expression.filter_file.is_some()
         || args.count.is_some()
         || args.snaplen.is_some()
         || args.capture.sample.is_some()

@@ -105,18 +105,16 @@ fn try_run(mut args: DumpArgs) -> Result<(), DumpError> {
 
 /// Returns the filter on the command line or in a file. `None` if there is none.
 fn filter(args: &DumpArgs) -> Result<Option<Filter>, DumpError> {
-    let mut expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    let extended = args.expression.extended;
+    let mut expression = expression::read(&args.expression)?;
     if let Some(session) = &args.capture.session.exclude_ssh {
-        expression = session
-            .connection()?
-            .left_out_of(&expression, args.extended);
+        expression = session.connection()?.left_out_of(&expression, extended);
     }
-    let filter = (!expression.trim().is_empty()).then(|| Filter::new(expression));
+    let filter = expression::filter(expression, extended);
     let has_files = !args.source.read.is_empty() || args.source.file_list.is_some();
     Ok(filter.map(|filter| {
         filter
             .with_optimizer(!args.no_optimize)
-            .with_extensions(args.extended)
             .with_processes(args.capture.who.is_some() || has_files)
     }))
 }
@@ -129,7 +127,7 @@ pub(crate) fn is_stream(name: &Path) -> bool {
 /// Returns the files of the command line.
 fn named_files(args: &DumpArgs) -> NamedFiles {
     let mut files = NamedFiles::default();
-    let inputs = args.source.read.iter().chain(&args.filter_file);
+    let inputs = args.source.read.iter().chain(&args.expression.filter_file);
     files.inputs = rights::named(inputs);
     let writing = &args.writing;
     let Some(name) = args.write.as_ref().filter(|name| !is_stream(name)) else {

@@ -128,7 +128,8 @@ impl Plan {
 
 /// Rejects words that are not a filter but whose meaning is clear.
 fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
-    let Some(word) = args.filter.first() else {
+    let words = &args.expression.filter;
+    let Some(word) = words.first() else {
         return Ok(());
     };
     if args.print.count_only && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -140,12 +141,12 @@ fn refuse_strange_words(args: &DumpArgs) -> Result<(), UsageError> {
     }
     let is_interface = args.source.interface.is_none() && hint::is_interface(word);
     if is_interface
-        && Filter::new(args.filter.join(" "))
+        && Filter::new(words.join(" "))
             .compile(LinkType::ETHERNET, 1)
             .is_err()
     {
         let (name, mut meant) = (word.clone(), vec!["dump".to_owned(), "-i".to_owned()]);
-        meant.extend_from_slice(&args.filter);
+        meant.extend_from_slice(words);
         let meant = hint::line(&meant);
         return Err(UsageError::InterfaceAsFilter { name, meant });
     }
@@ -374,7 +375,7 @@ fn capture_options(
         .fanout((capture.threads > 1).then(Fanout::default))
         .busy_poll(capture.busy_poll.then_some(BUSY_POLL))
         .watch_chain(capture.watch_chain)
-        .who(capture.who.map(|fields| fields.0))
+        .who(capture.who)
         .priority(capture.priority.map(|priority| priority.0))
         .cpus(CpuList::of(capture.cpu.as_ref()));
     if let Some(buffer) = capture.buffer {

@@ -31,7 +31,7 @@ impl Printed {
     /// Prepares standard output. `who` prints processes, `nanos` nanoseconds.
     pub(crate) fn new(args: &PrintArgs, who: bool, nanos: Option<bool>) -> Result<Self, DumpError> {
         let out = io::stdout().as_fd().try_clone_to_owned().map(File::from);
-        let out = out.map_err(|source| DumpError::Print { packets: 0, source })?;
+        let out = out.map_err(|source| failed(0, source))?;
         Ok(Self {
             printer: Printer::new(options(args, who, nanos)),
             known: 0,
@@ -73,10 +73,7 @@ impl Printed {
                 name,
                 note.as_ref(),
             );
-            printed.map_err(|source| DumpError::Print {
-                packets: self.written,
-                source,
-            })?;
+            printed.map_err(|source| failed(self.written, source))?;
             self.waiting += 1;
         }
         if self.lines.len() >= ENOUGH {
@@ -101,14 +98,16 @@ impl Printed {
     /// Writes the waiting lines.
     pub(crate) fn flush(&mut self) -> Result<(), DumpError> {
         let result = self.out.write_all(&self.lines);
-        result.map_err(|source| DumpError::Print {
-            packets: self.written,
-            source,
-        })?;
+        result.map_err(|source| failed(self.written, source))?;
         self.lines.clear();
         self.written += std::mem::take(&mut self.waiting);
         Ok(())
     }
+}
+
+/// Returns the error of a line behind those of this number of packets.
+fn failed(packets: u64, source: io::Error) -> DumpError {
+    DumpError::Print { packets, source }
 }
 
 fn options(args: &PrintArgs, who: bool, nanos: Option<bool>) -> PrintOptions {

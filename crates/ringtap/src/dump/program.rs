@@ -35,8 +35,8 @@ pub(crate) fn print(args: &DumpArgs, filter: Option<&Filter>) -> Result<(), Dump
             filter.compile_for_file(of_file(source, path)?, byte_order, snaplen)?
         }
         (None, None) => {
-            let link_type = of_device(args.source.interface.as_deref())?;
-            filter.compile(link_type, snaplen)?
+            let device = device(args.source.interface.as_deref())?;
+            filter.compile(device.link_type, snaplen)?
         }
     };
     let text = classic(&program, args.dump_program);
@@ -76,11 +76,6 @@ fn of_file(mut source: FileSource, path: &Path) -> Result<LinkType, DumpError> {
             return Err(RecordError::NoLinkType { path }.into());
         }
     }
-}
-
-/// Returns the link type of a device, or of the one that a capture would choose.
-pub(super) fn of_device(given: Option<&str>) -> Result<LinkType, DumpError> {
-    Ok(device(given)?.link_type)
 }
 
 /// Returns a device, or the one that a capture would choose.

@@ -82,14 +82,8 @@ impl Sink {
         if let Some(file) = &mut self.file {
             self.processes.write(block, file)?;
         }
-        let Self {
-            selector,
-            file,
-            printed,
-            interfaces,
-            ..
-        } = self;
-        match (file, printed) {
+        let (selector, interfaces) = (&mut self.selector, &self.interfaces);
+        match (&mut self.file, &mut self.printed) {
             (Some(file), None) => write(file, block, selector, None),
             (Some(file), Some(printed)) => {
                 let mut see = |packet: &Packet<'_>, options: &Options<'_>| {

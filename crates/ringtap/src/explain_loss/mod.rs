@@ -119,6 +119,6 @@ fn socket_losses(before: &Sockets, after: &Sockets) -> Vec<SocketLoss> {
         .collect();
     lost.sort_by_key(|(lost, socket)| (std::cmp::Reverse(*lost), socket.inode));
     let most = lost.into_iter().take(SOCKETS);
-    most.map(|(lost, socket)| SocketLoss::new(socket, lost, sockets::owner(socket.inode)))
+    most.map(|(lost, socket)| SocketLoss::new(socket, lost, sockets::owner(socket.inode).unzip()))
         .collect()
 }

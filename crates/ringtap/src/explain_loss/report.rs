@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::counters::{Counters, Key};
 use super::known::{self, Layer};
 use super::sockets::Socket;
+use crate::object::object;
 
 /// The increase of a counter.
 #[derive(Debug, Serialize)]
@@ -23,28 +24,16 @@ pub(super) struct Loss {
     place: Layer,
 }
 
-/// A socket that dropped packets.
-#[derive(Debug, Serialize)]
-pub(super) struct SocketLoss {
-    pub(super) protocol: &'static str,
-    pub(super) local: String,
-    pub(super) lost: u64,
-    pub(super) total: u64,
-    pub(super) process: Option<String>,
-    pub(super) pid: Option<u32>,
-}
-
-impl SocketLoss {
-    pub(super) fn new(socket: &Socket, lost: u64, owner: Option<(String, u32)>) -> Self {
-        let (process, pid) = owner.unzip();
-        Self {
-            protocol: socket.protocol,
-            local: socket.local.to_string(),
-            total: socket.drops,
-            lost,
-            process,
-            pid,
-        }
+object! {
+    /// A socket that dropped packets, and its owner.
+    #[derive(Debug)]
+    pub(super) struct SocketLoss(socket: &Socket, more: u64, owner: (Option<String>, Option<u32>)) {
+        protocol: &'static str = socket.protocol,
+        local: String = socket.local.to_string(),
+        lost: u64 = more,
+        total: u64 = socket.drops,
+        process: Option<String> = owner.0,
+        pid: Option<u32> = owner.1,
     }
 }
 

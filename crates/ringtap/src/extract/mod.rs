@@ -46,7 +46,7 @@ fn try_run(args: &ExtractArgs) -> Result<ExitCode, ExtractError> {
         .cloned()
         .partition(|dir| remote::is_remote(dir));
     let mut named = read_files(&local);
-    named.inputs = rights::named(&args.filter_file);
+    named.inputs = rights::named(&args.expression.filter_file);
     for path in [&args.remote.token_file, &args.remote.tls_ca] {
         named.inputs.extend(path.iter().cloned());
     }
@@ -54,8 +54,7 @@ fn try_run(args: &ExtractArgs) -> Result<ExitCode, ExtractError> {
     named.outputs = to_file.cloned().collect();
     let rights = Rights::begin(&args.rights, named, None)?;
     let question = question(args)?;
-    let filter = (!question.is_empty())
-        .then(|| Filter::new(question.clone()).with_extensions(args.extended));
+    let filter = expression::filter(question.clone(), args.expression.extended);
     let window = window(args)?;
     let remotes = Remotes::new(&remote, &args.remote)?;
     let names = local.iter().map(|folder| Names::of(folder));
@@ -134,7 +133,7 @@ fn refuse_output(args: &ExtractArgs) -> Result<(), ExtractError> {
 /// Returns the filter of the command line and that of `--flow`, both of which must match. It is empty if there is
 /// none.
 fn question(args: &ExtractArgs) -> Result<String, ExtractError> {
-    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    let expression = expression::read(&args.expression)?;
     let flow = args.flow.as_ref().map(|flow| flow.0.as_str());
     Ok(match (expression.trim(), flow) {
         ("", None) => String::new(),
@@ -148,21 +147,13 @@ fn question(args: &ExtractArgs) -> Result<String, ExtractError> {
 fn window(args: &ExtractArgs) -> Result<Window, ExtractError> {
     let now = jiff::Timestamp::now().to_zoned(TimeZone::system());
     let today = now.date();
-    let settle = |date| settle(args.from.as_ref(), args.to.as_ref(), date);
-    let mut range = settle(today).map_err(DumpError::Usage)?;
-    let is_to_come = |when: &Option<When>| match when {
-        Some(When::OfDay(time)) => *time > now.time(),
-        _ => false,
-    };
-    let first = if args.from.is_some() {
-        &args.from
-    } else {
-        &args.to
-    };
-    if is_to_come(first)
+    let (from, to) = (args.from.as_ref(), args.to.as_ref());
+    let settle = |date| settle(from, to, date).map_err(DumpError::Usage);
+    let mut range = settle(today)?;
+    if matches!(from.or(to), Some(When::OfDay(time)) if *time > now.time())
         && let Ok(yesterday) = today.yesterday()
     {
-        range = settle(yesterday).map_err(DumpError::Usage)?;
+        range = settle(yesterday)?;
     }
     let (from, to) = range;
     Ok(Window {

@@ -152,10 +152,7 @@ impl Remotes {
     }
 
     fn answer(&self, address: &Address, path: &str) -> Result<Answer, RemoteError> {
-        let connect = |source| RemoteError::Connect {
-            address: address.given.clone(),
-            source,
-        };
+        let connect = |source| address.failed(source);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -201,13 +198,9 @@ impl Remotes {
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        let connect = |source| RemoteError::Connect {
-            address: address.given.clone(),
-            source,
-        };
         let request = request.body(Body::empty());
-        let request = request.map_err(|error| connect(io::Error::other(error)))?;
-        let late = |_| connect(io::ErrorKind::TimedOut.into());
+        let request = request.map_err(|error| address.failed(io::Error::other(error)))?;
+        let late = |_| address.failed(io::ErrorKind::TimedOut.into());
         let response = timeout(SEARCHING, sender.send_request(request)).await;
         let response = response.map_err(late)?.map_err(failed)?;
         let status = response.status();
@@ -239,6 +232,14 @@ fn reason(body: &[u8]) -> String {
 }
 
 impl Address {
+    /// Returns the error of a connection.
+    fn failed(&self, source: io::Error) -> RemoteError {
+        RemoteError::Connect {
+            address: self.given.clone(),
+            source,
+        }
+    }
+
     fn parse(given: &str) -> Result<Self, RemoteError> {
         let invalid = || RemoteError::Address {
             given: given.to_owned(),

@@ -31,16 +31,16 @@ fn text(args: &FilterArgs) -> Result<String, FilterError> {
         return Ok(link_types::list());
     }
     let files = NamedFiles {
-        inputs: args.filter_file.iter().cloned().collect(),
+        inputs: args.expression.filter_file.iter().cloned().collect(),
         ..NamedFiles::default()
     };
     // The expression is the caller's own, and its names are looked up: no sandbox is needed.
     Rights::begin(&args.rights, files, None)?.give_up(&[])?;
     let link_type = link_type(&args.link_type)?;
-    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
+    let expression = expression::read(&args.expression)?;
     let mut filter = Filter::new(expression)
         .with_optimizer(!args.no_optimize)
-        .with_extensions(args.extended)
+        .with_extensions(args.expression.extended)
         .with_processes(true);
     if let Some(netmask) = args.netmask {
         filter = filter.with_netmask(netmask);

@@ -5,11 +5,12 @@
 //! slow, its feeders wait.
 
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ringtap_flow::{Batch, Counters, MeterOptions, Packet, Spreader};
 
 use super::error::FlowError;
+use crate::setup::lock;
 
 /// The interval, in packets' time and nanoseconds, at which meters get waiting packets.
 const WAIT_NS: u64 = 20_000_000;
@@ -62,16 +63,9 @@ impl Feeder {
     /// Takes a packet.
     #[inline]
     pub(crate) fn push(&mut self, packet: &Packet<'_>) {
-        let Self {
-            spreader,
-            routes,
-            number,
-            readers,
-            ..
-        } = self;
-        let origin = (*number, *readers);
-        spreader.push(packet, |meter, batch| {
-            give(routes, meter, batch, origin);
+        let origin = (self.number, self.readers);
+        self.spreader.push(packet, |meter, batch| {
+            give(&self.routes, meter, batch, origin);
         });
     }
 
@@ -99,17 +93,10 @@ impl Feeder {
     /// Gives the meters all waiting packets, and the time.
     pub(crate) fn settle(&mut self) {
         self.settled_ns = self.spreader.now_ns();
-        let Self {
-            spreader,
-            routes,
-            number,
-            readers,
-            counters,
-            ..
-        } = self;
-        let origin = (*number, *readers);
-        spreader.settle(|meter, batch| give(routes, meter, batch, origin));
-        *counters.lock().unwrap_or_else(PoisonError::into_inner) = spreader.counters();
+        let origin = (self.number, self.readers);
+        let spreader = &mut self.spreader;
+        spreader.settle(|meter, batch| give(&self.routes, meter, batch, origin));
+        *lock(&self.counters) = spreader.counters();
     }
 
     /// Returns the time by the clock of the packets, in nanoseconds since 1970.

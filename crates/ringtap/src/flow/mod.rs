@@ -21,11 +21,11 @@ mod threads;
 
 use std::process::ExitCode;
 
-use ringtap_capture::Filter;
 use ringtap_flow::schema::Group;
 
 use crate::cli::{FlowAction, FlowArgs};
 use crate::exit;
+use crate::expression;
 use crate::input;
 use crate::rights::{self, NamedFiles, Rights};
 use error::FlowError;
@@ -57,9 +57,7 @@ fn try_run(args: &FlowArgs) -> Result<(), FlowError> {
     if let Some(address) = &args.collect {
         return collect::run(args, address, &rights);
     }
-    let expression = args.filter.join(" ");
-    let filter = (!expression.trim().is_empty())
-        .then(|| Filter::new(expression).with_extensions(args.extended));
+    let filter = expression::filter(args.filter.join(" "), args.extended);
     let knows_processes = args.source.interface.is_none() || plan::who(args).is_some();
     let filter = filter.map(|filter| filter.with_processes(knows_processes));
     match &args.source.interface {

@@ -132,12 +132,9 @@ impl Probe {
         let (places, invalid) = (&self.interfaces.known, &mut self.invalid_times);
         match &mut self.work {
             Work::Alone(alone) => {
-                let Alone {
-                    meter,
-                    outlets,
-                    knows_processes,
-                } = &mut **alone;
-                if *knows_processes {
+                let alone = &mut **alone;
+                let (meter, outlets) = (&mut alone.meter, &mut alone.outlets);
+                if alone.knows_processes {
                     block.packets().for_each(|packet| {
                         *invalid += u64::from(!packet.timestamp.is_valid());
                         meter_with_process(meter, places, &packet, outlets);
@@ -172,14 +169,12 @@ impl Probe {
     /// Meters the packets of a file that yields them one by one. Returns false if the file does not, or if
     /// [`ringtap_capture::Source::next`] is needed to find the reason.
     pub(crate) fn drain(&mut self, source: &mut FileSource) -> Result<bool, FlowError> {
-        let Work::Alone(alone) = &mut self.work else {
-            return Ok(false);
+        let alone = match &mut self.work {
+            Work::Alone(alone) if !alone.knows_processes => &mut **alone,
+            _ => return Ok(false),
         };
-        if alone.knows_processes {
-            return Ok(false);
-        }
-        let Alone { meter, outlets, .. } = &mut **alone;
-        let to_meter = ToMeter(&self.interfaces.known, meter, outlets);
+        let places = &self.interfaces.known;
+        let to_meter = ToMeter(places, &mut alone.meter, &mut alone.outlets);
         if source.drain(&mut Checked(&mut self.invalid_times, to_meter)) == 0 {
             return Ok(false);
         }
@@ -259,15 +254,14 @@ impl Probe {
     }
 
     /// Reports the counters.
-    pub(crate) fn summarise(&self, summary: Summary) {
+    pub(crate) fn summarise(&self, mut summary: Summary) {
         invalid_times(self.invalid_times);
-        let mut summary = summary;
         let (counters, memory, outputs) = match &self.work {
             Work::Alone(alone) => {
-                let Alone { meter, outlets, .. } = &**alone;
-                let counters = meter.counters();
+                let counters = alone.meter.counters();
                 summary.readers = vec![counters.packets];
-                (counters, meter.memory(), outlets.outputs.report())
+                let outputs = alone.outlets.outputs.report();
+                (counters, alone.meter.memory(), outputs)
             }
             Work::Threads(threads) => {
                 summary.readers = threads.readers();

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use ringtap_flow::schema::{EXPORTER_NUMBER, FIELDS, Field, Partition, SCHEMA_VERSION, Storage};
-use serde::Serialize;
 
 use crate::cli::{SchemaArgs, SchemaEngine, SchemaFormat};
 use crate::notice::notice;
+use crate::object::object;
 use crate::output;
 
 /// Prints the schema.
@@ -99,47 +99,34 @@ fn elements(field: &Field) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-#[derive(Serialize)]
-struct Schema {
-    version: u32,
-    folders: Vec<Folder>,
-    columns: Vec<Column>,
+object! {
+    struct Schema() {
+        version: u32 = SCHEMA_VERSION,
+        folders: Vec<Folder> = Partition::ALL.map(Folder::new).into(),
+        columns: Vec<Column> = columns().map(Column::new).collect(),
+    }
 }
 
-#[derive(Serialize)]
-struct Folder {
-    name: &'static str,
-    doc: &'static str,
+object! {
+    struct Folder(level: Partition) {
+        name: &'static str = level.name,
+        doc: &'static str = level.doc,
+    }
 }
 
-#[derive(Serialize)]
-struct Column {
-    name: &'static str,
-    parquet: &'static str,
-    nullable: bool,
-    group: &'static str,
-    ipfix: String,
-    doc: &'static str,
+object! {
+    struct Column(field: &'static Field) {
+        name: &'static str = field.stored_name(),
+        parquet: &'static str = field.storage().parquet(),
+        nullable: bool = !field.is_required(),
+        group: &'static str = field.group.name(),
+        ipfix: String = elements(field),
+        doc: &'static str = field.doc,
+    }
 }
 
 fn json() -> String {
-    let schema = Schema {
-        version: SCHEMA_VERSION,
-        folders: Partition::ALL
-            .map(|Partition { name, doc }| Folder { name, doc })
-            .into(),
-        columns: columns()
-            .map(|field| Column {
-                name: field.stored_name(),
-                parquet: field.storage().parquet(),
-                nullable: !field.is_required(),
-                group: field.group.name(),
-                ipfix: elements(field),
-                doc: field.doc,
-            })
-            .collect(),
-    };
-    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+    serde_json::to_string_pretty(&Schema::new()).unwrap_or_default() + "\n"
 }
 
 /// Returns text as a literal of SQL.

@@ -46,18 +46,13 @@ pub(crate) struct Threads {
     memory: usize,
 }
 
-/// A meter's thread, as the packet thread sees it.
+/// A meter's thread, as the packet thread sees it. It starts with the first packets. Before that, the program may
+/// still give up privileges, which applies only to threads that do not exist yet.
 struct Lane {
-    meter: Worker,
+    /// The thread's work, until it starts.
+    work: Option<Box<Work>>,
+    thread: Option<JoinHandle<()>>,
     counters: Arc<Mutex<Counters>>,
-}
-
-/// The threads start with the first packets. Before that, the program may still give up privileges, which
-/// applies only to threads that do not exist yet.
-enum Worker {
-    ToBegin(Box<Work>),
-    Begun { thread: JoinHandle<()> },
-    Ended,
 }
 
 /// The initial state of a meter's thread.
@@ -127,12 +122,13 @@ impl Threads {
             let (to_meter, batches) = mpsc::sync_channel(BATCHES.max(readers * BATCHES_OF_ONE));
             to_meters.push(to_meter);
             Ok(Lane {
-                meter: Worker::ToBegin(Box::new(Work {
+                work: Some(Box::new(Work {
                     meter,
                     batches,
                     backs: backs.clone(),
                     collator: in_order.then(|| Collator::new(readers)),
                 })),
+                thread: None,
                 counters: Arc::default(),
             })
         };
@@ -307,21 +303,17 @@ impl Threads {
 
 impl Lane {
     fn start(&mut self, number: usize, mut carrier: Carrier) -> Result<(), FlowError> {
-        let before = std::mem::replace(&mut self.meter, Worker::Ended);
-        let Worker::ToBegin(work) = before else {
-            self.meter = before;
-            return Ok(());
-        };
-        let counters = Arc::clone(&self.counters);
-        let work = move || work.run(&mut carrier, &counters);
-        let thread = spawn(format!("meter {number}"), work)?;
-        self.meter = Worker::Begun { thread };
+        if let Some(work) = self.work.take() {
+            let counters = Arc::clone(&self.counters);
+            let work = move || work.run(&mut carrier, &counters);
+            self.thread = Some(spawn(format!("meter {number}"), work)?);
+        }
         Ok(())
     }
 
     /// Waits for the thread, which ends its flows once no feeder is left.
     fn finish(&mut self) {
-        if let Worker::Begun { thread } = std::mem::replace(&mut self.meter, Worker::Ended)
+        if let Some(thread) = self.thread.take()
             && let Err(panic) = thread.join()
         {
             resume_unwind(panic);
@@ -347,19 +339,14 @@ impl Work {
     }
 
     fn take(&mut self, Sent { reader, mut batch }: Sent, carrier: &mut Carrier) {
-        let Self {
-            meter,
-            backs,
-            collator,
-            ..
-        } = self;
+        let meter = &mut self.meter;
         let back = |reader: usize, batch: Batch| {
-            if let Some(back) = backs.get(reader) {
+            if let Some(back) = self.backs.get(reader) {
                 // Without room, the batch is dropped.
                 let _ = back.try_send(batch);
             }
         };
-        match collator {
+        match &mut self.collator {
             Some(collator) => {
                 if let Some(empty) = collator.put(reader, batch) {
                     back(reader, empty);

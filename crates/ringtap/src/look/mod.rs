@@ -26,6 +26,7 @@ use ringtap_sys::memory;
 
 use crate::cli::{LookArgs, TopArgs, WebArgs};
 use crate::exit;
+use crate::expression;
 use crate::input;
 use crate::setup::{lock, spawn};
 pub(crate) use alerts::AlertMeter;
@@ -64,14 +65,9 @@ fn packets_of_files(args: &LookArgs) -> Option<PacketsFrom> {
 
 /// Returns the filter of the command line.
 fn filter(args: &LookArgs) -> Option<Filter> {
-    let expression = args.filter.join(" ");
-    let is_empty = expression.trim().is_empty();
+    let filter = expression::filter(args.filter.join(" "), args.extended)?;
     let knows_processes = args.who.is_some() || args.source.interface.is_none();
-    (!is_empty).then(|| {
-        Filter::new(expression)
-            .with_extensions(args.extended)
-            .with_processes(knows_processes)
-    })
+    Some(filter.with_processes(knows_processes))
 }
 
 /// Reads the names of ports and protocols, for filters that a view is given. Names of hosts are not looked up.

@@ -18,7 +18,6 @@ use ringtap_record::archive::{Archive, Copied, INCIDENTS, Window, nanos, stamp, 
 use ringtap_savefile::Codec;
 use ringtap_sys::output::Access;
 use ringtap_sys::sched;
-use serde::Serialize;
 
 use super::error::RecorderError;
 use super::filtered;
@@ -27,6 +26,7 @@ use super::status::seconds;
 use super::trigger::Fired;
 use crate::extract::ExtractError;
 use crate::notice::{Fields, counted, notice, warning};
+use crate::object::object;
 use crate::rights;
 use crate::setup::{SetupError, setup};
 
@@ -136,20 +136,28 @@ struct Work {
     counts: Arc<CopyCounts>,
 }
 
-/// The reason of a copy, beside it.
-#[derive(Serialize)]
-struct Reason<'a> {
-    trigger: &'a str,
-    reason: &'a str,
-    /// Seconds since the epoch.
-    at: f64,
-    from: f64,
-    to: f64,
-    files: Vec<String>,
-    packets: u64,
-    cut_packets: u64,
-    cut_bytes: u64,
-    missing_chunks: u64,
+object! {
+    /// The reason of a copy, beside it. Times are seconds since the epoch.
+    struct Reason(fired: &Fired, window: Window, copied: &Copied) {
+        trigger: String = fired.name.clone(),
+        reason: String = fired.reason.clone(),
+        at: f64 = seconds(nanos(fired.at)),
+        from: f64 = seconds(window.from.unwrap_or(0)),
+        to: f64 = seconds(window.to.unwrap_or(0)),
+        files: Vec<String> = names(&copied.files),
+        packets: u64 = copied.packets,
+        cut_packets: u64 = copied.cut.packets,
+        cut_bytes: u64 = copied.cut.bytes,
+        missing_chunks: u64 = copied.missing,
+    }
+}
+
+/// Returns the names of files.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let names = files.iter().filter_map(|path| path.file_name());
+    names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect()
 }
 
 impl Work {
@@ -182,21 +190,7 @@ impl Work {
     fn copy(&mut self, fired: &Fired, window: Window) -> Result<(), ExtractError> {
         let prefix = format!("{}-{}", stamp(nanos(fired.at)), fired.name);
         let copied = self.copy_packets(window, &prefix)?;
-        let names = copied.files.iter().filter_map(|path| path.file_name());
-        let reason = Reason {
-            trigger: &fired.name,
-            reason: &fired.reason,
-            at: seconds(nanos(fired.at)),
-            from: seconds(window.from.unwrap_or(0)),
-            to: seconds(window.to.unwrap_or(0)),
-            files: names
-                .map(|name| name.to_string_lossy().into_owned())
-                .collect(),
-            packets: copied.packets,
-            cut_packets: copied.cut.packets,
-            cut_bytes: copied.cut.bytes,
-            missing_chunks: copied.missing,
-        };
+        let reason = Reason::new(fired, window, &copied);
         let folder = self.archive.folder().join(INCIDENTS);
         let path = folder.join(format!("{prefix}.json"));
         let text = serde_json::to_string(&reason).unwrap_or_default();

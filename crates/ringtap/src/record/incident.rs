@@ -100,16 +100,10 @@ impl Incidents {
     }
 
     fn take_requests(&mut self) {
-        let Some(socket) = &self.socket else { return };
         let mut bytes = [0; LONGEST];
-        let mut names = Vec::new();
-        while let Ok(length) = socket.recv(&mut bytes) {
-            let text = String::from_utf8_lossy(&bytes[..length]).into_owned();
-            names.push(text);
-        }
-        for name in names {
+        while let Some(Ok(length)) = self.socket.as_ref().map(|one| one.recv(&mut bytes)) {
             self.obey(Fired {
-                name: safe(&name),
+                name: safe(&String::from_utf8_lossy(&bytes[..length])),
                 reason: "requested".to_owned(),
                 at: Timestamp::now(),
             });

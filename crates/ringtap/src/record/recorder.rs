@@ -138,7 +138,7 @@ fn capture_options(args: &RecorderArgs) -> CaptureOptions {
         .wait(Some(TIMEOUT))
         .promiscuous(!capture.no_promiscuous)
         .direction(capture.direction)
-        .who(capture.who.map(|fields| fields.0))
+        .who(capture.who)
         .cooked(!args.netns.is_all())
         .all_namespaces(args.netns.is_all())
         .cpus(CpuList::of(capture.cpu.as_ref()));
@@ -214,7 +214,7 @@ impl Entrusted for Devices<'_> {
 pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     let mut plan = Plan::new(args)?;
     let named = NamedFiles {
-        inputs: named(&args.filter_file),
+        inputs: named(&args.expression.filter_file),
         archives: vec![ArchiveFolder {
             path: plan.folder.to_owned(),
             is_written: true,
@@ -224,9 +224,8 @@ pub(super) fn run(args: &RecorderArgs) -> Result<(), RecorderError> {
     };
     let manager = Manager::connect();
     let rights = Rights::begin(&args.rights, named, None)?;
-    let expression = expression::read(&args.filter, args.filter_file.as_deref())?;
-    plan.filter = (!expression.trim().is_empty())
-        .then(|| Filter::new(expression).with_extensions(args.extended));
+    let expression = expression::read(&args.expression)?;
+    plan.filter = expression::filter(expression, args.expression.extended);
     let options = rights.name_containers(capture_options(args));
     let mut opened = open_devices(args, &options, plan.filter.as_ref())?;
     let placed = options.place_thread();

@@ -39,12 +39,50 @@ pub(super) struct Watch {
 struct Watched {
     trigger: Trigger,
     /// The filter, if the condition is about packets.
-    filter: Option<Filter>,
-    /// The programs of the interfaces, where the filter is for their link type.
-    programs: Vec<Option<Matcher>>,
+    filter: Option<Programs>,
     matched: u64,
     /// It occurred, and is not looked for until then.
     quiet_until: Option<Instant>,
+}
+
+/// A filter, and its programs for the interfaces of a device.
+pub(super) struct Programs {
+    filter: Filter,
+    /// `None` for interfaces whose link type the filter is not for.
+    programs: Vec<Option<Matcher>>,
+}
+
+impl Programs {
+    /// Compiles a filter for interfaces.
+    ///
+    /// # Errors
+    /// It is invalid, or not for these interfaces.
+    pub(super) fn new(text: &str, interfaces: &[Interface]) -> Result<Self, RecorderError> {
+        let filter = filter_of(text);
+        check(&filter, interfaces)?;
+        let mut programs = Self {
+            filter,
+            programs: Vec::new(),
+        };
+        programs.interfaces(interfaces);
+        Ok(programs)
+    }
+
+    /// Compiles the filter for interfaces that are new. If it is not for an interface, it accepts none of its packets.
+    pub(super) fn interfaces(&mut self, interfaces: &[Interface]) {
+        let new = interfaces.iter().skip(self.programs.len());
+        self.programs.extend(new.map(|interface| {
+            let program = self.filter.compile(interface.link_type, MAX_SNAPLEN);
+            program.ok().map(Matcher::new)
+        }));
+    }
+
+    #[inline]
+    pub(super) fn accepts(&self, packet: &Packet<'_>) -> bool {
+        let program = self.programs.get(packet.interface as usize);
+        let program = program.and_then(Option::as_ref);
+        program.is_some_and(|program| program.accepts(packet))
+    }
 }
 
 impl Watch {
@@ -59,68 +97,46 @@ impl Watch {
         sender: Sender<Fired>,
     ) -> Result<Option<Self>, RecorderError> {
         let mut conditions = Vec::new();
-        if let Some(filter) = args.trigger_filter.as_deref().map(filter_of) {
-            check(&filter, interfaces)?;
+        if let Some(text) = &args.trigger_filter {
+            check(&filter_of(text), interfaces)?;
         }
         for trigger in &args.trigger {
             let filter = match &trigger.condition {
                 Condition::Packet(filter) | Condition::Rate { filter, .. } => Some(filter),
                 Condition::Loss { .. } | Condition::Alert(_) => None,
             };
-            let filter = filter.map(|text| filter_of(text));
-            if let Some(filter) = &filter {
-                check(filter, interfaces)?;
-            }
+            let filter = filter.map(|text| Programs::new(text, interfaces));
             conditions.push(Watched {
                 trigger: trigger.clone(),
-                filter,
-                programs: Vec::new(),
+                filter: filter.transpose()?,
                 matched: 0,
                 quiet_until: None,
             });
         }
-        let mut watch = Self {
+        let watch = Self {
             conditions,
             sender,
             device: device.to_owned(),
             since: Instant::now(),
             lost: None,
         };
-        watch.interfaces(interfaces);
         Ok((!watch.conditions.is_empty()).then_some(watch))
     }
 
-    /// Compiles the filters for interfaces that are new. A filter that is not for an interface accepts none of its
-    /// packets.
+    /// Compiles the filters for interfaces that are new.
     pub(super) fn interfaces(&mut self, interfaces: &[Interface]) {
-        for watched in &mut self.conditions {
-            let Some(filter) = &watched.filter else {
-                continue;
-            };
-            let new = interfaces.iter().skip(watched.programs.len());
-            let programs = new.map(|interface| {
-                let program = filter.compile(interface.link_type, MAX_SNAPLEN);
-                program.ok().map(Matcher::new)
-            });
-            watched.programs.extend(programs);
-        }
+        let filters = self.conditions.iter_mut();
+        let filters = filters.filter_map(|watched| watched.filter.as_mut());
+        filters.for_each(|filter| filter.interfaces(interfaces));
     }
 
     /// Compares the packets of a block.
     pub(super) fn block(&mut self, block: &Block<'_>) {
-        let Self {
-            conditions,
-            sender,
-            device,
-            ..
-        } = self;
-        for watched in conditions.iter_mut().filter(|one| !one.programs.is_empty()) {
-            let programs = &watched.programs;
-            let is_match = |packet: &Packet<'_>| {
-                let program = programs.get(packet.interface as usize);
-                let program = program.and_then(Option::as_ref);
-                program.is_some_and(|program| program.accepts(packet))
+        for watched in &mut self.conditions {
+            let Some(filter) = &watched.filter else {
+                continue;
             };
+            let is_match = |packet: &Packet<'_>| filter.accepts(packet);
             match &watched.trigger.condition {
                 Condition::Rate { .. } => {
                     watched.matched += block.packets().filter(is_match).count() as u64;
@@ -128,8 +144,8 @@ impl Watch {
                 Condition::Packet(_) if watched.is_quiet() => {}
                 Condition::Packet(filter) => {
                     if let Some(packet) = block.packets().find(is_match) {
-                        let reason = format!("{device}: a packet matches: {filter}");
-                        watched.fire(sender, reason, packet.timestamp);
+                        let reason = format!("{}: a packet matches: {filter}", self.device);
+                        watched.fire(&self.sender, reason, packet.timestamp);
                     }
                 }
                 Condition::Loss { .. } | Condition::Alert(_) => {}
@@ -201,7 +217,7 @@ impl Watched {
 ///
 /// # Errors
 /// It is not.
-pub(super) fn check(filter: &Filter, interfaces: &[Interface]) -> Result<(), RecorderError> {
+fn check(filter: &Filter, interfaces: &[Interface]) -> Result<(), RecorderError> {
     let mut links: Vec<LinkType> = interfaces.iter().map(|one| one.link_type).collect();
     if links.is_empty() {
         links.push(LinkType::ETHERNET);

@@ -22,7 +22,6 @@ mod store;
 
 use std::cell::OnceCell;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -36,9 +35,7 @@ pub(crate) use ringtap_sandbox::Needs;
 use ringtap_sandbox::Report;
 use ringtap_sys::output::{self, Access, Output, Undo};
 use ringtap_sys::poll::{self, Interest};
-use ringtap_sys::privileges::{
-    self, Capability, Held, Obstacle, PrivilegeError, User, is_elevated, is_root,
-};
+use ringtap_sys::privileges::{self, Capability, Held, PrivilegeError, User, is_elevated, is_root};
 
 pub(crate) use allowed::{ArchiveFolder, NamedFiles, Series};
 use helper::Client;
@@ -92,30 +89,11 @@ enum Whom {
     /// No other user: the process is not root's.
     Same,
     /// No other user although the process is root's, for this reason.
-    Root(Reason),
+    Root(String),
     /// The user of `-Z`.
     Chosen(User),
     /// The default user.
     Unprivileged(User),
-}
-
-/// The reason why the process stays root.
-#[derive(Debug)]
-enum Reason {
-    NoUser,
-    Obstacle(Obstacle),
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoUser => {
-                let names = privileges::UNPRIVILEGED.join(" or ");
-                write!(f, "no such user: {names}")
-            }
-            Self::Obstacle(obstacle) => obstacle.fmt(f),
-        }
-    }
 }
 
 /// The privileges of a run.
@@ -369,9 +347,12 @@ fn whom(args: &RightsArgs) -> Result<Whom, RightsError> {
     // If the user database cannot be read, no user is known.
     let user = User::instead_of_root().unwrap_or_default();
     Ok(match user {
-        None => Whom::Root(Reason::NoUser),
+        None => {
+            let names = privileges::UNPRIVILEGED.join(" or ");
+            Whom::Root(format!("no such user: {names}"))
+        }
         Some(user) => match privileges::obstacle(&user) {
-            Some(obstacle) => Whom::Root(Reason::Obstacle(obstacle)),
+            Some(obstacle) => Whom::Root(obstacle.to_string()),
             None => Whom::Unprivileged(user),
         },
     })

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use ringtap_capture::{
-    Block, FileSource, Filter, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_stream,
+    Block, FileSource, LinkType, Next, Packet, ReadOptions, Source, Timestamp, open_stream,
 };
 use ringtap_craft::Rule;
 use ringtap_send::{Outgoing, SendRun, Sender, Timing};
@@ -14,6 +14,7 @@ use super::gaps::Gaps;
 use super::progress::Progress;
 use super::{Failure, Guard, Summary};
 use crate::cli::SendArgs;
+use crate::expression;
 use crate::input::{may_be_silent, of_opened};
 use crate::notice::{counted, raw};
 use crate::rights;
@@ -336,9 +337,7 @@ impl Changed {
 }
 
 fn open(path: &Path, args: &SendArgs) -> Result<FileSource, ringtap_capture::Error> {
-    let expression = args.filter.join(" ");
-    let filter = (!expression.trim().is_empty())
-        .then(|| Filter::new(expression).with_extensions(args.extended));
+    let filter = expression::filter(args.filter.join(" "), args.extended);
     let options = ReadOptions::default();
     if is_standard_input(path) {
         let name = "standard input";

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 
-use crate::cli::WebArgs;
+use crate::cli::ServingArgs;
 
 /// The path of the requests that change something: they are sent by POST.
 pub(super) const REQUEST: &str = "/api/v1/trigger";
@@ -21,7 +21,7 @@ pub(crate) struct Guard {
 pub(super) type Refusal = (StatusCode, &'static str);
 
 impl Guard {
-    pub(super) fn new(args: &WebArgs, token: Option<String>) -> Self {
+    pub(super) fn new(args: &ServingArgs, token: Option<String>) -> Self {
         let mut names = args.server_name.clone();
         names.push("localhost".to_owned());
         let has_tls = args.tls_cert.is_some();

@@ -29,7 +29,7 @@ use super::first::Looking;
 use super::source::{self, Device, Files, Outcome};
 use super::taps::Taps;
 use super::{Model, atlas, filter, packets_of_files, tables};
-use crate::cli::{LookArgs, WebArgs};
+use crate::cli::{LookArgs, ServingArgs, WebArgs};
 use crate::notice::{announce, counted, counted_as, notice, raw, summary};
 use crate::over_ip;
 use crate::rights::{NamedFiles, Needs, Rights};
@@ -67,15 +67,15 @@ enum Origin {
 /// Serves until it is told to end.
 pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
     let look = &args.look;
-    let files = tls_files(args);
-    let listener = listen(args)?;
+    let files = tls_files(&args.serving);
+    let listener = listen(&args.serving)?;
     look.netns.enter()?;
     let rights = Rights::begin(&look.rights, named_files(args, files.as_ref()), None)?;
     let filter = filter(look);
     let origin = Origin::open(args, filter.as_ref(), &rights)?;
     let tls = files.as_ref().map(accept).transpose()?;
     let (renewed, tls) = watch::channel(tls);
-    let token = token::token(args)?;
+    let token = token::token(&args.serving)?;
     let tables = tables();
     let (store, saved) = history(args)?;
     let recorder = recorded::Recorder::new(&args.recorded)?;
@@ -104,7 +104,7 @@ pub(super) fn run(args: &WebArgs) -> Result<(), LookError> {
         looking: Looking::new(&taps),
         taps,
         tables,
-        guard: Guard::new(args, token),
+        guard: Guard::new(&args.serving, token),
         ticks: ticked,
         cost: cost::Meter::new(in_kernel),
         recorder,
@@ -159,7 +159,7 @@ fn named_files(args: &WebArgs, files: Option<&tls::Files>) -> NamedFiles {
 }
 
 /// Returns the files of TLS; `None` without a certificate.
-fn tls_files(args: &WebArgs) -> Option<tls::Files> {
+fn tls_files(args: &ServingArgs) -> Option<tls::Files> {
     Some(tls::Files {
         chain: args.tls_cert.clone()?,
         key: args.tls_key.clone()?,
@@ -299,11 +299,8 @@ impl Origin {
 /// Opens the files of the history, where there is a folder for them, and reads what is in them. A file that is
 /// read has a history of its own.
 fn history(args: &WebArgs) -> Result<(Option<Store>, Option<Saved>), LookError> {
-    let Some(folder) = args
-        .dir
-        .as_ref()
-        .filter(|_| args.look.source.read.is_empty())
-    else {
+    let folder = args.serving.dir.as_ref();
+    let Some(folder) = folder.filter(|_| args.look.source.read.is_empty()) else {
         return Ok((None, None));
     };
     let (store, found) = Store::open(folder)?;
@@ -357,7 +354,7 @@ impl Keeper {
     }
 }
 
-fn listen(args: &WebArgs) -> Result<TcpListener, LookError> {
+fn listen(args: &ServingArgs) -> Result<TcpListener, LookError> {
     let address = args.listen;
     let failed = |source| LookError::Listen { address, source };
     let listener = TcpListener::bind(address).map_err(failed)?;

@@ -191,19 +191,13 @@ impl Work {
     fn prepare(&self, stop: &dyn Fn() -> bool) -> Result<Merge, Problem> {
         let unavailable =
             |error: RecorderError| problem(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-        let Question {
-            filter,
-            window,
-            devices,
-            ..
-        } = &self.question;
-        let filter = filter
-            .as_ref()
-            .map(|text| Filter::new(text.clone()).with_extensions(true));
+        let (asked, window) = (&self.question, self.question.window);
+        let filter = asked.filter.as_deref();
+        let filter = filter.map(|text| Filter::new(text).with_extensions(true));
         let names = Names::by_status(&self.folder).map_err(unavailable)?;
-        let listing = catalogue(&names, *window).map_err(unavailable)?;
-        let devices: Vec<String> = devices.iter().map(|device| safe(device)).collect();
-        let mut merge = Merge::new(filter.clone(), *window, true);
+        let listing = catalogue(&names, window).map_err(unavailable)?;
+        let devices: Vec<String> = asked.devices.iter().map(|device| safe(device)).collect();
+        let mut merge = Merge::new(filter.clone(), window, true);
         merge.add(&self.folder, listing, &devices);
         if merge.bytes() > self.most {
             let text = format!(

@@ -6,7 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::super::error::LookError;
-use crate::cli::WebArgs;
+use crate::cli::ServingArgs;
 use crate::notice::notice;
 
 /// The file of the token in the folder of `--dir`.
@@ -16,7 +16,7 @@ const BYTES: usize = 16;
 
 /// Returns the token that requests need, or none on loopback and with client certificates. A new one is printed,
 /// once; with `--dir` it is kept in a file that only its owner may read.
-pub(super) fn token(args: &WebArgs) -> Result<Option<String>, LookError> {
+pub(super) fn token(args: &ServingArgs) -> Result<Option<String>, LookError> {
     let is_safe = args.listen.ip().is_loopback() || args.tls_client_ca.is_some();
     if is_safe && !args.token {
         return Ok(None);

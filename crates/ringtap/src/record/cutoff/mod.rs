@@ -5,14 +5,14 @@
 
 mod table;
 
-use ringtap_capture::{Filter, Interface, LinkType, Matcher, Packet};
+use ringtap_capture::{Interface, LinkType, Packet};
 use ringtap_packet::headers::Headers;
 use ringtap_packet::headers::ip::{Ip, Part};
-use ringtap_packet::{MAX_SNAPLEN, protocol};
+use ringtap_packet::protocol;
 use ringtap_record::archive::{Cut, nanos};
 
 use super::error::RecorderError;
-use super::trigger::check;
+use super::trigger::Programs;
 use crate::cli::CutArgs;
 use table::{FLOWS, Key, Table, Turn};
 
@@ -28,9 +28,7 @@ enum Action {
 
 /// A rule for the packets that a filter accepts, or for all.
 struct Rule {
-    filter: Option<Filter>,
-    /// The programs of the interfaces.
-    programs: Vec<Option<Matcher>>,
+    filter: Option<Programs>,
     action: Action,
 }
 
@@ -71,55 +69,41 @@ impl Cutoffs {
             some.map(|one| (one.filter.as_ref(), Action::First(one.bytes)))
         };
         let all = keep.chain(headers).chain(first(true)).chain(first(false));
-        let rules = all.map(|(text, action)| Rule {
-            filter: text.map(|text| Filter::new(text.clone()).with_extensions(true)),
-            programs: Vec::new(),
-            action,
+        let rules = all.map(|(text, action)| {
+            let filter = text.map(|text| Programs::new(text, interfaces));
+            let filter = filter.transpose()?;
+            Ok(Rule { filter, action })
         });
         let mut cutoffs = Self {
-            rules: rules.collect(),
-            links: Vec::new(),
+            rules: rules.collect::<Result<_, RecorderError>>()?,
+            links: interfaces.iter().map(|one| one.link_type).collect(),
             flows: Table::new(0),
             tally: Tally::default(),
             shortened: Cut::default(),
         };
-        for filter in cutoffs.rules.iter().filter_map(|rule| rule.filter.as_ref()) {
-            check(filter, interfaces)?;
-        }
         let has_flows = |rule: &Rule| matches!(rule.action, Action::First(_));
         if cutoffs.rules.iter().any(has_flows) {
             cutoffs.flows = Table::new(FLOWS);
         }
-        cutoffs.interfaces(interfaces);
         Ok((!cutoffs.rules.is_empty()).then_some(cutoffs))
     }
 
-    /// Compiles the rules for interfaces that are new. A filter that is not for an interface accepts none of
-    /// its packets.
+    /// Compiles the rules for interfaces that are new.
     pub(super) fn interfaces(&mut self, interfaces: &[Interface]) {
-        for interface in interfaces.iter().skip(self.links.len()) {
-            self.links.push(interface.link_type);
-            for rule in &mut self.rules {
-                let program = rule.filter.as_ref();
-                let program = program.and_then(|filter| {
-                    let program = filter.compile(interface.link_type, MAX_SNAPLEN);
-                    program.ok().map(Matcher::new)
-                });
-                rule.programs.push(program);
-            }
-        }
+        let new = interfaces.iter().skip(self.links.len());
+        self.links.extend(new.map(|interface| interface.link_type));
+        let filters = self.rules.iter_mut();
+        let filters = filters.filter_map(|rule| rule.filter.as_mut());
+        filters.for_each(|filter| filter.interfaces(interfaces));
     }
 
     /// Decides whether a packet is kept, and shortens it if only its headers are.
     #[inline]
     pub(super) fn keeps(&mut self, packet: &mut Packet<'_>) -> bool {
         let interface = packet.interface as usize;
-        let rule = self.rules.iter().find(|rule| match &rule.filter {
-            None => true,
-            Some(_) => {
-                let program = rule.programs.get(interface).and_then(Option::as_ref);
-                program.is_some_and(|program| program.accepts(packet))
-            }
+        let rule = self.rules.iter().find(|rule| {
+            let filter = rule.filter.as_ref();
+            filter.is_none_or(|filter| filter.accepts(packet))
         });
         let action = rule.map_or(Action::Keep, |rule| rule.action);
         if action == Action::Keep {
