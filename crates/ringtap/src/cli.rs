@@ -32,7 +32,7 @@ mod writing;
 
 pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
-pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
+pub(crate) use injection::{AddressArgs, CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, RecordedArgs, ServingArgs, TopArgs, WebArgs};
 pub(crate) use netns::{NAMED, NetnsArg, NetnsError};
 pub(crate) use profile::ProfileArgs;
@@ -136,7 +136,7 @@ pub(crate) struct DevicesArgs {
     pub(crate) verbose: bool,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 
@@ -156,7 +156,7 @@ pub(crate) struct ExplainLossArgs {
     pub(crate) verbose: bool,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 
@@ -251,7 +251,7 @@ pub(crate) struct DumpArgs {
     pub(crate) foreign: ForeignArgs,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 
@@ -454,7 +454,7 @@ pub(crate) struct StatArgs {
     pub(crate) explain_capture: bool,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 
@@ -495,7 +495,7 @@ pub(crate) struct FlowArgs {
     pub(crate) report: TalkerArgs,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 
@@ -608,7 +608,7 @@ pub(crate) struct FilterArgs {
     /// List the link types that filters can be compiled for
     #[arg(short = 'L', long = "list-data-link-types", exclusive = true)]
     pub(crate) list_link_types: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 

@@ -117,39 +117,8 @@ pub(crate) struct GenArgs {
     /// as fast. Virtual interfaces leave their checksums incomplete
     #[arg(long)]
     pub(crate) gso: bool,
-    /// Send IPv6, as with IPv6 addresses
-    #[arg(long, short = '6', help_heading = "Addresses")]
-    pub(crate) ipv6: bool,
-    /// Source MAC address
-    #[arg(
-        long,
-        value_name = "MAC",
-        default_value = "02:00:00:00:00:01",
-        help_heading = "Addresses"
-    )]
-    pub(crate) source_mac: Mac,
-    /// Destination MAC address
-    #[arg(
-        long,
-        value_name = "MAC",
-        default_value = "02:00:00:00:00:02",
-        help_heading = "Addresses"
-    )]
-    pub(crate) destination_mac: Mac,
-    /// Source address of the first flow; the others follow [default: 198.18.0.1 or 2001:2::1]
-    #[arg(long, value_name = "IP", help_heading = "Addresses")]
-    pub(crate) source: Option<IpAddr>,
-    /// Destination address [default: 198.19.0.1 or 2001:2:0:1::1]
-    #[arg(long, value_name = "IP", help_heading = "Addresses")]
-    pub(crate) destination: Option<IpAddr>,
-    /// Destination port
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value = "9",
-        help_heading = "Addresses"
-    )]
-    pub(crate) port: u16,
+    #[command(flatten, next_help_heading = "Addresses")]
+    pub(crate) addresses: AddressArgs,
     /// With --receive: whether the host sees the packets too (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
@@ -158,6 +127,29 @@ pub(crate) struct GenArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
+}
+
+/// The addresses of generated packets.
+#[derive(Debug, Args)]
+pub(crate) struct AddressArgs {
+    /// Send IPv6, as with IPv6 addresses
+    #[arg(long, short = '6')]
+    pub(crate) ipv6: bool,
+    /// Source MAC address
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01")]
+    pub(crate) source_mac: Mac,
+    /// Destination MAC address
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
+    pub(crate) destination_mac: Mac,
+    /// Source address of the first flow; the others follow [default: 198.18.0.1 or 2001:2::1]
+    #[arg(long, value_name = "IP")]
+    pub(crate) source: Option<IpAddr>,
+    /// Destination address [default: 198.19.0.1 or 2001:2:0:1::1]
+    #[arg(long, value_name = "IP")]
+    pub(crate) destination: Option<IpAddr>,
+    /// Destination port
+    #[arg(long, value_name = "PORT", default_value = "9")]
+    pub(crate) port: u16,
 }
 
 /// Options of both commands.
@@ -181,7 +173,7 @@ pub(crate) struct CommonArgs {
     pub(crate) explain: bool,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 

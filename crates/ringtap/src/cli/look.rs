@@ -69,7 +69,7 @@ pub(crate) struct LookArgs {
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Network namespace")]
     pub(crate) netns: NetnsArg,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Privileges")]
     pub(crate) rights: RightsArgs,
 }
 
