@@ -41,10 +41,8 @@ impl Adapter {
         let file = Path::new("/sys/class/net").join(&self.device);
         let text = fs::read_to_string(file.join("address")).ok()?;
         let bytes = text.trim().split(':');
-        let bytes: Vec<u8> = bytes
-            .map_while(|byte| u8::from_str_radix(byte, 16).ok())
-            .collect();
-        bytes.try_into().ok()
+        let bytes = bytes.map_while(|byte| u8::from_str_radix(byte, 16).ok());
+        bytes.collect::<Vec<u8>>().try_into().ok()
     }
 }
 
@@ -115,13 +113,7 @@ fn both(driver: &str) -> Result<[Adapter; 2], String> {
 
 fn pair([left, right]: &[Adapter; 2]) -> Wired<VethPair> {
     let options = VethOptions::default();
-    let (left, right) = (side(1, left)?, side(2, right)?);
-    left.configure(&right, &options)?;
-    right.configure(&left, &options)?;
-    for side in [&left, &right] {
-        side.wait_until_ready(&options)?;
-    }
-    Ok(VethPair { left, right })
+    VethPair::configured(side(1, left)?, side(2, right)?, &options)
 }
 
 /// Moves an adapter to a namespace of its own, and gives it its name there.
@@ -131,9 +123,8 @@ fn side(number: u8, adapter: &Adapter) -> Wired<Side> {
     side.mac = adapter.mac().unwrap_or(side.mac);
     let mut first = Netlink::open().map_err(failed())?;
     first.set_up(&adapter.device, false).map_err(failed())?;
-    first
-        .move_to(&adapter.device, side.namespace.as_fd())
-        .map_err(failed())?;
+    let moved = first.move_to(&adapter.device, side.namespace.as_fd());
+    moved.map_err(failed())?;
     if adapter.device != DEVICE {
         let mut inside = side.netlink()?;
         inside.rename(&adapter.device, DEVICE).map_err(failed())?;

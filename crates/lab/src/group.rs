@@ -25,11 +25,9 @@ impl ControlGroup {
     /// The hierarchy is not mounted, or the caller may not create groups.
     pub fn new(name: &str) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let mounts = MOUNTS.iter().map(Path::new);
-        let mount = mounts
-            .into_iter()
-            .find(|mount| mount.join(SIGN).exists())
-            .ok_or(io::ErrorKind::NotFound)?;
+        let mut mounts = MOUNTS.iter().map(Path::new);
+        let mount = mounts.find(|mount| mount.join(SIGN).exists());
+        let mount = mount.ok_or(io::ErrorKind::NotFound)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = format!("/ringtap-test-{}-{number}/{name}", std::process::id());
         let folder = mount.join(path.trim_start_matches('/'));

@@ -76,9 +76,10 @@ pub enum Need {
 /// Returns whether the kernel has a file system, without loading a module.
 fn has_file_system(name: &str) -> bool {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-    known
+    let mut names = known
         .lines()
-        .any(|line| line.split_whitespace().next_back() == Some(name))
+        .map(|line| line.split_whitespace().next_back());
+    names.any(|known| known == Some(name))
 }
 
 /// Returns whether processes may use io_uring. Kernels before Linux 6.6 have no switch for it.
@@ -95,9 +96,9 @@ fn has_device_mapper(target: &str) -> bool {
     };
     let output = Command::new(program).arg("targets").output();
     output.is_ok_and(|output| {
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines()
-            .any(|line| line.split_whitespace().next() == Some(target))
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut names = text.lines().map(|line| line.split_whitespace().next());
+        names.any(|name| name == Some(target))
     })
 }
 
@@ -261,11 +262,8 @@ fn has_tcx() -> bool {
 }
 
 fn has_capability(bit: u32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|value| u64::from_str_radix(value.trim(), 16).ok());
+    let mask = crate::process::status_field("self", "CapEff:");
+    let mask = mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     mask.unwrap_or_default() & (1 << bit) != 0
 }
 
@@ -293,9 +291,8 @@ fn numa_nodes() -> usize {
         let number = name.strip_prefix("node");
         number.is_some_and(|number| number.parse::<u32>().is_ok())
     };
-    names
-        .filter(|entry| is_node(&entry.file_name().to_string_lossy()))
-        .count()
+    let nodes = names.filter(|entry| is_node(&entry.file_name().to_string_lossy()));
+    nodes.count()
 }
 
 fn is_tmpfs(folder: &str) -> bool {
@@ -326,11 +323,9 @@ fn has_libpcap_headers() -> bool {
     })
 }
 
-fn succeeds(command: &mut Command) -> bool {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
+/// Returns whether a command runs and succeeds; its output is thrown away.
+pub fn succeeds(command: &mut Command) -> bool {
+    let silent = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let status = silent.stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }

@@ -18,6 +18,8 @@ pub use ringtap_sys::netlink::{LinkOptions, Veth};
 use ringtap_sys::netns;
 use ringtap_sys::packet::inject::Injector;
 
+use crate::need::succeeds;
+
 const READY_LIMIT: Duration = Duration::from_secs(10);
 /// The time in which the kernel must report the carrier of loopback, for which it takes the lock of
 /// all network configuration.
@@ -295,28 +297,17 @@ impl Side {
     }
 
     pub(crate) fn netlink(&self) -> Wired<Netlink> {
-        (*self.namespace)
-            .netlink()
-            .map_err(WireError::of(&self.device))
+        let opened = (*self.namespace).netlink();
+        opened.map_err(WireError::of(&self.device))
     }
 
     pub(crate) fn configure(&self, other: &Self, options: &VethOptions) -> Wired<()> {
         if options.ipv6 {
             self.silence_ipv6()?;
         }
-        let families = [
-            (
-                options.ipv4,
-                IpAddr::from(self.ipv4),
-                PREFIX_V4,
-                IpAddr::from(other.ipv4),
-            ),
-            (
-                options.ipv6,
-                IpAddr::from(self.ipv6),
-                PREFIX_V6,
-                IpAddr::from(other.ipv6),
-            ),
+        let families: [(bool, IpAddr, u8, IpAddr); 2] = [
+            (options.ipv4, self.ipv4.into(), PREFIX_V4, other.ipv4.into()),
+            (options.ipv6, self.ipv6.into(), PREFIX_V6, other.ipv6.into()),
         ];
         let mut netlink = self.netlink()?;
         let mut configure = || {
@@ -358,8 +349,8 @@ impl Side {
             ("addr_gen_mode", "1"),
         ];
         for (variable, value) in variables {
-            self.namespace
-                .set_sysctl(&format!("net/ipv6/conf/{device}/{variable}"), value)?;
+            let path = format!("net/ipv6/conf/{device}/{variable}");
+            self.namespace.set_sysctl(&path, value)?;
         }
         Ok(())
     }
@@ -401,9 +392,10 @@ impl VethPair {
         let (left, right) = (Side::new(1, options)?, Side::new(2, options)?);
         if let Some(mask) = options.receive_mask {
             // The mask applies to devices that are created later.
+            let mask = format!("{mask:x}");
             right
                 .namespace
-                .set_sysctl("net/core/rps_default_mask", &format!("{mask:x}"))?;
+                .set_sysctl("net/core/rps_default_mask", &mask)?;
         }
         let made = left.netlink()?.create_veth(&Veth {
             name: left.device.as_bytes(),
@@ -413,6 +405,11 @@ impl VethPair {
             peer_namespace: Some(std::os::fd::AsFd::as_fd(&*right.namespace)),
         });
         made.map_err(WireError::of(&left.device))?;
+        Self::configured(left, right, options)
+    }
+
+    /// Configures two joined devices, and waits until they are ready.
+    pub(crate) fn configured(left: Side, right: Side, options: &VethOptions) -> Wired<Self> {
         left.configure(&right, options)?;
         right.configure(&left, options)?;
         for side in [&left, &right] {
@@ -461,11 +458,7 @@ pub(crate) fn kernel_makes(words: &'static str) -> bool {
         // Some kinds take no lower device.
         let mut plain = namespace.command("ip");
         plain.args(["link", "add", "name", "probe0", "type"]);
-        let succeeds = |command: &mut Command| {
-            let silent = command.args(words.split(' ')).stdin(Stdio::null());
-            let output = silent.stdout(Stdio::null()).stderr(Stdio::null()).status();
-            output.is_ok_and(|status| status.success())
-        };
+        let succeeds = |command: &mut Command| succeeds(command.args(words.split(' ')));
         made.is_ok() && (succeeds(&mut command) || succeeds(&mut plain))
     })
 }

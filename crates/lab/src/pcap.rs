@@ -32,20 +32,24 @@ pub fn header(link_type: u32) -> [u8; FILE_HEADER] {
 pub fn write<F: AsRef<[u8]>>(path: &Path, frames: impl IntoIterator<Item = F>) -> io::Result<()> {
     let mut writer = BufWriter::new(File::create(path)?);
     writer.write_all(&header(1))?;
-    for (micros, frame) in (0_u32..).zip(frames) {
-        let frame = frame.as_ref();
-        let length = u32::try_from(frame.len()).map_err(io::Error::other)?;
-        for word in [
-            1_700_000_000 + micros / 1_000_000,
-            micros % 1_000_000,
-            length,
-            length,
-        ] {
-            writer.write_all(&word.to_ne_bytes())?;
-        }
-        writer.write_all(frame)?;
+    for (micros, frame) in (1_700_000_000_000_000..).zip(frames) {
+        record(&mut writer, micros, 0, frame.as_ref())?;
     }
     writer.flush()
+}
+
+/// Writes a packet with its time in microseconds since the epoch. `len` is its length on the wire, where that is more
+/// than its bytes.
+///
+/// # Errors
+/// Returns an error if it cannot be written, or if its time or length is beyond the format.
+pub fn record(out: &mut impl Write, micros: u64, len: u32, data: &[u8]) -> io::Result<()> {
+    let captured = u32::try_from(data.len()).map_err(io::Error::other)?;
+    let second = u32::try_from(micros / 1_000_000).map_err(io::Error::other)?;
+    let rest = u32::try_from(micros % 1_000_000).map_err(io::Error::other)?;
+    let words = [second, rest, captured, len.max(captured)];
+    out.write_all(&words.map(u32::to_ne_bytes).concat())?;
+    out.write_all(data)
 }
 
 /// A pcap file in memory, with its header parsed.

@@ -1,6 +1,8 @@
 //! Programs under test: started, watched through `/proc`, interrupted, and waited for with a limit.
 
+use std::fmt::Display;
 use std::io;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -62,12 +64,8 @@ impl Running {
     /// # Errors
     /// Returns an error if it cannot be started.
     pub fn start_piped(command: &mut Command) -> io::Result<Self> {
-        Self::start(
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped()),
-        )
+        command.stdin(Stdio::null());
+        Self::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
     }
 
     /// Returns the process id.
@@ -141,11 +139,8 @@ impl Running {
     /// # Errors
     /// Returns an error if the program ends first, or does not capture within `limit`.
     pub fn wait_until_capturing(&mut self, side: &Side, limit: Duration) -> io::Result<()> {
-        let index = side
-            .namespace
-            .netlink()
-            .index(&side.device)
-            .map_err(io::Error::other)?;
+        let index = side.namespace.netlink().index(&side.device);
+        let index = index.map_err(io::Error::other)?;
         self.wait_for_socket(side, index, limit)
     }
 
@@ -163,10 +158,9 @@ impl Running {
         loop {
             let id = ringtap_of(self.child.id());
             // A process that has ended has no files; its end is reported below.
-            let is_open = || catches_interrupts(id).unwrap_or(false);
+            let is_open = || catches_interrupts(id);
             let has_socket = has_packet_socket(side, index)? && (!is_ringtap(id) || is_open());
-            let has_program =
-                || holds_program(id, index).unwrap_or(false) || has_filter(side, id, index);
+            let has_program = || holds_program(id, index) || has_filter(side, id, index);
             if has_socket || (has_program() && is_open()) {
                 return Ok(());
             }
@@ -248,12 +242,29 @@ impl Running {
 /// Returns the peak resident memory of a running process, in bytes (`VmHWM`, proc(5)).
 #[must_use]
 pub fn peak_memory(id: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    let peak = status_field(id, "VmHWM:")?;
+    let kilobytes: u64 = peak.strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)
+}
+
+/// Returns the field of that name, with its colon, of a process or thread (`/proc/ID/status`, proc(5)).
+#[must_use]
+pub fn status_field(id: impl Display, name: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.trim().to_owned())
+}
+
+/// Returns the time that a thread has spent on a processor: the first field of `schedstat` in its folder of `/proc`, in
+/// nanoseconds (Documentation/scheduler/sched-stats.rst).
+///
+/// # Errors
+/// Returns an error if the thread has ended, or the kernel has no such file.
+pub fn processor_time(thread: &Path) -> io::Result<Duration> {
+    let text = std::fs::read_to_string(thread.join("schedstat"))?;
+    let field = text.split(' ').next().and_then(|field| field.parse().ok());
+    let nanos = field.ok_or_else(|| io::Error::other("no schedstat"))?;
+    Ok(Duration::from_nanos(nanos))
 }
 
 impl Drop for Running {
@@ -303,9 +314,8 @@ fn rests(id: u32) -> bool {
     tasks.flatten().all(|task| {
         // The state is the first field behind the name, which is in parentheses.
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        let state = stat
-            .rsplit_once(") ")
-            .and_then(|(_, rest)| rest.chars().next());
+        let rest = stat.rsplit_once(") ").map(|(_, rest)| rest);
+        let state = rest.and_then(|rest| rest.chars().next());
         let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
         let mut children = children.split_whitespace().flat_map(str::parse);
         matches!(state, None | Some('S' | 'Z')) && children.all(rests)
@@ -313,12 +323,11 @@ fn rests(id: u32) -> bool {
 }
 
 /// Returns whether the process has a handler for SIGINT, which a capture installs once it is open.
-fn catches_interrupts(id: u32) -> io::Result<bool> {
+fn catches_interrupts(id: u32) -> bool {
     const INTERRUPT: u64 = 1 << 1;
-    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    Ok(caught.is_some_and(|mask| mask & INTERRUPT != 0))
+    let caught = status_field(id, "SigCgt:");
+    let caught = caught.and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    caught.is_some_and(|mask| mask & INTERRUPT != 0)
 }
 
 /// Returns whether the process is `ringtap`. Its packet socket rejects everything from its binding until the
@@ -339,24 +348,17 @@ fn ringtap_of(id: u32) -> u32 {
 
 /// Returns whether the process is attached to the interface, at tcx or XDP, like a tap or an AF_XDP socket:
 /// `/proc/PID/fdinfo` names the interface of such a link (Linux ≥ 5.9).
-fn holds_program(id: u32, index: u32) -> io::Result<bool> {
+fn holds_program(id: u32, index: u32) -> bool {
     let wanted = index.to_string();
-    for entry in std::fs::read_dir(format!("/proc/{id}/fdinfo"))? {
-        // A descriptor may be closed in the meantime.
-        let Ok(text) = std::fs::read_to_string(entry?.path()) else {
-            continue;
-        };
-        let field = |name| {
-            text.lines()
-                .find_map(|line: &str| line.strip_prefix(name))
-                .map(str::trim)
-        };
-        let is_hook = matches!(field("link_type:"), Some("xdp" | "tcx"));
-        if is_hook && field("ifindex:") == Some(&wanted) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let entries = std::fs::read_dir(format!("/proc/{id}/fdinfo"));
+    let entries = entries.into_iter().flatten().flatten();
+    // A descriptor may be closed in the meantime.
+    let mut texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    texts.any(|text| {
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let field = |name: &str| field(name).map(str::trim);
+        matches!(field("link_type:"), Some("xdp" | "tcx")) && field("ifindex:") == Some(&wanted)
+    })
 }
 
 /// Returns whether a filter of the process is at clsact, where taps are before Linux 6.6; its name contains

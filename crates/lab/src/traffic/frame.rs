@@ -96,11 +96,7 @@ impl Builder {
 
     fn ethernet(&mut self, forward: bool) {
         let (client, server) = ([0x02, 0, 0, 0, 0, 0x0c], [0x02, 0, 0, 0, 0, 0x05]);
-        let (source, destination) = if forward {
-            (client, server)
-        } else {
-            (server, client)
-        };
+        let (source, destination) = directed(forward, client, server);
         self.frame[..6].copy_from_slice(&destination);
         self.frame[6..12].copy_from_slice(&source);
         self.frame[12..ETHERNET].copy_from_slice(&[8, 0]);
@@ -109,11 +105,7 @@ impl Builder {
     fn ipv4(&mut self, kind: Kind, flow: u16, forward: bool, sequence: u64) {
         let [high, low] = flow.to_be_bytes();
         let (client, server) = ([10, 1, high, low], [192, 0, 2, low & 15]);
-        let (source, destination) = if forward {
-            (client, server)
-        } else {
-            (server, client)
-        };
+        let (source, destination) = directed(forward, client, server);
         let length = be16(self.frame.len() - ETHERNET);
         let [.., id_high, id_low] = sequence.to_be_bytes();
         let header = &mut self.frame[ETHERNET..TRANSPORT];
@@ -130,11 +122,7 @@ impl Builder {
 
     fn transport(&mut self, kind: Kind, flow: u16, forward: bool, sequence: u64) {
         let (client, server) = (CLIENT_PORT + flow, kind.service_port());
-        let (source, destination) = if forward {
-            (client, server)
-        } else {
-            (server, client)
-        };
+        let (source, destination) = directed(forward, client, server);
         let length = self.frame.len() - TRANSPORT;
         let (header, segment) = self.frame.split_at_mut(TRANSPORT);
         let addresses = header[ETHERNET + 12..].split_at(4);
@@ -164,6 +152,15 @@ impl Builder {
     }
 }
 
+/// Returns the source and the destination of a direction.
+fn directed<T>(forward: bool, client: T, server: T) -> (T, T) {
+    if forward {
+        (client, server)
+    } else {
+        (server, client)
+    }
+}
+
 /// Returns the sequence number of a synthetic frame; `None` for other traffic and for a frame cut
 /// by the snaplen.
 #[must_use]
@@ -175,12 +172,8 @@ pub fn sequence(frame: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let at = TRANSPORT + header;
-    let number = frame.get(at..at + SEQUENCE)?;
-    is_ours.then(|| {
-        number
-            .iter()
-            .fold(0, |value, &byte| value << 8 | u64::from(byte))
-    })
+    let number = frame.get(at..)?.first_chunk::<SEQUENCE>()?;
+    is_ours.then(|| u64::from_be_bytes(*number))
 }
 
 /// Returns the low 16 bits of a length that is known to fit.

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringtap_filter::ebpf::{AluOp, Assembler, Cond, Helper, Insn, Reg, Size, Width};
-use ringtap_sys::bpf::{
-    self, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, ProgramRun, XdpMode,
-};
+use ringtap_sys::bpf::{self, Kernel, Link, Map, Program, ProgramKind, ProgramRun, XdpMode};
 
+use super::xdp_record::single;
 use crate::netns::{Namespace, Side};
+use crate::process::processor_time;
 
 /// The destination of the frames.
 #[derive(Clone, Copy, Debug)]
@@ -92,18 +92,7 @@ impl<'a> LiveFrames<'a> {
 
     fn made(frame: &[u8], target: Target<'a>, number_at: Option<u16>) -> bpf::Result<Self> {
         let kernel = Kernel::running();
-        let counter = Map::create(
-            &kernel,
-            &MapSpec::new(
-                "frame_number",
-                MapKind::Array {
-                    mmapable: false,
-                    inner: false,
-                },
-                4,
-                1,
-            ),
-        )?;
+        let counter = single(&kernel, "frame_number", 4)?;
         let (Target::OutOf(side) | Target::ReceivedOn(side)) = target;
         let index = side.namespace.netlink().index(&side.device);
         let index = index.expect("the pair has this end");
@@ -164,6 +153,24 @@ impl<'a> LiveFrames<'a> {
     /// As [`LiveFrames::send`].
     pub fn send_measured(&self, count: u32) -> io::Result<Cost> {
         let (Target::OutOf(side) | Target::ReceivedOn(side)) = self.target;
+        // The thread inherits the processors of the calling one.
+        side.run(|| {
+            let receiving = Softirqs::here()?;
+            let begun = Instant::now();
+            self.run(count)?;
+            let elapsed = begun.elapsed();
+            // The kernel updates a thread's time when it takes the processor from it.
+            std::thread::sleep(Duration::from_millis(1));
+            let processor = processor_time(Path::new("/proc/thread-self"))?;
+            Ok(Cost {
+                elapsed,
+                processor: processor + receiving.time_since()?,
+            })
+        })
+    }
+
+    /// Runs the program on so many frames.
+    fn run(&self, count: u32) -> io::Result<()> {
         let run = ProgramRun {
             data: &self.frame,
             context: &self.context,
@@ -172,23 +179,9 @@ impl<'a> LiveFrames<'a> {
             live_frames: true,
             batch_size: self.batch,
         };
-        let namespace = &side.namespace;
-        // The thread inherits the processors of the calling one.
-        namespace.run(|| {
-            let receiving = Softirqs::here()?;
-            let begun = Instant::now();
-            let outcome = self.program.run(&run);
-            outcome.map_err(io::Error::other)?;
-            let elapsed = begun.elapsed();
-            // The kernel updates a thread's time when it takes the processor from it.
-            std::thread::sleep(Duration::from_millis(1));
-            let processor = thread_time("/proc/thread-self")? + receiving.time_since()?;
-            Ok(Cost { elapsed, processor })
-        })
+        self.program.run(&run).map(drop).map_err(io::Error::other)
     }
-}
 
-impl LiveFrames<'_> {
     /// Sends `count` frames in bursts on a schedule of `per_second` frames, and returns the time that
     /// it took. A sender that is late sends without pauses until it is on schedule again.
     ///
@@ -205,15 +198,7 @@ impl LiveFrames<'_> {
                 let wait = Duration::from_secs_f64(due).checked_sub(begun.elapsed());
                 std::thread::sleep(wait.unwrap_or_default());
                 let now = burst.min(count - sent);
-                let run = ProgramRun {
-                    data: &self.frame,
-                    context: &self.context,
-                    repeat: now,
-                    data_out: 0,
-                    live_frames: true,
-                    batch_size: self.batch,
-                };
-                self.program.run(&run).map_err(io::Error::other)?;
+                self.run(now)?;
                 sent += now;
             }
             Ok(begun.elapsed())
@@ -250,7 +235,7 @@ impl Softirqs {
         let Some(folder) = &self.folder else {
             return Ok(Duration::ZERO);
         };
-        Ok(thread_time(folder)?.saturating_sub(self.before))
+        Ok(processor_time(folder)?.saturating_sub(self.before))
     }
 }
 
@@ -262,15 +247,6 @@ fn processor() -> io::Result<u32> {
     let field = behind.and_then(|fields| fields.split_whitespace().nth(36));
     let number = field.and_then(|field| field.parse().ok());
     number.ok_or_else(|| io::Error::other("no processor in stat"))
-}
-
-/// Returns the time that a thread has spent on a processor: the first field of `schedstat`, in
-/// nanoseconds (Documentation/scheduler/sched-stats.rst).
-fn thread_time(folder: impl AsRef<Path>) -> io::Result<Duration> {
-    let text = fs::read_to_string(folder.as_ref().join("schedstat"))?;
-    let field = text.split(' ').next().and_then(|field| field.parse().ok());
-    let nanos = field.ok_or_else(|| io::Error::other("no schedstat"))?;
-    Ok(Duration::from_nanos(nanos))
 }
 
 /// Writes the next number into the packet, which has room for it.

@@ -73,8 +73,7 @@ pub struct Totals {
     pub udp: u64,
 }
 
-const START_SECS: u64 = 1_700_000_000;
-const NANOS_PER_SEC: u64 = 1_000_000_000;
+const START_NANOS: u64 = 1_700_000_000_000_000_000;
 const SMALLEST: u16 = 64;
 
 impl Traffic {
@@ -118,10 +117,8 @@ impl Traffic {
             totals.bytes += frame.len() as u64;
             totals.https += u64::from(kind == Kind::Https);
             totals.udp += u64::from(kind.is_udp());
-            let record = self.record_header(index, frame.len() as u64);
-            result = writer
-                .write_all(&record)
-                .and_then(|()| writer.write_all(frame));
+            let micros = (START_NANOS + index * self.interval) / 1_000;
+            result = crate::pcap::record(&mut writer, micros, 0, frame);
             result.is_ok()
         });
         result.map(|()| totals)
@@ -163,18 +160,6 @@ impl Traffic {
             Sizes::Between(from, to) => from + random.below(to.saturating_sub(from) + 1),
         };
         size.max(SMALLEST)
-    }
-
-    fn record_header(&self, index: u64, length: u64) -> [u8; 16] {
-        let nanos = index * self.interval;
-        let secs = START_SECS + nanos / NANOS_PER_SEC;
-        let micros = nanos % NANOS_PER_SEC / 1_000;
-        let mut header = [0; 16];
-        for (field, value) in header.chunks_mut(4).zip([secs, micros, length, length]) {
-            let word = u32::try_from(value).unwrap_or(u32::MAX);
-            field.copy_from_slice(&word.to_ne_bytes());
-        }
-        header
     }
 }
 

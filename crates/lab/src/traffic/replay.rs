@@ -53,10 +53,8 @@ impl Replay {
     pub fn start(&self, side: &Side) -> Sent {
         let program = crate::need::find_tool("tcpreplay").expect("tcpreplay is installed");
         let mut command = side.namespace.command(&program.to_string_lossy());
-        command
-            .arg(format!("--intf1={}", side.device))
-            .arg("--preload-pcap")
-            .arg("--quiet");
+        command.arg(format!("--intf1={}", side.device));
+        command.args(["--preload-pcap", "--quiet"]);
         match self.rate {
             Rate::Pps(pps) => command.arg(format!("--pps={pps}")),
             Rate::Top => command.arg("--topspeed"),
@@ -87,17 +85,13 @@ impl Sent {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "tcpreplay: {report}{errors}");
         let number = |label: &str| -> Option<u64> {
-            let line = report
-                .lines()
-                .find_map(|line| line.trim().strip_prefix(label))?;
-            line.trim().parse().ok()
+            let mut lines = report.lines().map(str::trim);
+            let rest = lines.find_map(|line| line.strip_prefix(label))?;
+            rest.trim().parse().ok()
         };
         let sent = number("Successful packets:");
-        assert_eq!(
-            number("Failed packets:"),
-            Some(0),
-            "tcpreplay: {report}{errors}"
-        );
+        let failed = number("Failed packets:");
+        assert_eq!(failed, Some(0), "tcpreplay: {report}{errors}");
         sent.unwrap_or_else(|| panic!("tcpreplay says no number: {report}{errors}"))
     }
 }

@@ -35,7 +35,6 @@ impl XdpDrop {
     /// # Panics
     /// The same as for [`XdpDrop::on`].
     pub fn after(side: &Side, helper: Option<Helper>) -> bpf::Result<Self> {
-        let kernel = Kernel::running();
         let mut asm = Assembler::new();
         if let Some(helper) = helper {
             asm.call(helper);
@@ -43,13 +42,19 @@ impl XdpDrop {
         asm.mov32(Reg::R0, XDP_DROP);
         asm.exit();
         let code = asm.finish().expect("there are no jumps");
-        // Packets of several buffers come from Linux 5.18 on.
-        let frags = Feature::XdpFrags.check(&kernel).is_ok();
-        let kind = ProgramKind::Xdp { frags };
-        let program = Program::load(&kernel, "xdp_drop", kind, &code)?;
-        let index = side.namespace.netlink().index(&side.device);
-        let index = index.expect("the pair has this end");
-        let link = side.run(|| Link::xdp(&program, &kernel, index, XdpMode::Native))?;
-        Ok(Self { _link: link })
+        Ok(Self {
+            _link: attached(side, "xdp_drop", &code)?,
+        })
     }
+}
+
+/// Attaches a program to the driver of an end of a pair.
+pub(super) fn attached(side: &Side, name: &str, code: &[u64]) -> bpf::Result<Link> {
+    let kernel = Kernel::running();
+    // Packets of several buffers come from Linux 5.18 on.
+    let frags = Feature::XdpFrags.check(&kernel).is_ok();
+    let program = Program::load(&kernel, name, ProgramKind::Xdp { frags }, code)?;
+    let index = side.namespace.netlink().index(&side.device);
+    let index = index.expect("the pair has this end");
+    side.run(|| Link::xdp(&program, &kernel, index, XdpMode::Native))
 }

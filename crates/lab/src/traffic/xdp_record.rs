@@ -4,10 +4,9 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
-use ringtap_sys::bpf::{
-    self, Feature, Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode,
-};
+use ringtap_sys::bpf::{self, Kernel, Link, Map, MapKind, MapSpec};
 
+use super::xdp_drop::attached;
 use crate::netns::Side;
 
 const XDP_DROP: i32 = 1;
@@ -34,28 +33,14 @@ impl XdpRecord {
     /// Panics if the device does not exist.
     pub fn on(side: &Side, capacity: u32) -> bpf::Result<Self> {
         let kernel = Kernel::running();
-        let array = |name, value_size| {
-            let kind = MapKind::Array {
-                mmapable: false,
-                inner: false,
-            };
-            Map::create(&kernel, &MapSpec::new(name, kind, value_size, 1))
-        };
-        let count = array("count", 8)?;
-        let stamps = array("stamps", 8 * capacity.max(1))?;
+        let count = single(&kernel, "count", 8)?;
+        let stamps = single(&kernel, "stamps", 8 * capacity.max(1))?;
         let code = program(&count, &stamps, capacity);
-        // Packets of several buffers come from Linux 5.18 on.
-        let frags = Feature::XdpFrags.check(&kernel).is_ok();
-        let kind = ProgramKind::Xdp { frags };
-        let program = Program::load(&kernel, "xdp_record", kind, &code)?;
-        let index = side.namespace.netlink().index(&side.device);
-        let index = index.expect("the pair has this end");
-        let link = side.run(|| Link::xdp(&program, &kernel, index, XdpMode::Native))?;
         Ok(Self {
             count,
             stamps,
             capacity,
-            _link: link,
+            _link: attached(side, "xdp_record", &code)?,
         })
     }
 
@@ -79,12 +64,18 @@ impl XdpRecord {
         let count = self.count()?.min(self.capacity.into());
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let (words, _) = bytes.as_chunks::<8>();
-        Ok(words
-            .iter()
-            .take(count)
-            .map(|&word| u64::from_ne_bytes(word))
-            .collect())
+        let words = words.iter().take(count).copied();
+        Ok(words.map(u64::from_ne_bytes).collect())
     }
+}
+
+/// Makes an array of one value.
+pub(super) fn single(kernel: &Kernel, name: &str, bytes: u32) -> bpf::Result<Map> {
+    let kind = MapKind::Array {
+        mmapable: false,
+        inner: false,
+    };
+    Map::create(kernel, &MapSpec::new(name, kind, bytes, 1))
 }
 
 fn program(count: &Map, stamps: &Map, capacity: u32) -> Vec<u64> {
