@@ -25,14 +25,8 @@ const CERTIFICATES: &str = "
 /// openssl fails.
 pub fn make_certificates(folder: &Path) {
     let mut openssl = Command::new("sh");
-    let made = openssl
-        .args(["-c", CERTIFICATES])
-        .current_dir(folder)
-        .output();
-    let made = made.expect("openssl runs");
-    assert!(
-        made.status.success(),
-        "{}",
-        String::from_utf8_lossy(&made.stderr)
-    );
+    openssl.args(["-c", CERTIFICATES]).current_dir(folder);
+    let made = openssl.output().expect("openssl runs");
+    let said = String::from_utf8_lossy(&made.stderr);
+    assert!(made.status.success(), "{said}");
 }

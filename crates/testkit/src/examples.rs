@@ -173,10 +173,8 @@ impl Page {
             };
             let row: Vec<Example> = spans.into_iter().map(example).collect();
             let packets = row[0].takes.len() + row[0].leaves.len();
-            assert!(
-                packets > 0 || columns.expected == Expected::Refused,
-                "{place}: no packet"
-            );
+            let is_refused = columns.expected == Expected::Refused;
+            assert!(packets > 0 || is_refused, "{place}: no packet");
             examples.extend(row);
         }
         Self { examples, names }
@@ -188,28 +186,19 @@ fn cells(line: &str) -> Option<Vec<String>> {
     let inner = line.trim().strip_prefix('|')?.strip_suffix('|')?;
     // A bar inside a cell is escaped.
     let hidden = inner.replace("\\|", "\u{1}");
-    let cells = hidden.split('|');
-    Some(
-        cells
-            .map(|cell| cell.trim().replace('\u{1}', "|"))
-            .collect(),
-    )
+    let cells = hidden.split('|').map(str::trim);
+    Some(cells.map(|cell| cell.replace('\u{1}', "|")).collect())
 }
 
 fn code_spans(cell: &str) -> Vec<String> {
-    cell.split('`')
-        .skip(1)
-        .step_by(2)
-        .map(str::to_owned)
-        .collect()
+    let spans = cell.split('`').skip(1).step_by(2);
+    spans.map(str::to_owned).collect()
 }
 
 fn listed(cell: Option<&String>) -> Vec<String> {
     let names = cell.map_or("", String::as_str).split(',').map(str::trim);
-    names
-        .filter(|name| !matches!(*name, "" | "–"))
-        .map(str::to_owned)
-        .collect()
+    let names = names.filter(|name| !matches!(*name, "" | "–"));
+    names.map(str::to_owned).collect()
 }
 
 /// Returns the packets by their names.
@@ -237,10 +226,8 @@ pub fn samples() -> BTreeMap<String, Sample> {
             dlt: link_types.resolve(link_type)[0],
             data: Vec::new(),
         };
-        assert!(
-            samples.insert(name.clone(), sample).is_none(),
-            "{new} is there twice"
-        );
+        let other = samples.insert(name.clone(), sample);
+        assert!(other.is_none(), "{new} is there twice");
     }
     samples
 }

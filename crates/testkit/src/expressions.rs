@@ -93,11 +93,8 @@ impl LinkTypes {
     /// Returns libpcap's names and values, in the order of the values.
     #[must_use]
     pub fn all(&self) -> Vec<(&str, u32)> {
-        let mut all: Vec<_> = self
-            .names
-            .iter()
-            .map(|(name, dlt)| (name.as_str(), *dlt))
-            .collect();
+        let names = self.names.iter();
+        let mut all: Vec<_> = names.map(|(name, dlt)| (name.as_str(), *dlt)).collect();
         all.sort_by_key(|(_, dlt)| *dlt);
         all
     }
@@ -139,9 +136,8 @@ pub fn by_link_type() -> BTreeMap<u32, Vec<Case>> {
     for case in cases() {
         for dlt in case.dlts.iter() {
             let of_type = found.entry(*dlt).or_default();
-            let at = *index
-                .entry((*dlt, case.expression.clone()))
-                .or_insert(of_type.len());
+            let key = (*dlt, case.expression.clone());
+            let at = *index.entry(key).or_insert(of_type.len());
             match of_type.get_mut(at) {
                 Some(known) if case.expected != Expected::Agreement => *known = case.clone(),
                 Some(_) => {}
@@ -168,14 +164,15 @@ fn parse(text: &str, file: &str, types: &LinkTypes, cases: &mut Vec<Case>) {
             };
             group = Some((types.resolve(names).into(), expected));
         } else if is_content(line) {
-            let (dlts, expected) = group
-                .clone()
-                .unwrap_or_else(|| panic!("{file}:{number}: no link type yet"));
+            let place = format!("{file}:{number}");
+            let Some((dlts, expected)) = group.clone() else {
+                panic!("{place}: no link type yet");
+            };
             cases.push(Case {
                 expression: line.to_owned(),
                 dlts,
                 expected,
-                place: format!("{file}:{number}"),
+                place,
             });
         }
     }

@@ -84,11 +84,8 @@ impl Watch {
             }
             if age > patience(KILL) && !test.is_killed {
                 test.is_killed = true;
-                eprintln!(
-                    "hangs: {name}: ended after {} s\n{}",
-                    age.as_secs(),
-                    state()
-                );
+                let (seconds, state) = (age.as_secs(), state());
+                eprintln!("hangs: {name}: ended after {seconds} s\n{state}");
                 kill(&descendants(std::process::id()));
             }
             if age > patience(KILL) + EXIT {
@@ -147,16 +144,14 @@ fn state() -> String {
 fn task_state(task: &Path) -> String {
     let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
     let stat = read("stat");
-    let fields: Vec<&str> = stat
-        .rsplit_once(") ")
-        .map_or_else(Vec::new, |(_, rest)| rest.split(' ').collect());
+    let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' '));
+    let fields: Vec<&str> = fields.into_iter().flatten().collect();
     let field = |at: usize| fields.get(at).copied().unwrap_or("?");
     let stack = read("stack");
-    let stack: Vec<&str> = stack
+    let stack = stack
         .lines()
-        .filter_map(|line| line.split_whitespace().nth(1))
-        .take(6)
-        .collect();
+        .filter_map(|line| line.split_whitespace().nth(1));
+    let stack: Vec<&str> = stack.take(6).collect();
     format!(
         "{}: {}, user {} system {}, call {}, in {}",
         read("comm").trim(),

@@ -187,11 +187,8 @@ impl Oracle {
     /// The same as for [`verdicts`](Self::verdicts).
     pub fn filter(&mut self, program: &[Insn], data: &[u8], len: u32) -> Result<u32> {
         self.set_packets([(len, data)])?;
-        let verdicts = self.verdicts(program)?;
-        verdicts
-            .first()
-            .copied()
-            .ok_or_else(|| io::Error::other("no verdict").into())
+        let verdict = self.verdicts(program)?.first().copied();
+        verdict.ok_or_else(|| io::Error::other("no verdict").into())
     }
 
     /// Returns a capture file as libpcap reads it, with nanosecond timestamps.

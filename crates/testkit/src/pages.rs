@@ -62,10 +62,7 @@ pub fn check_block(page: &str, begin: &str, end: &str, text: &str) -> Result<(),
 fn tables(command: &Command) -> String {
     let mut headings: Vec<Option<&str>> = vec![None];
     let mut rows: Vec<String> = vec![String::new()];
-    for argument in command
-        .get_arguments()
-        .filter(|argument| is_shown(argument))
-    {
+    for argument in command.get_arguments().filter(|one| is_shown(one)) {
         let heading = argument.get_help_heading();
         let place = headings.iter().position(|known| *known == heading);
         let place = place.unwrap_or_else(|| {
@@ -104,19 +101,11 @@ fn row(argument: &Arg) -> String {
     let takes_value = argument.get_action().takes_values();
     if let (true, Some(name)) = (takes_value, names.last_mut()) {
         let values = argument.get_value_names().unwrap_or_default();
-        name.push_str(
-            &values
-                .iter()
-                .map(|value| format!(" {value}"))
-                .collect::<String>(),
-        );
+        name.extend(values.iter().map(|value| format!(" {value}")));
     }
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    format!(
-        "| {} | {} |\n",
-        names.join(", "),
-        meaning(argument, takes_value)
-    )
+    let meaning = meaning(argument, takes_value);
+    format!("| {} | {meaning} |\n", names.join(", "))
 }
 
 fn meaning(argument: &Arg, takes_value: bool) -> String {
@@ -153,9 +142,8 @@ fn escaped(text: &str) -> String {
 }
 
 fn text(help: Option<&StyledStr>) -> String {
-    help.map(ToString::to_string)
-        .unwrap_or_default()
-        .replace('\n', " ")
+    let text = help.map(ToString::to_string).unwrap_or_default();
+    text.replace('\n', " ")
 }
 
 /// Returns a page with a block replaced, if it has one.

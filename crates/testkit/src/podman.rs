@@ -69,13 +69,8 @@ fn run(command: &mut Command, name: &str, options: &[&str], of: &[&str]) -> Stri
 pub fn make_image(command: &mut Command, name: &str, files: &Path, folder: &Path) {
     let archive = folder.join("image.tar");
     let mut tar = Command::new("tar");
-    let output = tar
-        .arg("-cf")
-        .arg(&archive)
-        .arg("-C")
-        .arg(files)
-        .arg(".")
-        .output();
+    tar.arg("-cf").arg(&archive).arg("-C").arg(files);
+    let output = tar.arg(".").output();
     let output = output.expect("tar runs");
     assert!(output.status.success(), "{output:?}");
     podman(command, &["import", &archive.to_string_lossy(), name]);

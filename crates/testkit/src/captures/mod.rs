@@ -124,14 +124,8 @@ impl Ng {
     /// Returns an interface description block.
     #[must_use]
     pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Vec<u8> {
-        let body = [
-            &self.0.of_u16(link_type)[..],
-            &[0; 2],
-            &self.0.of_u32(snaplen),
-            options,
-        ]
-        .concat();
-        self.block(1, &body)
+        let (link_type, snaplen) = (self.0.of_u16(link_type), self.0.of_u32(snaplen));
+        self.block(1, &[&link_type[..], &[0; 2], &snaplen, options].concat())
     }
 
     /// Returns an option.
@@ -139,13 +133,8 @@ impl Ng {
     pub fn option(self, code: u16, value: &[u8]) -> Vec<u8> {
         let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
         let padding = value.len().next_multiple_of(4) - value.len();
-        [
-            &self.0.of_u16(code)[..],
-            &self.0.of_u16(length),
-            value,
-            &[0; 3][..padding],
-        ]
-        .concat()
+        let head = [code, length].map(|field| self.0.of_u16(field));
+        [&head.concat()[..], value, &[0; 3][..padding]].concat()
     }
 
     /// Returns the body of an enhanced packet block: interface, ticks, caplen and len, then its data and
@@ -161,25 +150,16 @@ impl Ng {
         let half = |ticks: u64| u32::try_from(ticks & 0xffff_ffff).unwrap_or(0);
         let (high, low) = (half(ticks >> 32), half(ticks));
         let padding = data.len().next_multiple_of(4) - data.len();
-        [
-            &[interface, high, low, caplen, len]
-                .map(|field| self.0.of_u32(field))
-                .concat()[..],
-            data,
-            &[0; 3][..padding],
-            options,
-        ]
-        .concat()
+        let head = [interface, high, low, caplen, len].map(|field| self.0.of_u32(field));
+        [&head.concat()[..], data, &[0; 3][..padding], options].concat()
     }
 
     /// Returns an enhanced packet block.
     #[must_use]
     pub fn enhanced(self, interface: u32, ticks: u64, data: &[u8]) -> Vec<u8> {
         let caplen = small(data.len());
-        self.block(
-            6,
-            &self.enhanced_body((interface, ticks, caplen, caplen), data, &[]),
-        )
+        let fields = (interface, ticks, caplen, caplen);
+        self.block(6, &self.enhanced_body(fields, data, &[]))
     }
 
     /// Returns a simple packet block.

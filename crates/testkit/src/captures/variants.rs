@@ -99,10 +99,8 @@ fn lengths(cases: &mut Cases) {
             ..base
         };
         let name = format!("link type {link_type} caplen {caplen}");
-        cases.push((
-            name,
-            [header.bytes(), header.packet(&pattern(caplen))].concat(),
-        ));
+        let packet = header.packet(&pattern(caplen));
+        cases.push((name, [header.bytes(), packet].concat()));
     }
     let longer = base.record([1, 2, 40, 3], &pattern(40));
     cases.push(("caplen > len".to_owned(), [base.bytes(), longer].concat()));
@@ -154,12 +152,8 @@ fn header_fields(cases: &mut Cases) {
 
 fn truncations(cases: &mut Cases) {
     let base = PcapHeader::MICROS;
-    let whole = [
-        base.bytes(),
-        base.packet(b"abcd"),
-        base.packet(&pattern(40)),
-    ]
-    .concat();
+    let packets = [base.packet(b"abcd"), base.packet(&pattern(40))].concat();
+    let whole = [base.bytes(), packets].concat();
     for length in (0..48).chain([whole.len() - 1, whole.len()]) {
         cases.push((format!("pcap cut to {length}"), whole[..length].to_vec()));
     }
@@ -176,12 +170,8 @@ pub fn pcapng_variants() -> Cases {
         damages(Ng(order), &mut cases);
     }
     let ng = Ng(LITTLE);
-    let whole = [
-        ng.prelude(),
-        ng.enhanced(0, 7, b"abcd"),
-        ng.enhanced(0, 8, b"efgh"),
-    ]
-    .concat();
+    let (first, second) = (ng.enhanced(0, 7, b"abcd"), ng.enhanced(0, 8, b"efgh"));
+    let whole = [ng.prelude(), first, second].concat();
     for length in 0..=whole.len() {
         cases.push((format!("pcapng cut to {length}"), whole[..length].to_vec()));
     }
@@ -194,27 +184,19 @@ fn blocks(ng: Ng, cases: &mut Cases) {
         cases.push((format!("{name} {:?}", ng.0), parts.concat()));
     };
     let prelude = ng.prelude();
-    let kinds = [
-        epb.clone(),
-        ng.simple(4, b"abcd"),
-        ng.obsolete(0, 9, b"abcd"),
-    ]
-    .concat();
+    let (simple, obsolete) = (ng.simple(4, b"abcd"), ng.obsolete(0, 9, b"abcd"));
+    let kinds = [epb.clone(), simple.clone(), obsolete].concat();
     add("all packet blocks", &[prelude.clone(), kinds]);
     add("no interface", &[ng.section()]);
     add("packet before interface", &[ng.section(), epb.clone()]);
-    add(
-        "simple packet before interface",
-        &[ng.section(), ng.simple(4, b"abcd")],
-    );
+    add("simple packet before interface", &[ng.section(), simple]);
+    let unknown = ng.enhanced(1, 2, b"abcd");
     add(
         "unknown interface",
-        &[prelude.clone(), epb.clone(), ng.enhanced(1, 2, b"abcd")],
+        &[prelude.clone(), epb.clone(), unknown],
     );
-    add(
-        "unknown interface, obsolete",
-        &[prelude.clone(), ng.obsolete(1, 2, b"abcd")],
-    );
+    let unknown = ng.obsolete(1, 2, b"abcd");
+    add("unknown interface, obsolete", &[prelude.clone(), unknown]);
     for (name, block_type, body) in [
         ("names", 4, &[0xff; 6][..]),
         ("statistics", 5, &[]),
@@ -223,31 +205,24 @@ fn blocks(ng: Ng, cases: &mut Cases) {
         ("custom not to copy", 0x4000_0bad, &[]),
         ("unknown", 0x99, &[]),
     ] {
-        add(
-            name,
-            &[prelude.clone(), ng.block(block_type, body), epb.clone()],
-        );
+        let block = ng.block(block_type, body);
+        add(name, &[prelude.clone(), block, epb.clone()]);
     }
     for size in [16 * 1024 * 1024 - 12, 16 * 1024 * 1024 - 8] {
         let block = ng.block(0x99, &vec![0; size]);
-        add(
-            &format!("block of {size}"),
-            &[prelude.clone(), block, epb.clone()],
-        );
+        let name = format!("block of {size}");
+        add(&name, &[prelude.clone(), block, epb.clone()]);
     }
-    add(
-        "two sections",
-        &[prelude.clone(), epb.clone(), prelude.clone(), epb.clone()],
-    );
+    let first = [prelude.clone(), epb.clone()].concat();
+    add("two sections", &[first.clone(), first.clone()]);
+    let second = [ng.section(), epb.clone()];
     add(
         "second without interface",
-        &[prelude.clone(), epb.clone(), ng.section(), epb.clone()],
+        &[first.clone(), second.concat()],
     );
     let odd = ng.block(0x0a0d_0d0a, &ng.section_body((1, 1), &[]));
-    add(
-        "second of version 1.1",
-        &[prelude, epb.clone(), odd, ng.interface(1, 0, &[]), epb],
-    );
+    let second = [odd, ng.interface(1, 0, &[]), epb];
+    add("second of version 1.1", &[first, second.concat()]);
 }
 
 fn section_headers(ng: Ng, cases: &mut Cases) {
@@ -256,36 +231,29 @@ fn section_headers(ng: Ng, cases: &mut Cases) {
         let name = format!("section {name} {:?}", ng.0);
         cases.push((name, [section, rest.clone()].concat()));
     };
+    let block = |body: &[u8]| ng.block(0x0a0d_0d0a, body);
     for version in [(1, 0), (1, 1), (1, 2), (1, 3), (2, 0), (0, 0)] {
         add(
             format!("{version:?}"),
-            ng.block(0x0a0d_0d0a, &ng.section_body(version, &[])),
+            block(&ng.section_body(version, &[])),
         );
     }
     let body = ng.section_body((1, 0), &[]);
     add("trailer".to_owned(), ng.framed(0x0a0d_0d0a, 28, &body, 99));
     for length in [0, 12, 20, 24, 0x0010_0004, 0x7fff_fffc] {
-        add(
-            format!("length {length}"),
-            ng.framed(0x0a0d_0d0a, length, &body, length),
-        );
+        let section = ng.framed(0x0a0d_0d0a, length, &body, length);
+        add(format!("length {length}"), section);
     }
     let options = [ng.option(4, b"program"), ng.option(0, b"")].concat();
-    add(
-        "options".to_owned(),
-        ng.block(0x0a0d_0d0a, &ng.section_body((1, 0), &options)),
-    );
+    let section = block(&ng.section_body((1, 0), &options));
+    add("options".to_owned(), section);
     let damaged = ng.section_body((1, 0), &[4, 4, 99, 99]);
-    add(
-        "damaged options".to_owned(),
-        ng.block(0x0a0d_0d0a, &damaged),
-    );
+    add("damaged options".to_owned(), block(&damaged));
     let mut magic = body;
     magic[0] = 0x11;
-    add("magic".to_owned(), ng.block(0x0a0d_0d0a, &magic));
+    add("magic".to_owned(), block(&magic));
 }
 
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn interfaces(ng: Ng, cases: &mut Cases) {
     let mut add = |name: String, snaplen: u32, options: &[u8], packets: &[Vec<u8>]| {
         let head = [ng.section(), ng.interface(1, snaplen, options)].concat();
@@ -293,52 +261,32 @@ fn interfaces(ng: Ng, cases: &mut Cases) {
         cases.push((name, [head, packets.concat()].concat()));
     };
     let epb = ng.enhanced(0, 0x0005_1234_5678, b"abcd");
+    let one = std::slice::from_ref(&epb);
     for resolution in [
         0u8, 3, 6, 9, 10, 12, 18, 19, 20, 30, 0x80, 0x8a, 0x94, 0x9e, 0xc0,
     ] {
         let options = [ng.option(9, &[resolution]), ng.option(0, b"")].concat();
-        add(
-            format!("tsresol {resolution:#x}"),
-            0,
-            &options,
-            std::slice::from_ref(&epb),
-        );
+        add(format!("tsresol {resolution:#x}"), 0, &options, one);
     }
     for offset in [100u64, 100u64.wrapping_neg(), 1 << 40] {
         let options = ng.option(14, &ng.0.of_u64(offset));
-        add(
-            format!("tsoffset {offset}"),
-            0,
-            &options,
-            std::slice::from_ref(&epb),
-        );
+        add(format!("tsoffset {offset}"), 0, &options, one);
     }
+    let overrun = |length| [&ng.0.of_u16(2)[..], &ng.0.of_u16(length), b"abcd"].concat();
     for (name, options) in [
         ("tsresol of 2", ng.option(9, &[6, 6])),
-        (
-            "tsresol twice",
-            [ng.option(9, &[6]), ng.option(9, &[6])].concat(),
-        ),
+        ("tsresol twice", ng.option(9, &[6]).repeat(2)),
         ("tsoffset of 4", ng.option(14, &[0; 4])),
-        (
-            "tsoffset twice",
-            [ng.option(14, &[0; 8]), ng.option(14, &[0; 8])].concat(),
-        ),
+        ("tsoffset twice", ng.option(14, &[0; 8]).repeat(2)),
         ("end of 4", ng.option(0, &[0; 4])),
-        (
-            "overrun",
-            [&ng.0.of_u16(2)[..], &ng.0.of_u16(40), b"abcd"].concat(),
-        ),
-        (
-            "overrun by padding",
-            [&ng.0.of_u16(2)[..], &ng.0.of_u16(5), b"abcd"].concat(),
-        ),
+        ("overrun", overrun(40)),
+        ("overrun by padding", overrun(5)),
         (
             "behind the end",
             [ng.option(0, b""), ng.option(9, &[6, 6])].concat(),
         ),
     ] {
-        add(name.to_owned(), 0, &options, std::slice::from_ref(&epb));
+        add(name.to_owned(), 0, &options, one);
     }
     for snaplen in [10, 0x8000_0000] {
         let packets = [epb.clone(), ng.enhanced(0, 1, &pattern(20))];
@@ -350,30 +298,18 @@ fn interfaces(ng: Ng, cases: &mut Cases) {
         ng.simple(20, b"12345678"),
     ];
     add("snaplen 10, simple".to_owned(), 10, &[], &simple);
-    add(
-        "simple beyond".to_owned(),
-        0,
-        &[],
-        &[ng.simple(u32::MAX, b"12345678")],
-    );
-    add(
-        "obsolete beyond".to_owned(),
-        10,
-        &[],
-        &[ng.obsolete(0, 1, &pattern(20))],
-    );
-    add(
-        "snaplen 400000".to_owned(),
-        400_000,
-        &[],
-        &[ng.enhanced(0, 1, &pattern(300_000))],
-    );
-    add(
-        "caplen 262145".to_owned(),
-        0,
-        &[],
-        &[ng.enhanced(0, 1, &pattern(262_145))],
-    );
+    for (name, snaplen, packet) in [
+        ("simple beyond", 0, ng.simple(u32::MAX, b"12345678")),
+        ("obsolete beyond", 10, ng.obsolete(0, 1, &pattern(20))),
+        (
+            "snaplen 400000",
+            400_000,
+            ng.enhanced(0, 1, &pattern(300_000)),
+        ),
+        ("caplen 262145", 0, ng.enhanced(0, 1, &pattern(262_145))),
+    ] {
+        add(name.to_owned(), snaplen, &[], &[packet]);
+    }
 }
 
 fn damages(ng: Ng, cases: &mut Cases) {
@@ -381,24 +317,13 @@ fn damages(ng: Ng, cases: &mut Cases) {
     let body = |caplen: u32, data: &[u8], options: &[u8]| {
         ng.enhanced_body((0, 1, caplen, 5), data, options)
     };
+    let packet = |caplen, data: &[u8], options: &[u8]| ng.block(6, &body(caplen, data, options));
     for (name, block) in [
-        (
-            "caplen beyond the block",
-            ng.block(6, &body(400, b"abcd", &[])),
-        ),
-        ("caplen one beyond", ng.block(6, &body(5, b"abcd", &[]))),
-        (
-            "caplen in the padding",
-            ng.block(6, &body(8, b"abcde", &[])),
-        ),
-        (
-            "caplen in the options",
-            ng.block(6, &body(12, b"abcde", &[0; 4])),
-        ),
-        (
-            "damaged options",
-            ng.block(6, &body(4, b"abcd", &[2, 2, 99, 99])),
-        ),
+        ("caplen beyond the block", packet(400, b"abcd", &[])),
+        ("caplen one beyond", packet(5, b"abcd", &[])),
+        ("caplen in the padding", packet(8, b"abcde", &[])),
+        ("caplen in the options", packet(12, b"abcde", &[0; 4])),
+        ("damaged options", packet(4, b"abcd", &[2, 2, 99, 99])),
         ("trailer", ng.framed(6, 36, &body(4, b"abcd", &[]), 99)),
         ("length 37", ng.framed(6, 37, &body(4, b"abcd", &[]), 37)),
         ("length 8", ng.framed(6, 8, &[], 8)),
@@ -419,26 +344,14 @@ pub fn beyond_libpcap() -> Cases {
     let other = Ng(BIG);
     let start = [ng.prelude(), ng.enhanced(0, 5, b"abcd")].concat();
     let more = |parts: &[Vec<u8>]| [start.clone(), parts.concat()].concat();
+    let (raw, ip) = (ng.interface(101, 0, &[]), b"\x45abc");
+    let short = [ng.interface(1, 96, &[]), ng.enhanced(1, 6, b"abcd")];
+    let section = [ng.section(), raw.clone(), ng.enhanced(0, 6, ip)];
+    let swapped = [other.prelude(), other.enhanced(0, 6, b"abcd")];
     vec![
-        (
-            "link types".to_owned(),
-            more(&[ng.interface(101, 0, &[]), ng.enhanced(1, 6, b"\x45abc")]),
-        ),
-        (
-            "snaplens".to_owned(),
-            more(&[ng.interface(1, 96, &[]), ng.enhanced(1, 6, b"abcd")]),
-        ),
-        (
-            "link types of sections".to_owned(),
-            more(&[
-                ng.section(),
-                ng.interface(101, 0, &[]),
-                ng.enhanced(0, 6, b"\x45abc"),
-            ]),
-        ),
-        (
-            "byte orders".to_owned(),
-            more(&[other.prelude(), other.enhanced(0, 6, b"abcd")]),
-        ),
+        ("link types".to_owned(), more(&[raw, ng.enhanced(1, 6, ip)])),
+        ("snaplens".to_owned(), more(&short)),
+        ("link types of sections".to_owned(), more(&section)),
+        ("byte orders".to_owned(), more(&swapped)),
     ]
 }
