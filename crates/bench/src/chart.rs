@@ -11,7 +11,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use ringtap_chart::{Area, Error, FONT, LINE, Sheet, WIDTH, number};
 
-use crate::results::{Case, Figure, Metric, Scale};
+use crate::results::{Case, Figure, Scale};
 use crate::sample::Sample;
 
 const LINES_HEIGHT: u32 = 360;
@@ -36,11 +36,8 @@ const COLOURS: [RGBColor; 8] = [
 /// Returns the error of the drawing library.
 pub fn svg(figure: &Figure, caption: &str) -> Result<String, Error> {
     let names = contenders(figure);
-    let legend: Vec<(&str, RGBColor)> = names
-        .iter()
-        .copied()
-        .zip(COLOURS.into_iter().cycle())
-        .collect();
+    let colours = COLOURS.into_iter().cycle();
+    let legend: Vec<(&str, RGBColor)> = names.iter().copied().zip(colours).collect();
     let panels = heights(figure);
     let sheet = Sheet {
         title: &figure.title,
@@ -83,22 +80,20 @@ fn draw_panels(
 ) -> Result<(), Error> {
     let bars = figure.x.scale == Scale::Names;
     let mut rest = area.clone();
-    let mut metrics = figure.metrics.iter().enumerate();
+    let mut metrics = 0..figure.metrics.len();
     for &height in heights {
         let (row, below) = rest.split_vertically(height);
         rest = below;
         if bars {
-            let Some((at, metric)) = metrics.next() else {
+            let Some(at) = metrics.next() else {
                 break;
             };
-            draw_bars(&row, figure, names, at, metric)?;
+            draw_bars(&row, figure, names, at)?;
             continue;
         }
         let (left, right) = row.split_horizontally(WIDTH / 2);
-        for panel in [left, right] {
-            if let Some((at, metric)) = metrics.next() {
-                draw_lines(&panel, figure, names, at, metric)?;
-            }
+        for (panel, at) in [left, right].iter().zip(&mut metrics) {
+            draw_lines(panel, figure, names, at)?;
         }
     }
     Ok(())
@@ -112,13 +107,8 @@ fn top(figure: &Figure, metric: usize) -> f64 {
     if most > 0.0 { most * 1.08 } else { 1.0 }
 }
 
-fn draw_lines(
-    area: &Area<'_>,
-    figure: &Figure,
-    names: &[&str],
-    at: usize,
-    metric: &Metric,
-) -> Result<(), Error> {
+fn draw_lines(area: &Area<'_>, figure: &Figure, names: &[&str], at: usize) -> Result<(), Error> {
+    let metric = &figure.metrics[at];
     let across = Across::of(figure);
     let mut chart = ChartBuilder::on(area)
         .caption(metric.label(), (FONT, 15))
@@ -136,11 +126,10 @@ fn draw_lines(
         .draw()
         .map_err(Error::new)?;
     for (&name, colour) in names.iter().zip(COLOURS.iter().cycle()) {
-        let values: Vec<(f64, &Sample)> = figure
-            .cases
-            .iter()
-            .filter_map(|case| Some((case.x, case.contender(name)?.samples.get(at)?)))
-            .collect();
+        let values = figure.cases.iter();
+        let values =
+            values.filter_map(|case| Some((case.x, case.contender(name)?.samples.get(at)?)));
+        let values: Vec<(f64, &Sample)> = values.collect();
         let line = values.iter().map(|(x, sample)| (*x, sample.median()));
         let line = LineSeries::new(line, colour.stroke_width(2)).point_size(3);
         chart.draw_series(line).map_err(Error::new)?;
@@ -222,13 +211,8 @@ impl ValueFormatter<f64> for Across {
     }
 }
 
-fn draw_bars(
-    area: &Area<'_>,
-    figure: &Figure,
-    names: &[&str],
-    at: usize,
-    metric: &Metric,
-) -> Result<(), Error> {
+fn draw_bars(area: &Area<'_>, figure: &Figure, names: &[&str], at: usize) -> Result<(), Error> {
+    let metric = &figure.metrics[at];
     let rows: u32 = figure.cases.iter().map(rows_of).sum();
     let most = top(figure, at);
     let mut chart = ChartBuilder::on(area)

@@ -60,10 +60,7 @@ impl Goal {
         let contender = case.contenders.get(who)?;
         let (worst, median, bound) = match self {
             Self::AtMost(bound) => {
-                let ratio = contender
-                    .ratios
-                    .get(metric)
-                    .filter(|ratio| !ratio.is_empty())?;
+                let ratio = case.ratio(who, metric)?;
                 (-ratio.most(), -ratio.median(), -bound)
             }
             Self::AtLeast(bound) => {

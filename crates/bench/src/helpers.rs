@@ -4,15 +4,18 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ringtap_filter::ebpf::{Assembler, Reg};
-use ringtap_lab::process::Running;
+use ringtap_lab::netns::Side;
+use ringtap_lab::process::{Running, processor_time};
 use ringtap_lab::traffic::{Sizes, Traffic};
 use ringtap_sys::bpf::{Kernel, Program, ProgramKind, ProgramRun};
 use ringtap_sys::cycles::{Usage, thread_id, thread_time};
 use serde::de::DeserializeOwned;
+
+use crate::session::Done;
 
 /// Returns the last line of a program's output that is such a JSON object.
 pub(crate) fn last_object<T: DeserializeOwned>(text: &str) -> Option<T> {
@@ -21,17 +24,65 @@ pub(crate) fn last_object<T: DeserializeOwned>(text: &str) -> Option<T> {
 }
 
 /// Runs a program to its end; any exit status but success is an error.
-pub(crate) fn check(command: &mut Command) -> Result<(), String> {
+pub(crate) fn check(command: &mut Command) -> Done {
     let program = Path::new(command.get_program()).display().to_string();
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program}: {status}")),
-        Err(error) => Err(format!("{program}: {error}")),
+        Ok(status) => Err(format!("{program}: {status}").into()),
+        Err(error) => Err(format!("{program}: {error}").into()),
     }
 }
 
+/// The time that a program has to begin to capture, and to end.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
+/// Starts a program, and waits until it captures at that end of a wire.
+pub(crate) fn capturing(command: &mut Command, side: &Side) -> io::Result<Running> {
+    let mut running = Running::start_piped(command)?;
+    running.wait_until_capturing(side, LIMIT)?;
+    Ok(running)
+}
+
+/// Starts a program without standard input and output; what it writes to standard error is collected.
+pub(crate) fn started(command: &mut Command) -> io::Result<Running> {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Running::start(command.stderr(Stdio::piped()))
+}
+
+/// Ends a program in the way of Ctrl-C, and returns its output.
+pub(crate) fn interrupted(running: Running) -> io::Result<Output> {
+    running.signal("INT")?;
+    running.wait(LIMIT)
+}
+
+/// Ends a program that has to succeed, and returns what it wrote to standard error.
+pub(crate) fn ended(running: Running) -> Done<String> {
+    Ok(succeeded(&interrupted(running)?)?)
+}
+
+/// Returns what a program printed as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns what a program that succeeded wrote to standard error; that is the error of one that failed.
+pub(crate) fn succeeded(output: &Output) -> Result<String, String> {
+    let said = text(&output.stderr);
+    if output.status.success() {
+        Ok(said)
+    } else {
+        Err(said)
+    }
+}
+
+/// Returns the median of several values; other programs disturb some of them.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Runs a program without its output and returns the seconds that it takes.
-pub(crate) fn timed(command: &mut Command) -> Result<f64, String> {
+pub(crate) fn timed(command: &mut Command) -> Done<f64> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -61,15 +112,14 @@ impl Alone {
     const STRETCHES: usize = 11;
 
     /// Loads an XDP program, for a datagram in a frame of `frame` bytes.
-    pub(crate) fn new(code: &Assembler, frags: bool, frame: u16) -> Result<Self, String> {
+    pub(crate) fn new(code: &Assembler, frags: bool, frame: u16) -> Done<Self> {
         let mut empty = Assembler::new();
         empty.mov32(Reg::R0, 1);
         empty.exit();
-        let load = |code: &Assembler| {
-            let code = code.finish().map_err(|error| error.to_string())?;
+        let load = |code: &Assembler| -> Done<Program> {
             let kind = ProgramKind::Xdp { frags };
-            let program = Program::load(&Kernel::running(), "alone", kind, &code);
-            program.map_err(|error| error.to_string())
+            let code = code.finish()?;
+            Ok(Program::load(&Kernel::running(), "alone", kind, &code)?)
         };
         Ok(Self {
             program: load(code)?,
@@ -79,28 +129,26 @@ impl Alone {
     }
 
     /// Returns the nanoseconds of a run, less those of a program that only returns.
-    pub(crate) fn nanoseconds(&self) -> Result<f64, String> {
-        let mut differences = Vec::new();
-        for _ in 0..Self::STRETCHES {
+    pub(crate) fn nanoseconds(&self) -> Done<f64> {
+        let difference = |_| {
             let empty = self.time(&self.empty)?;
-            differences.push(self.time(&self.program)? - empty);
-        }
-        differences.sort_by(f64::total_cmp);
-        Ok(differences[Self::STRETCHES / 2].max(0.0))
+            Ok(self.time(&self.program)? - empty)
+        };
+        let differences = (0..Self::STRETCHES).map(difference).collect::<Done<_>>()?;
+        Ok(median(differences).max(0.0))
     }
 
     /// Measures by this thread's processor time: the kernel's own account has whole nanoseconds
     /// only.
-    fn time(&self, program: &Program) -> Result<f64, String> {
+    fn time(&self, program: &Program) -> Done<f64> {
         let run = ProgramRun {
             data: &self.frame,
             repeat: Self::RUNS,
             ..ProgramRun::default()
         };
-        let now = || thread_time(thread_id()).map_err(|error| error.to_string());
-        let begun = now()?;
-        program.run(&run).map_err(|error| error.to_string())?;
-        let took = now()?.saturating_sub(begun);
+        let begun = thread_time(thread_id())?;
+        program.run(&run)?;
+        let took = thread_time(thread_id())?.saturating_sub(begun);
         Ok(took.as_secs_f64() * 1e9 / f64::from(Self::RUNS))
     }
 }
@@ -125,27 +173,32 @@ pub(crate) fn float(count: u64) -> f64 {
 /// Returns the number in `N packets captured`, which ringtap and tcpdump print, or in the summary
 /// of `ringtap flow`.
 pub(crate) fn captured(summary: &str) -> Option<u64> {
-    let is_it = |line: &&str| line.ends_with(" captured") || line.ends_with(" metered");
-    let line = summary.lines().find(is_it)?;
+    number_before(summary, " captured").or_else(|| number_before(summary, " metered"))
+}
+
+/// Returns the number at the beginning of the first line with this end.
+fn number_before(summary: &str, end: &str) -> Option<u64> {
+    let line = summary.lines().find(|line| line.ends_with(end))?;
     line.split(' ').next()?.parse().ok()
 }
 
 /// Returns the number of packets that tcpdump took from the kernel: received, less those dropped. It includes
 /// those of its last block, so nobody has to wait for its timeout of a second.
 pub(crate) fn taken(summary: &str) -> Option<u64> {
-    let number = |end: &str| -> Option<u64> {
-        let line = summary.lines().find(|line| line.ends_with(end))?;
-        line.split(' ').next()?.parse().ok()
-    };
-    number(" received by filter")?.checked_sub(number(" dropped by kernel")?)
+    let received = number_before(summary, " received by filter")?;
+    received.checked_sub(number_before(summary, " dropped by kernel")?)
+}
+
+/// Returns the number of packets in tcpdump's last block, which it would have received a second after its end.
+pub(crate) fn in_hand(summary: &str) -> u64 {
+    let both = taken(summary).zip(captured(summary));
+    both.map_or(0, |(taken, captured)| taken.saturating_sub(captured))
 }
 
 /// Waits until a capturing program has read all packets: its timeout has passed and it is idle.
-pub(crate) fn rest(running: &mut Running, timeout: Duration) -> Result<(), String> {
-    const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) fn rest(running: &mut Running, timeout: Duration) -> io::Result<()> {
     std::thread::sleep(timeout);
-    let rested = running.wait_until_resting(LIMIT);
-    rested.map_err(|error| error.to_string())
+    running.wait_until_resting(LIMIT)
 }
 
 /// Error numbers of `/proc` after a task has ended: for its entry, and for reading it.
@@ -153,28 +206,21 @@ const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
 /// Returns the seconds that a process's threads spent on a processor, in user and kernel mode.
-/// Source: the first field of `schedstat`, in nanoseconds
-/// (Documentation/scheduler/sched-stats.rst).
 pub(crate) fn cpu_seconds(id: u32) -> io::Result<f64> {
-    let mut nanos = 0;
+    let mut sum = Duration::ZERO;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
-        let text = match std::fs::read_to_string(task?.path().join("schedstat")) {
+        sum += match processor_time(&task?.path()) {
             // The thread has just ended.
             Err(error) if matches!(error.raw_os_error(), Some(ENOENT | ESRCH)) => continue,
-            text => text?,
+            time => time?,
         };
-        let field = text
-            .split(' ')
-            .next()
-            .and_then(|field| field.parse::<u64>().ok());
-        nanos += field.ok_or_else(|| io::Error::other("no schedstat"))?;
     }
-    Ok(Duration::from_nanos(nanos).as_secs_f64())
+    Ok(sum.as_secs_f64())
 }
 
 /// Returns the processor seconds of all child processes that have ended.
-pub(crate) fn children_seconds() -> Result<f64, String> {
-    let used = Usage::of_children().map_err(|error| error.to_string())?;
+pub(crate) fn children_seconds() -> Done<f64> {
+    let used = Usage::of_children()?;
     Ok((used.user + used.system).as_secs_f64())
 }
 

@@ -25,9 +25,7 @@ const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:1180px;margin:2em a
 /// # Errors
 /// Returns an error if a file cannot be read or has another format.
 pub fn load(folder: &Path) -> Result<Vec<Results>, Error> {
-    let all = EXPERIMENTS
-        .iter()
-        .map(|experiment| load_one(folder, experiment.name));
+    let all = EXPERIMENTS.iter().map(|one| load_one(folder, one.name));
     all.filter_map(Result::transpose).collect()
 }
 
@@ -74,12 +72,8 @@ pub(crate) fn text(results: &Results, only: Option<&str>) -> String {
         let lines = texts.iter().map(|text| format!("  {kind}: {text}\n"));
         lines.collect()
     };
-    let told: String = [
-        ("failed", results.failures.as_slice()),
-        ("note", &results.notes),
-    ]
-    .map(told)
-    .concat();
+    let told = [("failed", &*results.failures), ("note", &*results.notes)].map(told);
+    let told = told.concat();
     let (name, purpose) = (&results.experiment, &results.purpose);
     format!(
         "\nbench {name}: {purpose} ({}{kind})\n{body}{told}",
@@ -105,11 +99,8 @@ pub fn html(all: &[Results]) -> Result<String, String> {
     page += &overview(all);
     page += &peers(all);
     let is_here = |name: &str| all.iter().any(|results| results.experiment == name);
-    let missing: Vec<&str> = EXPERIMENTS
-        .iter()
-        .map(|experiment| experiment.name)
-        .filter(|name| !is_here(name))
-        .collect();
+    let names = EXPERIMENTS.iter().map(|experiment| experiment.name);
+    let missing: Vec<&str> = names.filter(|name| !is_here(name)).collect();
     if !missing.is_empty() {
         page += &format!("<p>Not measured: {}.</p>\n", missing.join(", "));
     }
@@ -132,12 +123,8 @@ fn machines(all: &[Results]) -> String {
     }
     let several = machines.len() > 1;
     let lines = machines.iter().map(|(machine, names)| {
-        let who = if several {
-            format!("{}: ", names.join(", "))
-        } else {
-            String::new()
-        };
-        format!("<p>{who}{}</p>\n", escaped(machine))
+        let who = several.then(|| format!("{}: ", names.join(", ")));
+        format!("<p>{}{}</p>\n", who.unwrap_or_default(), escaped(machine))
     });
     lines.collect()
 }
@@ -150,11 +137,8 @@ fn overview(all: &[Results]) -> String {
     for results in all {
         let name = &results.experiment;
         let kind = if results.quick { ", quick" } else { "" };
-        let peers: Vec<&str> = results
-            .peers
-            .iter()
-            .map(|peer| peer.name.as_str())
-            .collect();
+        let peers = results.peers.iter().map(|peer| peer.name.as_str());
+        let peers: Vec<&str> = peers.collect();
         let cells = row(&[
             results.purpose.clone(),
             results.machine.time.clone(),
@@ -169,22 +153,13 @@ fn overview(all: &[Results]) -> String {
 
 /// Lists the peers with their versions.
 fn peers(all: &[Results]) -> String {
-    let here: BTreeSet<(&str, &str)> = all
-        .iter()
-        .flat_map(|results| &results.peers)
-        .map(|peer| (peer.name.as_str(), peer.version.as_str()))
-        .collect();
-    let absent: BTreeSet<&str> = all
-        .iter()
-        .flat_map(|results| &results.absent)
-        .map(String::as_str)
-        .collect();
+    let here = all.iter().flat_map(|results| &results.peers);
+    let here: BTreeSet<_> = here.map(|peer| (&*peer.name, &*peer.version)).collect();
+    let absent: BTreeSet<&String> = all.iter().flat_map(|results| &results.absent).collect();
+    let absent = absent.into_iter().map(|name| (&**name, "absent"));
     let mut text = String::from("<table>\n<tr><th>peer</th><th>version</th></tr>\n");
-    for (name, version) in here {
+    for (name, version) in here.into_iter().chain(absent) {
         text += &row(&[name.to_owned(), version.to_owned()]);
-    }
-    for name in absent {
-        text += &row(&[name.to_owned(), "absent".to_owned()]);
     }
     text + "</table>\n"
 }
@@ -198,11 +173,11 @@ fn experiment(results: &Results, documents: &Documents) -> Result<String, String
         text += &format!("<figure>\n{svg}\n</figure>\n");
         text += &table(figure);
     }
-    for failure in &results.failures {
-        text += &format!("<p class=\"note\">Failed: {}</p>\n", escaped(failure));
-    }
-    for note in &results.notes {
-        text += &format!("<p class=\"note\">Note: {}</p>\n", escaped(note));
+    for (kind, told) in [("Failed", &results.failures), ("Note", &results.notes)] {
+        let lines = told
+            .iter()
+            .map(|told| format!("<p class=\"note\">{kind}: {}</p>\n", escaped(told)));
+        text.extend(lines);
     }
     let mut numbers = documents.of(name).peekable();
     if numbers.peek().is_some() {
@@ -217,10 +192,8 @@ fn experiment(results: &Results, documents: &Documents) -> Result<String, String
 }
 
 fn table(figure: &Figure) -> String {
-    let mut text = format!(
-        "<table>\n<tr><th>{}</th><th></th>",
-        escaped(&figure.x.label())
-    );
+    let head = escaped(&figure.x.label());
+    let mut text = format!("<table>\n<tr><th>{head}</th><th></th>");
     for metric in &figure.metrics {
         text += &format!("<th>{}</th>", escaped(&metric.label()));
     }
@@ -251,11 +224,10 @@ fn compared(case: &Case, who: usize, metric: usize) -> Option<String> {
 }
 
 fn row(cells: &[String]) -> String {
-    let cells: String = cells
+    let cells = cells
         .iter()
-        .map(|cell| format!("<td>{}</td>", escaped(cell)))
-        .collect();
-    format!("<tr>{cells}</tr>\n")
+        .map(|cell| format!("<td>{}</td>", escaped(cell)));
+    format!("<tr>{}</tr>\n", cells.collect::<String>())
 }
 
 #[cfg(test)]

@@ -127,6 +127,12 @@ pub struct Metric {
     pub digits: usize,
 }
 
+impl From<(&str, &str, usize)> for Metric {
+    fn from((name, unit, digits): (&str, &str, usize)) -> Self {
+        Self::new(name, unit, digits)
+    }
+}
+
 impl Metric {
     /// Returns a metric whose values have this many digits after the point.
     #[must_use]
@@ -175,13 +181,33 @@ pub struct Contender {
     pub ratios: Vec<Sample>,
 }
 
+impl Figure {
+    /// Returns the index of the metric of that name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> Option<usize> {
+        self.metrics.iter().position(|metric| metric.name == name)
+    }
+}
+
 impl Case {
+    /// Returns the index of the contender of that name.
+    #[must_use]
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let mut contenders = self.contenders.iter();
+        contenders.position(|contender| contender.name == name)
+    }
+
     /// Returns the contender of that name.
     #[must_use]
     pub fn contender(&self, name: &str) -> Option<&Contender> {
-        self.contenders
-            .iter()
-            .find(|contender| contender.name == name)
+        self.contenders.get(self.place(name)?)
+    }
+
+    /// Returns the ratios of a contender; `None` if there are none.
+    #[must_use]
+    pub fn ratio(&self, contender: usize, metric: usize) -> Option<&Sample> {
+        let ratio = self.contenders.get(contender)?.ratios.get(metric)?;
+        (!ratio.is_empty()).then_some(ratio)
     }
 
     /// Returns the conclusion about a contender and the reference; `None` for the reference itself.
@@ -198,8 +224,7 @@ impl Case {
     /// counts.
     #[must_use]
     pub fn worst_ratio(&self, metric: usize) -> Option<f64> {
-        let ratio = self.contenders.first()?.ratios.get(metric)?;
-        (!ratio.is_empty()).then(|| ratio.most())
+        self.ratio(0, metric).map(Sample::most)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The session of an experiment: its options, its peers, and its results.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ const QUICK_ROUNDS: usize = 2;
 const ROUNDS_WHERE_EQUAL: usize = 3;
 
 /// The reason why an experiment ends early.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The machine lacks something.
     Needs(String),
@@ -26,20 +26,24 @@ pub(crate) enum Stop {
     Failed(String),
 }
 
-impl From<String> for Stop {
-    fn from(reason: String) -> Self {
-        Self::Failed(reason)
+/// Every error and text is the reason of a failure; [`Stop`] itself has no `Display`, so that this includes all others.
+impl<E: Display> From<E> for Stop {
+    fn from(reason: E) -> Self {
+        Self::Failed(reason.to_string())
     }
 }
 
-impl From<&str> for Stop {
-    fn from(reason: &str) -> Self {
-        Self::Failed(reason.to_owned())
+impl Stop {
+    /// Returns the reason.
+    pub(crate) fn reason(self) -> String {
+        match self {
+            Self::Needs(reason) | Self::Failed(reason) => reason,
+        }
     }
 }
 
-/// The result of an experiment's body.
-pub(crate) type Done = Result<(), Stop>;
+/// The result of an experiment's body, and of its parts.
+pub(crate) type Done<T = ()> = Result<T, Stop>;
 
 /// A running experiment.
 pub(crate) struct Session {
@@ -108,20 +112,11 @@ impl Session {
         (results, self.rows)
     }
 
-    /// Ends the experiment if the machine lacks one of these.
-    pub(crate) fn require(&self, needs: &[Need]) -> Done {
-        match needs.iter().find_map(Need::unmet) {
-            Some(reason) => Err(Stop::Needs(reason)),
-            None => Ok(()),
-        }
-    }
-
-    /// Ends the experiment if the machine has fewer processors.
-    pub(crate) fn require_cpus(&self, count: usize) -> Done {
-        if self.results.machine.cpus >= count {
-            return Ok(());
-        }
-        Err(Stop::Needs(format!("needs {count} processors")))
+    /// Ends the experiment if the machine lacks one of these, or has fewer processors.
+    pub(crate) fn require(&self, needs: &[Need], cpus: usize) -> Done {
+        let few = || (self.results.machine.cpus < cpus).then(|| format!("needs {cpus} processors"));
+        let lacking = needs.iter().find_map(Need::unmet).or_else(few);
+        lacking.map_or(Ok(()), |reason| Err(Stop::Needs(reason)))
     }
 
     /// Returns the amount for a full or for a quick run.
@@ -157,7 +152,7 @@ impl Session {
     }
 
     /// Returns the path of a peer that the experiment cannot do without.
-    pub(crate) fn needed_peer(&mut self, name: &str) -> Result<PathBuf, Stop> {
+    pub(crate) fn needed_peer(&mut self, name: &str) -> Done<PathBuf> {
         self.peer(name)
             .ok_or_else(|| Stop::Needs(format!("needs the program {name}")))
     }
@@ -186,12 +181,17 @@ impl Session {
     }
 
     /// Begins a figure, to which the following cases belong.
-    pub(crate) fn figure(&mut self, title: &str, x: Axis, metrics: Vec<Metric>) {
+    pub(crate) fn figure(
+        &mut self,
+        title: &str,
+        x: Axis,
+        metrics: impl IntoIterator<Item = impl Into<Metric>>,
+    ) {
         println!("\n== {title}");
         self.results.figures.push(Figure {
             title: title.to_owned(),
             x,
-            metrics,
+            metrics: metrics.into_iter().map(Into::into).collect(),
             cases: Vec::new(),
         });
     }
@@ -212,8 +212,8 @@ impl Session {
         x: Option<f64>,
         contenders: &[&str],
         reference: usize,
-        measure: impl FnMut(usize) -> Result<Vec<f64>, String>,
-    ) -> Result<Option<Case>, String> {
+        mut measure: impl FnMut(usize) -> Done<Vec<f64>>,
+    ) -> Done<Option<Case>> {
         if !self.wants(title) {
             return Ok(None);
         }
@@ -234,6 +234,7 @@ impl Session {
         let figure = self.results.figures.last_mut();
         let figure = figure.ok_or("no figure was begun")?;
         let metrics = figure.metrics.len();
+        let measure = |who| measure(who).map_err(Stop::reason);
         let measured = contest::run(title, contenders, reference, metrics, limits, measure);
         let (mut case, rows) = match measured {
             Ok(measured) => measured,
@@ -261,8 +262,8 @@ impl Session {
         &mut self,
         title: &str,
         peer: &str,
-        mut measure: impl FnMut(Side) -> Result<Vec<f64>, String>,
-    ) -> Result<Option<Case>, String> {
+        mut measure: impl FnMut(Side) -> Done<Vec<f64>>,
+    ) -> Done<Option<Case>> {
         self.case(title, None, &["ringtap", peer], 1, |who| {
             measure(if who == 0 { Side::Ringtap } else { Side::Peer })
         })
@@ -285,14 +286,18 @@ fn append(out: &mut String, experiment: &str, figure: &Figure, case: &Case, rows
         let Some(metric) = figure.metrics.get(metric) else {
             continue;
         };
-        let fields = [&figure.title, &case.title].map(|text| quoted(text));
-        let [title, case_title] = fields;
         let x = match figure.x.scale {
             Scale::Names => String::new(),
             Scale::Linear | Scale::Log => case.x.to_string(),
         };
-        let (contender, name) = (quoted(contender), quoted(&metric.name));
-        let unit = quoted(&metric.unit);
+        let texts = [
+            &figure.title,
+            &case.title,
+            contender,
+            &metric.name,
+            &metric.unit,
+        ];
+        let [title, case_title, contender, name, unit] = texts.map(quoted);
         let line = writeln!(
             out,
             "{experiment},{title},{case_title},{x},{round},{contender},{name},{unit},{value}"
@@ -310,11 +315,7 @@ fn quoted(text: &str) -> String {
 /// Judges whether a ratio stays at or below a goal: the worst round counts.
 pub(crate) fn judge(what: &str, goal: f64, case: Option<&Case>, metric: usize) {
     if let Some(worst) = case.and_then(|case| case.worst_ratio(metric)) {
-        let reached = if worst <= goal {
-            "reached"
-        } else {
-            "not reached"
-        };
+        let reached = told(worst <= goal);
         println!("  goal: at most {goal:.3} {what}: {reached} in every round (worst {worst:.3})");
     }
 }
@@ -327,15 +328,16 @@ pub(crate) fn judge_least(
     contender: usize,
     metric: usize,
 ) {
-    let ratio = case.and_then(|case| case.contenders.get(contender)?.ratios.get(metric));
-    if let Some(worst) = ratio.filter(|ratio| !ratio.is_empty()).map(Sample::least) {
-        let reached = if worst >= goal {
-            "reached"
-        } else {
-            "not reached"
-        };
+    let ratio = case.and_then(|case| case.ratio(contender, metric));
+    if let Some(worst) = ratio.map(Sample::least) {
+        let reached = told(worst >= goal);
         println!("  goal: at least {goal:.3} {what}: {reached} in every round (worst {worst:.3})");
     }
+}
+
+/// Returns the word for a goal's outcome.
+pub(crate) const fn told(is_reached: bool) -> &'static str {
+    if is_reached { "reached" } else { "not reached" }
 }
 
 /// Returns the path of an experiment's file in a folder of results.
@@ -371,7 +373,7 @@ mod tests {
             Axis::names("case"),
             vec![Metric::new("time", "s", 1)],
         );
-        let broken = session.case("first", None, &["a"], 0, |_| Err("broken".to_owned()));
+        let broken = session.case("first", None, &["a"], 0, |_| Err("broken".into()));
         assert_eq!(broken, Ok(None));
         let measured = session.case("second", None, &["a"], 0, |_| Ok(vec![1.0]));
         assert!(measured.is_ok_and(|case| case.is_some()));

@@ -13,19 +13,21 @@ use std::time::Duration;
 
 use ringtap_capture::{CaptureOptions, Next, Waker, open};
 use ringtap_lab::netns::VethPair;
-use ringtap_lab::process::Running;
+use ringtap_lab::process::{Running, status_field};
 use ringtap_lab::traffic::{LiveFrames, Target};
 use ringtap_sys::cycles::{Rate, Usage, thread_id, ticks};
 use ringtap_sys::sched::set_affinity;
 
-use crate::helpers::{captured, cpu_seconds, datagram, float, rest, taken};
+use crate::helpers::{
+    captured, capturing, cpu_seconds, datagram, float, interrupted, rest, taken, text,
+};
+use crate::session::{Done, Stop};
 use crate::syscalls::{Syscalls, Who};
 
 /// The processor where frames are made and received.
 pub(crate) const SENDER: usize = 0;
 /// The processor where readers run, unless an experiment chooses another.
 pub(crate) const READER: usize = 1;
-const LIMIT: Duration = Duration::from_secs(60);
 /// The wait after the last packet, so that timeouts pass.
 const SETTLE: Duration = Duration::from_millis(150);
 /// More than the timeouts of dumpcap and netsniff-ng. tcpdump's is a second, which is not waited for: the
@@ -47,6 +49,23 @@ pub(crate) struct Load {
     /// Whether frames arrive at the driver, where XDP sees them, or at the stack after it, where none is lost
     /// on the way.
     pub(crate) at_driver: bool,
+}
+
+impl Load {
+    /// Returns packets at top speed, which arrive at the stack.
+    pub(crate) const fn top(size: u16, packets: u32) -> Self {
+        Self {
+            size,
+            packets,
+            pace: LoadPace::Top,
+            at_driver: false,
+        }
+    }
+
+    /// Returns the same packets at another pace.
+    pub(crate) const fn paced(self, pace: LoadPace) -> Self {
+        Self { pace, ..self }
+    }
 }
 
 /// The rate of packets.
@@ -109,26 +128,19 @@ impl Reader {
     }
 
     pub(crate) fn library(engine: &'static str, options: CaptureOptions) -> Self {
-        let options = Box::new(options);
         Self::Library {
             engine,
-            options,
+            options: Box::new(options),
             work: 0,
         }
     }
 
     /// Returns the same reader with work on each packet.
-    pub(crate) fn working(self, nanoseconds: u32) -> Self {
-        match self {
-            Self::Library {
-                engine, options, ..
-            } => Self::Library {
-                engine,
-                options,
-                work: nanoseconds,
-            },
-            program => program,
+    pub(crate) fn working(mut self, nanoseconds: u32) -> Self {
+        if let Self::Library { work, .. } = &mut self {
+            *work = nanoseconds;
         }
+        self
     }
 }
 
@@ -141,11 +153,9 @@ pub(crate) fn own_options() -> CaptureOptions {
 }
 
 impl Stage {
-    pub(crate) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Done<Self> {
         let pair = VethPair::new();
-        pair.right
-            .take_frames()
-            .map_err(|error| error.to_string())?;
+        pair.right.take_frames()?;
         Ok(Self { pair })
     }
 
@@ -156,15 +166,15 @@ impl Stage {
         load: Load,
         readers: &[Reader],
         cpus: &[usize],
-    ) -> Result<(Sent, Vec<Seen>), String> {
+    ) -> Done<(Sent, Vec<Seen>)> {
         let frame = datagram(load.size);
         let target = if load.at_driver {
             Target::OutOf(&self.pair.left)
         } else {
             Target::ReceivedOn(&self.pair.right)
         };
-        let frames = LiveFrames::new(&frame, target).map_err(|error| error.to_string())?;
-        self.run_with(readers, cpus, || send(&frames, load))
+        let frames = LiveFrames::new(&frame, target)?;
+        self.run_with(readers, cpus, || on_sender(|| send(&frames, load)))
     }
 
     /// Does the same with another sender.
@@ -172,8 +182,8 @@ impl Stage {
         &self,
         readers: &[Reader],
         cpus: &[usize],
-        send: impl FnOnce() -> Result<Sent, String>,
-    ) -> Result<(Sent, Vec<Seen>), String> {
+        send: impl FnOnce() -> Done<Sent>,
+    ) -> Done<(Sent, Vec<Seen>)> {
         let started = readers
             .iter()
             .map(|reader| Started::new(self, reader, cpus));
@@ -190,181 +200,160 @@ impl Stage {
     }
 }
 
-/// Sends from a thread of its own on the sender's processor.
-fn send(frames: &LiveFrames<'_>, load: Load) -> Result<Sent, String> {
+/// Does this in a thread of its own on the sender's processor.
+pub(crate) fn on_sender<T: Send>(work: impl FnOnce() -> Done<T> + Send) -> Done<T> {
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
-            set_affinity(&[SENDER]).map_err(|error| error.to_string())?;
-            let paced = |rate: u32, burst: u32| {
-                let elapsed = frames.send_paced(load.packets, rate, burst);
-                elapsed.map(|elapsed| (elapsed.as_secs_f64(), 0.0))
-            };
-            let took = match load.pace {
-                LoadPace::Top => frames
-                    .send_measured(load.packets)
-                    .map(|cost| (cost.elapsed.as_secs_f64(), cost.processor.as_secs_f64())),
-                LoadPace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
-                LoadPace::Bursts(rate, burst) => paced(rate, burst),
-            };
-            let (seconds, processor) = took.map_err(|error| error.to_string())?;
-            let packets = f64::from(load.packets);
-            Ok(Sent {
-                packets,
-                seconds,
-                processor,
-            })
+            set_affinity(&[SENDER])?;
+            work()
         });
         sender.join().map_err(|_| "the sender panicked")?
     })
 }
 
+fn send(frames: &LiveFrames<'_>, load: Load) -> Done<Sent> {
+    let paced = |rate: u32, burst: u32| {
+        let elapsed = frames.send_paced(load.packets, rate, burst);
+        elapsed.map(|elapsed| (elapsed.as_secs_f64(), 0.0))
+    };
+    let (seconds, processor) = match load.pace {
+        LoadPace::Top => frames
+            .send_measured(load.packets)
+            .map(|cost| (cost.elapsed.as_secs_f64(), cost.processor.as_secs_f64())),
+        LoadPace::Rate(rate) => paced(rate, (rate / 2_000).max(16)),
+        LoadPace::Bursts(rate, burst) => paced(rate, burst),
+    }?;
+    Ok(Sent {
+        packets: f64::from(load.packets),
+        seconds,
+        processor,
+    })
+}
+
 /// A running reader.
-enum Started {
+struct Started {
+    work: Work,
+    /// Counts from its start on.
+    syscalls: Syscalls,
+}
+
+enum Work {
     Thread {
         waker: Waker,
-        thread: JoinHandle<Result<Seen, String>>,
-        syscalls: Syscalls,
-        calls: u64,
+        thread: JoinHandle<Done<Seen>>,
     },
     Program {
         running: Box<Running>,
         reader: Reader,
-        syscalls: Syscalls,
-        calls: u64,
         used: f64,
         waits: f64,
     },
 }
 
 impl Started {
-    fn new(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Result<Self, String> {
-        match reader {
+    fn new(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Done<Self> {
+        let (work, who) = match reader {
             Reader::Library {
                 engine,
                 options,
                 work,
-            } => Self::thread(stage, engine, options, *work, cpus),
-            program => Self::program(stage, program, cpus),
-        }
+            } => Work::thread(stage, engine, options, *work, cpus)?,
+            program => Work::program(stage, program, cpus)?,
+        };
+        let syscalls = Syscalls::of(who)?;
+        Ok(Self { work, syscalls })
     }
 
+    /// Waits until all sent packets are read.
+    fn settle(&mut self) -> Done {
+        match &mut self.work {
+            Work::Thread { .. } => std::thread::sleep(SETTLE),
+            Work::Program {
+                running,
+                reader: Reader::Dump(..) | Reader::Tcpdump(_),
+                ..
+            } => rest(running, Duration::ZERO)?,
+            Work::Program { running, .. } => rest(running, SETTLE_PROGRAM)?,
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Done<Seen> {
+        let syscalls = float(self.syscalls.count()?);
+        match self.work {
+            Work::Thread { waker, thread } => {
+                waker.wake();
+                let seen = thread.join().map_err(|_| "the reader panicked")??;
+                Ok(Seen { syscalls, ..seen })
+            }
+            Work::Program {
+                running,
+                reader,
+                used,
+                waits: waited,
+            } => {
+                let processor = cpu_seconds(running.id())? - used;
+                let waits = waits(running.id()) - waited;
+                let output = interrupted(*running)?;
+                let summary = text(&[output.stdout, output.stderr].concat());
+                let packets = float(count(&reader, &summary).ok_or(summary)?);
+                Ok(Seen {
+                    packets,
+                    processor,
+                    waits,
+                    syscalls,
+                })
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Starts the library in a thread.
     fn thread(
         stage: &Stage,
         engine: &str,
         options: &CaptureOptions,
         work: u32,
         cpus: &[usize],
-    ) -> Result<Self, String> {
+    ) -> Done<(Self, Who)> {
         let side = &stage.pair.right;
         let device = format!("{engine}:{}", side.device);
-        let source = side.run(|| open(&device, options, None));
-        let mut source = source.map_err(|error| error.to_string())?;
+        let mut source = side.run(|| open(&device, options, None))?;
         let waker = source.waker();
         let (options, cpus) = (options.clone(), cpus.to_vec());
         let (ready, is_ready) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             if !cpus.is_empty() {
-                set_affinity(&cpus).map_err(|error| error.to_string())?;
+                set_affinity(&cpus)?;
             }
-            options.place_thread().map_err(|error| error.to_string())?;
-            let told = ready.send(thread_id());
-            told.map_err(|error| error.to_string())?;
+            options.place_thread()?;
+            ready.send(thread_id())?;
             read(&mut *source, work)
         });
         let Ok(number) = is_ready.recv() else {
             let ended = thread.join().map_err(|_| "the reader panicked")?;
-            return Err(ended.err().unwrap_or_default());
+            return Err(ended.err().map(Stop::reason).unwrap_or_default().into());
         };
-        let syscalls = Syscalls::of(Who::Thread(number))?;
-        let calls = syscalls.count()?;
-        Ok(Self::Thread {
-            waker,
-            thread,
-            syscalls,
-            calls,
-        })
+        Ok((Self::Thread { waker, thread }, Who::Thread(number)))
     }
 
-    fn program(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Result<Self, String> {
-        let side = &stage.pair.right;
-        let explain = |error: std::io::Error| error.to_string();
-        let mut command = command(stage, reader, cpus);
-        let mut running = Running::start_piped(&mut command).map_err(explain)?;
-        running.wait_until_capturing(side, LIMIT).map_err(explain)?;
-        let syscalls = Syscalls::of(Who::Process(running.id()))?;
-        Ok(Self::Program {
-            calls: syscalls.count()?,
-            used: cpu_seconds(running.id()).map_err(explain)?,
-            waits: waits(running.id()),
+    /// Starts a program.
+    fn program(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Done<(Self, Who)> {
+        let running = capturing(&mut command(stage, reader, cpus), &stage.pair.right)?;
+        let id = running.id();
+        let work = Self::Program {
+            used: cpu_seconds(id)?,
+            waits: waits(id),
             running: Box::new(running),
             reader: reader.clone(),
-            syscalls,
-        })
-    }
-
-    /// Waits until all sent packets are read.
-    fn settle(&mut self) -> Result<(), String> {
-        match self {
-            Self::Thread { .. } => {
-                std::thread::sleep(SETTLE);
-                Ok(())
-            }
-            Self::Program {
-                running,
-                reader: Reader::Dump(..) | Reader::Tcpdump(_),
-                ..
-            } => rest(running, Duration::ZERO),
-            Self::Program { running, .. } => rest(running, SETTLE_PROGRAM),
-        }
-    }
-
-    fn end(self) -> Result<Seen, String> {
-        match self {
-            Self::Thread {
-                waker,
-                thread,
-                syscalls,
-                calls,
-            } => {
-                let calls = float(syscalls.count()? - calls);
-                waker.wake();
-                let seen = thread.join().map_err(|_| "the reader panicked")??;
-                Ok(Seen {
-                    syscalls: calls,
-                    ..seen
-                })
-            }
-            Self::Program {
-                running,
-                reader,
-                syscalls,
-                calls,
-                used,
-                waits: waited,
-            } => {
-                let explain = |error: std::io::Error| error.to_string();
-                let mut seen = Seen {
-                    packets: 0.0,
-                    processor: cpu_seconds(running.id()).map_err(explain)? - used,
-                    waits: waits(running.id()) - waited,
-                    syscalls: float(syscalls.count()? - calls),
-                };
-                running.signal("INT").map_err(explain)?;
-                let output = running.wait(LIMIT).map_err(explain)?;
-                let both = [output.stdout, output.stderr].concat();
-                let summary = String::from_utf8_lossy(&both);
-                let count = count(&reader, &summary);
-                seen.packets = float(count.ok_or_else(|| summary.to_string())?);
-                Ok(seen)
-            }
-        }
+        };
+        Ok((work, Who::Process(id)))
     }
 }
 
 /// Reads until it is woken, then reads the rest.
-fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, String> {
-    let explain = |error: ringtap_capture::Error| error.to_string();
-    let usage = || Usage::of_this_thread().map_err(|error| error.to_string());
+fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Done<Seen> {
     let rate = Rate::measure(Duration::from_millis(5)).per_nanosecond;
     #[expect(
         clippy::cast_possible_truncation,
@@ -372,7 +361,7 @@ fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, Str
         reason = "some thousands"
     )]
     let work = (f64::from(work) * rate) as u64;
-    let before = usage()?;
+    let before = Usage::of_this_thread()?;
     let (mut packets, mut bytes, mut ending) = (0_u64, 0, false);
     loop {
         let next = if ending {
@@ -380,7 +369,7 @@ fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, Str
         } else {
             source.next()
         };
-        match next.map_err(explain)? {
+        match next? {
             Next::Block(block) => {
                 for packet in block.packets() {
                     packets += 1;
@@ -394,7 +383,7 @@ fn read(source: &mut dyn ringtap_capture::Source, work: u32) -> Result<Seen, Str
         }
     }
     std::hint::black_box(bytes);
-    let used = usage()?.since(before);
+    let used = Usage::of_this_thread()?.since(before);
     Ok(Seen {
         packets: float(packets),
         processor: (used.user + used.system).as_secs_f64(),
@@ -417,54 +406,39 @@ fn toil(work: u64) {
 fn command(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Command {
     let side = &stage.pair.right;
     let own;
-    let (program, arguments): (&str, Vec<String>) = match reader {
+    let (program, fixed, options): (&str, &[&str], &[String]) = match reader {
         Reader::Dump(ringtap, options) => {
             own = ringtap.to_string_lossy();
-            let fixed = ["dump", "-Q", "in", "-Z", "root", "-i", &side.device];
-            let fixed = fixed.iter().map(|text| (*text).to_owned());
-            (&own, fixed.chain(options.iter().cloned()).collect())
+            (&own, &["dump", "-Q", "in", "-Z", "root", "-i"], options)
         }
         Reader::Tcpdump(options) => {
-            let fixed = [
-                "-Q",
-                "in",
-                "-Z",
-                "root",
-                "-w",
-                "/dev/null",
-                "-i",
-                &side.device,
-            ];
-            let fixed = fixed.iter().map(|text| (*text).to_owned());
-            ("tcpdump", fixed.chain(options.iter().cloned()).collect())
+            let fixed = &["-Q", "in", "-Z", "root", "-w", "/dev/null", "-i"];
+            ("tcpdump", fixed, options)
         }
-        Reader::Dumpcap => {
-            let fixed = ["-q", "-B", "64", "-w", "/dev/null", "-i", &side.device];
-            ("dumpcap", fixed.map(str::to_owned).to_vec())
-        }
+        Reader::Dumpcap => ("dumpcap", &["-q", "-B", "64", "-w", "/dev/null", "-i"], &[]),
         Reader::NetsniffNg | Reader::Library { .. } => {
-            let ring = ["--ring-size", "64MiB"];
-            let fixed = ["--silent", "--out", "/dev/null", "--in", &side.device];
-            let fixed = [&ring[..], &fixed[..]].concat();
-            (
-                "netsniff-ng",
-                fixed.into_iter().map(str::to_owned).collect(),
-            )
+            let ring = &[
+                "--ring-size",
+                "64MiB",
+                "--silent",
+                "--out",
+                "/dev/null",
+                "--in",
+            ];
+            ("netsniff-ng", ring, &[])
         }
     };
-    if cpus.is_empty() {
-        let mut command = side.namespace.command(program);
-        command.args(arguments);
-        return command;
-    }
-    let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    let path = ringtap_lab::need::find_tool(program);
-    let path = path.unwrap_or_else(|| program.into());
-    let mut command = side.namespace.command("taskset");
-    command
-        .args(["-c", &list.join(",")])
-        .arg(path)
-        .args(arguments);
+    let mut command = if cpus.is_empty() {
+        side.namespace.command(program)
+    } else {
+        let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
+        let path = ringtap_lab::need::find_tool(program);
+        let mut command = side.namespace.command("taskset");
+        command.args(["-c", &list.join(",")]);
+        command.arg(path.unwrap_or_else(|| program.into()));
+        command
+    };
+    command.args(fixed).arg(&side.device).args(options);
     command
 }
 
@@ -472,15 +446,13 @@ fn command(stage: &Stage, reader: &Reader, cpus: &[usize]) -> Command {
 fn count(reader: &Reader, summary: &str) -> Option<u64> {
     match reader {
         Reader::Dumpcap => {
-            let line = summary
-                .lines()
-                .find_map(|line| line.trim().strip_prefix("Packets captured: "))?;
-            line.trim().parse().ok()
+            let mut lines = summary.lines().map(str::trim);
+            let number = lines.find_map(|line| line.strip_prefix("Packets captured: "))?;
+            number.parse().ok()
         }
         Reader::NetsniffNg => {
-            let line = summary
-                .lines()
-                .find(|line| line.contains("packets passed filter"))?;
+            let mut lines = summary.lines();
+            let line = lines.find(|line| line.contains("packets passed filter"))?;
             line.split_whitespace().next()?.parse().ok()
         }
         Reader::Tcpdump(_) => taken(summary),
@@ -490,17 +462,20 @@ fn count(reader: &Reader, summary: &str) -> Option<u64> {
 
 /// Returns how often the threads of a process went to sleep (proc(5), `status`).
 fn waits(id: u32) -> f64 {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{id}/task")) else {
-        return 0.0;
+    let tasks = std::fs::read_dir(format!("/proc/{id}/task"));
+    let of_task = |task: std::fs::DirEntry| {
+        let task = format!("{id}/task/{}", task.file_name().display());
+        let waits = status_field(task, "voluntary_ctxt_switches:")?;
+        waits.parse::<u64>().ok()
     };
-    let of_task = |task: std::io::Result<std::fs::DirEntry>| {
-        let text = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        line.trim().parse::<u64>().ok()
-    };
-    float(tasks.filter_map(of_task).sum())
+    float(
+        tasks
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(of_task)
+            .sum(),
+    )
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use ringtap_filter::ebpf::{AluOp, Assembler, AtomicOp, Cond, Helper, Insn, Reg, Size, Width};
 use ringtap_sys::bpf::{Kernel, Map, MapKind, MapSpec, Program, ProgramKind, Tracepoint};
 
+use crate::session::Done;
+
 /// Counts until it is dropped. Needs Linux 4.17; slows each system call of the machine by some
 /// nanoseconds.
 #[derive(Debug)]
@@ -24,29 +26,26 @@ pub(crate) enum Who {
 
 impl Syscalls {
     /// Starts counting.
-    pub(crate) fn of(who: Who) -> Result<Self, String> {
+    pub(crate) fn of(who: Who) -> Done<Self> {
         let kernel = Kernel::running();
         let kind = MapKind::Array {
             mmapable: false,
             inner: false,
         };
         let spec = MapSpec::new("syscalls", kind, 8, 1);
-        let explain = |error: ringtap_sys::bpf::Error| error.to_string();
-        let count = Map::create(&kernel, &spec).map_err(explain)?;
+        let count = Map::create(&kernel, &spec)?;
         let code = program(who, &count).ok_or("a jump without its label")?;
-        let program = Program::load(&kernel, "syscalls", ProgramKind::RawTracepoint, &code);
-        let point = Tracepoint::attach(&kernel, c"sys_enter", &program.map_err(explain)?);
+        let program = Program::load(&kernel, "syscalls", ProgramKind::RawTracepoint, &code)?;
         Ok(Self {
             count,
-            _point: point.map_err(explain)?,
+            _point: Tracepoint::attach(&kernel, c"sys_enter", &program)?,
         })
     }
 
     /// Returns the count so far.
-    pub(crate) fn count(&self) -> Result<u64, String> {
+    pub(crate) fn count(&self) -> Done<u64> {
         let mut value = [0; 8];
-        let looked = self.count.lookup(0, &mut value);
-        looked.map_err(|error| error.to_string())?;
+        self.count.lookup(0, &mut value)?;
         Ok(u64::from_ne_bytes(value))
     }
 }

@@ -8,11 +8,11 @@
 use ringtap_lab::Need;
 use ringtap_sys::sched::online_cpus;
 
-use super::deliver::{figures, metrics, tcpdump};
+use super::deliver::{METRICS, figures, tcpdump};
 use super::dump::Generator;
 use crate::results::{Axis, Case};
-use crate::session::{Done, Session};
-use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Sent, Stage};
+use crate::session::{Done, Session, told};
+use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Stage};
 
 const RATES: [u32; 3] = [500_000, 1_000_000, 2_000_000];
 const QUICK_RATES: [u32; 2] = [500_000, 2_000_000];
@@ -32,8 +32,7 @@ const OVERLOADED: f64 = 1.0;
 const BOUND: f64 = 0.5;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
     let places: [(&str, &[usize]); 3] = [
         ("A:A", &[SENDER]),
         ("A:B", &[READER]),
@@ -51,17 +50,11 @@ pub(crate) fn run(session: &mut Session) -> Done {
     }
     let names: Vec<&str> = contenders.iter().map(|(name, ..)| name.as_str()).collect();
     let rate = Axis::log("rate of frames of 64 bytes", "packets/s");
-    session.figure("Where the reader runs", rate, metrics());
+    session.figure("Where the reader runs", rate, METRICS);
     let stage = Stage::new()?;
-    let rates: &[u32] = session.amount(&RATES, &QUICK_RATES);
     let milliseconds = session.amount(600, 400);
-    for &rate in rates {
-        let load = Load {
-            size: SIZE,
-            packets: rate / 1_000 * milliseconds,
-            pace: LoadPace::Rate(rate),
-            at_driver: false,
-        };
+    for &rate in session.amount(&RATES[..], &QUICK_RATES) {
+        let load = Load::top(SIZE, rate / 1_000 * milliseconds).paced(LoadPace::Rate(rate));
         let title = format!("{rate} packets/s");
         let reference = if names.len() > 3 { 5 } else { 2 };
         session.case(&title, Some(f64::from(rate)), &names, reference, |who| {
@@ -79,7 +72,7 @@ fn overload(session: &mut Session, stage: &Stage) -> Done {
         return Ok(());
     }
     let seconds = session.amount(SECONDS, QUICK_SECONDS);
-    let cpus = online_cpus().map_err(|error| error.to_string())?;
+    let cpus = online_cpus()?;
     let buffer = format!("{}M", RING * cpus.as_slice().len());
     let readers = [
         Reader::Dump(
@@ -94,21 +87,15 @@ fn overload(session: &mut Session, stage: &Stage) -> Done {
         "overloaded: rings of {RING} MiB on the processor, for which ringtap is given {buffer} together"
     ));
     let offered = Axis::linear("offered", "% of what is received without a capture");
-    session.figure("All on one processor, overloaded", offered, metrics());
-    let generator = Generator::urgent(session, &stage.pair.left, SIZE)?;
+    session.figure("All on one processor, overloaded", offered, METRICS);
+    let generator = Generator::new(session, &stage.pair.left, SIZE, true)?;
     for &percent in session.amount(&OVERLOADS[..], &QUICK_OVERLOADS[..]) {
         let title = format!("A:A, {percent} % of what is received without a capture");
         let names = ["ringtap dump", "tcpdump"];
         let case = session.case(&title, Some(f64::from(percent)), &names, 1, |who| {
             let readers = std::slice::from_ref(&readers[who]);
-            let (sent, seen) = stage.run_with(readers, &[SENDER], || {
-                let sent = generator.send(percent, seconds, f64::INFINITY)?;
-                Ok(Sent {
-                    packets: sent.packets,
-                    seconds: sent.seconds,
-                    processor: 0.0,
-                })
-            })?;
+            let send = || generator.send(percent, seconds, f64::INFINITY);
+            let (sent, seen) = stage.run_with(readers, &[SENDER], send)?;
             Ok(figures(sent, &seen))
         })?;
         judge(case.as_ref());
@@ -130,13 +117,9 @@ fn judge(case: Option<&Case>) {
         println!("  goal: tcpdump is not overloaded here ({peer:.2} % lost)");
         return;
     }
-    let verdict = if own <= BOUND * peer {
-        "reached"
-    } else {
-        "not reached"
-    };
     println!(
-        "  goal: ringtap loses at most {BOUND} of what tcpdump loses: {verdict} ({:.3})",
+        "  goal: ringtap loses at most {BOUND} of what tcpdump loses: {} ({:.3})",
+        told(own <= BOUND * peer),
         own / peer
     );
 }

@@ -2,7 +2,7 @@
 
 use ringtap_lab::Need;
 
-use super::deliver::{at_top_speed, figures, figures_at_top_speed, metrics};
+use super::deliver::{METRICS, at_top_speed, figures, figures_at_top_speed};
 use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
@@ -18,25 +18,16 @@ const RATE: u32 = 500_000;
 const WORK: u32 = 1_000;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
     let stage = Stage::new()?;
-    let top = Load {
-        size: SIZE,
-        packets: session.amount(1_500_000, 400_000),
-        pace: LoadPace::Top,
-        at_driver: false,
-    };
+    let top = Load::top(SIZE, session.amount(1_500_000, 400_000));
     let title = "The ring's size at top speed, 512 bytes";
     session.figure(title, Axis::log("ring", "KiB"), at_top_speed());
     over_sizes(session, &stage, top, 0)?;
-    let bursts = Load {
-        packets: session.amount(350_000, 200_000),
-        pace: LoadPace::Bursts(RATE, BURST),
-        ..top
-    };
+    let bursts = Load::top(SIZE, session.amount(350_000, 200_000));
+    let bursts = bursts.paced(LoadPace::Bursts(RATE, BURST));
     let title = "The ring's size and bursts of 50,000 packets, 500,000 packets/s on average";
-    session.figure(title, Axis::log("ring", "KiB"), metrics());
+    session.figure(title, Axis::log("ring", "KiB"), METRICS);
     over_sizes(session, &stage, bursts, WORK)
 }
 
@@ -47,8 +38,7 @@ fn over_sizes(session: &mut Session, stage: &Stage, load: Load, work: u32) -> Do
     } else {
         2
     };
-    let rings: &[u32] = session.amount(&RINGS, &QUICK_RINGS);
-    for &kibibytes in rings {
+    for &kibibytes in session.amount(&RINGS[..], &QUICK_RINGS) {
         let options = own_options().buffer(u64::from(kibibytes) << 10);
         let title = format!("{kibibytes} KiB");
         let at = Some(f64::from(kibibytes));

@@ -8,7 +8,7 @@ use ringtap_lab::traffic::{LiveFrames, Target, XdpDrop};
 use ringtap_sys::sched::set_affinity;
 
 use crate::helpers::datagram;
-use crate::results::{Axis, Metric};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side};
 
 const PACKETS: u32 = 3_000_000;
@@ -26,28 +26,25 @@ const CLOCKS: [(&str, Helper); 4] = [
 ];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 1)])?;
+    session.require(&[Need::Root, Need::Kernel(6, 1)], 1)?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
-    let cost = Metric::new("processor time of a packet", "ns", 1);
+    let title = "An XDP program that stamps and drops";
     session.figure(
-        "An XDP program that stamps and drops",
+        title,
         Axis::names("clock"),
-        vec![cost],
+        [("processor time of a packet", "ns", 1)],
     );
     let frame = datagram(FRAME);
     let pair = VethPair::new();
-    let frames = LiveFrames::new(&frame, Target::OutOf(&pair.left));
-    let frames = frames.map_err(|error| error.to_string())?;
-    set_affinity(&CPUS).map_err(|error| error.to_string())?;
+    let frames = LiveFrames::new(&frame, Target::OutOf(&pair.left))?;
+    set_affinity(&CPUS)?;
     for (name, helper) in CLOCKS {
         let case = format!("{name}, {packets} frames of {FRAME} bytes");
         session.versus(&case, "XDP drop", |side| {
             let helper = (side == Side::Ringtap).then_some(helper);
-            let dropping = XdpDrop::after(&pair.right, helper);
-            let dropping = dropping.map_err(|error| error.to_string())?;
-            let send = |count| frames.send_measured(count);
-            send(WARM_UP).map_err(|error| error.to_string())?;
-            let cost = send(packets).map_err(|error| error.to_string())?;
+            let dropping = XdpDrop::after(&pair.right, helper)?;
+            frames.send_measured(WARM_UP)?;
+            let cost = frames.send_measured(packets)?;
             drop(dropping);
             Ok(vec![
                 cost.processor.as_secs_f64() * 1e9 / f64::from(packets),

@@ -10,9 +10,10 @@ use ringtap_capture::Stage as Depth;
 use ringtap_lab::Need;
 use ringtap_sys::cycles::Rate;
 
-use crate::results::{Axis, Metric};
+use crate::helpers::median;
+use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
+use crate::stage::{Load, READER, Reader, Stage, own_options};
 
 const PACKETS: u32 = 1_000_000;
 const QUICK_PACKETS: u32 = 400_000;
@@ -22,14 +23,13 @@ const QUICK_SIZES: [u16; 3] = [64, 512, 1496];
 const MEMORY: usize = 64 << 20;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
     let rate = Rate::measure(Duration::from_millis(20)).per_nanosecond;
-    let metrics = vec![
-        Metric::new("cost of a packet", "ns", 1),
-        Metric::new("cost of a byte", "cycles of the time-stamp counter", 3),
+    let metrics = [
+        ("cost of a packet", "ns", 1),
+        ("cost of a byte", "cycles of the time-stamp counter", 3),
         // Packets that find no room are not copied.
-        Metric::new("lost", "%", 2),
+        ("lost", "%", 2),
     ];
     let bytes = Axis::log("frame", "bytes");
     session.figure("What copying costs", bytes, metrics);
@@ -41,8 +41,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let stage = Stage::new()?;
     let mut memory = Memory::new();
     let packets = session.amount(PACKETS, QUICK_PACKETS);
-    let sizes: &[u16] = session.amount(&SIZES, &QUICK_SIZES);
-    for &size in sizes {
+    for &size in session.amount(&SIZES[..], &QUICK_SIZES) {
         let title = format!("{size} bytes");
         session.case(&title, Some(f64::from(size)), &names, 1, |who| {
             let (nanoseconds, lost) = match who {
@@ -65,16 +64,10 @@ pub(crate) fn run(session: &mut Session) -> Done {
 
 /// Returns the nanoseconds that the kernel spends on a packet, and the percentage of packets that
 /// were not read.
-fn kernel(stage: &Stage, size: u16, packets: u32, depth: Depth) -> Result<(f64, f64), String> {
+fn kernel(stage: &Stage, size: u16, packets: u32, depth: Depth) -> Done<(f64, f64)> {
     let options = own_options().study(Some(depth));
-    let load = Load {
-        size,
-        packets,
-        pace: LoadPace::Top,
-        at_driver: false,
-    };
     let reader = Reader::library("tcx", options);
-    let (sent, seen) = stage.run(load, &[reader], &[READER])?;
+    let (sent, seen) = stage.run(Load::top(size, packets), &[reader], &[READER])?;
     let came: f64 = seen.iter().map(|seen| seen.packets).sum();
     let lost = 100.0 * (1.0 - came / sent.packets).max(0.0);
     Ok((1e9 * sent.processor / sent.packets, lost))
@@ -96,9 +89,7 @@ impl Memory {
     /// Returns the nanoseconds to copy `size` bytes, packet after packet over `memory` bytes. It is
     /// the median of several runs, because other programs use the memory too.
     fn copy(&mut self, size: usize, memory: usize) -> f64 {
-        let mut times: Vec<f64> = (0..5).map(|_| self.copy_once(size, memory)).collect();
-        times.sort_by(f64::total_cmp);
-        times[2]
+        median((0..5).map(|_| self.copy_once(size, memory)).collect())
     }
 
     fn copy_once(&mut self, size: usize, memory: usize) -> f64 {

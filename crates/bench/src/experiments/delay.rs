@@ -9,7 +9,7 @@ use ringtap_lab::Need;
 use ringtap_lab::netns::{Side, VethPair};
 use ringtap_sys::packet::inject::Injector;
 
-use crate::results::{Axis, Metric};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 
 const PACKETS: usize = 1000;
@@ -31,10 +31,10 @@ enum Way {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root])?;
+    session.require(&[Need::Root], 1)?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
     let names = ["least", "median", "99 of 100", "999 of 1000", "most"];
-    let metrics = names.map(|name| Metric::new(name, "µs", 0)).to_vec();
+    let metrics = names.map(|name| (name, "µs", 0));
     let has_tcpdump = session.peer("tcpdump").is_some();
     session.figure("From sending to delivery", Axis::names("delivery"), metrics);
     let pair = VethPair::new();
@@ -85,24 +85,22 @@ pub(super) fn own(
     pair: &VethPair,
     options: &CaptureOptions,
     packets: usize,
-) -> Result<Vec<Duration>, String> {
-    let opened = pair.right.run(|| open(&pair.right.device, options, None));
-    let mut source = opened.map_err(|error| error.to_string())?;
+) -> Done<Vec<Duration>> {
+    let mut source = pair.right.run(|| open(&pair.right.device, options, None))?;
     measure(&mut *source, &pair.left, options, packets)
 }
 
 /// Measures `tcpdump -w -`, which writes each packet at once, through a pipe.
-fn tcpdump(pair: &VethPair, immediate: bool, packets: usize) -> Result<Vec<Duration>, String> {
+fn tcpdump(pair: &VethPair, immediate: bool, packets: usize) -> Done<Vec<Duration>> {
     let mut command = pair.right.namespace.command("tcpdump");
     command.args(["-i", &pair.right.device, "-U", "-w", "-", FILTER]);
     if immediate {
         command.arg("--immediate-mode");
     }
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-    let mut child = Killed(child.map_err(|error| error.to_string())?);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = Killed(command.spawn()?);
     let stream = child.0.stdout.take().ok_or("no output")?;
-    let opened = open_stream(Box::new(stream), "tcpdump", &ReadOptions::default(), None);
-    let mut source = opened.map_err(|error| error.to_string())?;
+    let mut source = open_stream(Box::new(stream), "tcpdump", &ReadOptions::default(), None)?;
     measure(&mut source, &pair.left, &CaptureOptions::default(), packets)
 }
 
@@ -121,17 +119,15 @@ fn measure(
     from: &Side,
     placed: &CaptureOptions,
     packets: usize,
-) -> Result<Vec<Duration>, String> {
-    let index = from.namespace.netlink().index(&from.device);
-    let index = index.map_err(|error| error.to_string())?;
-    let injector = from.run(|| Injector::open(index));
-    let injector = injector.map_err(|error| error.to_string())?;
+) -> Done<Vec<Duration>> {
+    let index = from.namespace.netlink().index(&from.device)?;
+    let injector = from.run(|| Injector::open(index))?;
     let epoch = Instant::now();
     std::thread::scope(|scope| {
         let sender = scope.spawn(move || send(&injector, epoch, packets));
         // The sender must not inherit the reader's priority.
         let reader = scope.spawn(move || {
-            placed.place_thread().map_err(|error| error.to_string())?;
+            placed.place_thread()?;
             receive(source, epoch, packets)
         });
         let received = reader.join().map_err(|_| "the reader panicked")?;
@@ -140,20 +136,16 @@ fn measure(
     })
 }
 
-fn receive(
-    source: &mut dyn Source,
-    epoch: Instant,
-    packets: usize,
-) -> Result<Vec<Duration>, String> {
+fn receive(source: &mut dyn Source, epoch: Instant, packets: usize) -> Done<Vec<Duration>> {
     let mut delays = Vec::with_capacity(packets);
     while delays.len() < packets {
-        match source.next().map_err(|error| error.to_string())? {
+        match source.next()? {
             Next::Block(block) => {
                 let arrived = epoch.elapsed();
                 delays.extend(block.packets().filter_map(|packet| delay(&packet, arrived)));
             }
             _ if epoch.elapsed() > limit(packets) => {
-                return Err(format!("{} of {packets} packets came", delays.len()));
+                return Err(format!("{} of {packets} packets came", delays.len()).into());
             }
             _ => {}
         }
@@ -166,7 +158,7 @@ fn limit(packets: usize) -> Duration {
     SPACING * u32::try_from(packets).unwrap_or(u32::MAX) * 2 + Duration::from_secs(10)
 }
 
-fn send(injector: &Injector, epoch: Instant, packets: usize) -> Result<(), String> {
+fn send(injector: &Injector, epoch: Instant, packets: usize) -> Done {
     for _ in 0..packets {
         std::thread::sleep(SPACING);
         let nanos = u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -174,7 +166,7 @@ fn send(injector: &Injector, epoch: Instant, packets: usize) -> Result<(), Strin
         frame.extend(ETHERTYPE);
         frame.extend(nanos.to_be_bytes());
         frame.resize(60, 0);
-        injector.send(&frame).map_err(|error| error.to_string())?;
+        injector.send(&frame)?;
     }
     Ok(())
 }

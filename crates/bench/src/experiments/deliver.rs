@@ -3,9 +3,9 @@
 
 use ringtap_lab::Need;
 
-use crate::results::{Axis, Metric};
+use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, LoadPace, READER, Reader, Seen, Sent, Stage};
+use crate::stage::{Load, READER, Reader, Seen, Sent, Stage};
 
 const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
@@ -13,23 +13,16 @@ const SIZES: [u16; 5] = [64, 128, 512, 1024, 1496];
 const QUICK_SIZES: [u16; 2] = [64, 1496];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
-    let readers = contenders(session);
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
+    let readers = contenders(session, 3);
     let names: Vec<&str> = readers.iter().map(|(name, _)| *name).collect();
     let reference = names.iter().position(|name| *name == "tcpdump");
     let packets = session.amount(PACKETS, QUICK_PACKETS);
     let bytes = Axis::log("frame without check sequence", "bytes");
     session.figure("Delivered to a void application", bytes, at_top_speed());
-    let sizes: &[u16] = session.amount(&SIZES, &QUICK_SIZES);
     let stage = Stage::new()?;
-    for &size in sizes {
-        let load = Load {
-            size,
-            packets,
-            pace: LoadPace::Top,
-            at_driver: false,
-        };
+    for &size in session.amount(&SIZES[..], &QUICK_SIZES) {
+        let load = Load::top(size, packets);
         let title = format!("{size} bytes");
         let at = Some(f64::from(size));
         session.case(&title, at, &names, reference.unwrap_or(1), |who| {
@@ -40,22 +33,19 @@ pub(crate) fn run(session: &mut Session) -> Done {
     Ok(())
 }
 
-/// Returns the library on both engines, and the installed peers.
-pub(super) fn contenders(session: &mut Session) -> Vec<(&'static str, Reader)> {
+/// Returns the library on both engines, and those of the first peers that are installed.
+pub(super) fn contenders(session: &mut Session, peers: usize) -> Vec<(&'static str, Reader)> {
     let mut readers = vec![
         ("ringtap tcx", Reader::tcx()),
         ("ringtap packet", Reader::packet()),
     ];
-    let peers = [
+    let all = [
         ("tcpdump", tcpdump()),
         ("dumpcap", Reader::Dumpcap),
         ("netsniff-ng", Reader::NetsniffNg),
     ];
-    for (name, reader) in peers {
-        if session.peer(name).is_some() {
-            readers.push((name, reader));
-        }
-    }
+    let wanted = all.into_iter().take(peers);
+    readers.extend(wanted.filter(|(name, _)| session.peer(name).is_some()));
     readers
 }
 
@@ -64,24 +54,25 @@ pub(super) fn tcpdump() -> Reader {
     Reader::Tcpdump(vec!["-B".to_owned(), "65536".to_owned()])
 }
 
-/// Returns the metrics of [`figures`].
-pub(super) fn metrics() -> Vec<Metric> {
-    vec![
-        Metric::new("offered", "million packets/s", 3),
-        Metric::new("delivered", "million packets/s", 3),
-        Metric::new("lost", "%", 2),
-        // More than 100: packets left in the ring were read after sending ended.
-        Metric::new("reader's processor", "% of the time of sending", 1),
-        Metric::new("reader's processor time of a packet", "ns", 1),
-    ]
-}
+/// A metric: its name, its unit, and the digits after the point.
+type Named = (&'static str, &'static str, usize);
+
+/// The metrics of [`figures`].
+pub(super) const METRICS: [Named; 5] = [
+    ("offered", "million packets/s", 3),
+    ("delivered", "million packets/s", 3),
+    ("lost", "%", 2),
+    // More than 100: packets left in the ring were read after sending ended.
+    ("reader's processor", "% of the time of sending", 1),
+    ("reader's processor time of a packet", "ns", 1),
+];
 
 /// Returns the same with the kernel's cost, which is known if the sender has its processor to
 /// itself.
-pub(super) fn at_top_speed() -> Vec<Metric> {
-    let mut metrics = metrics();
-    metrics.push(Metric::new("kernel's processor time of a packet", "ns", 1));
-    metrics
+pub(super) fn at_top_speed() -> impl Iterator<Item = Named> {
+    METRICS
+        .into_iter()
+        .chain([("kernel's processor time of a packet", "ns", 1)])
 }
 
 /// Returns the values of [`at_top_speed`].

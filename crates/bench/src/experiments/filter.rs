@@ -10,8 +10,8 @@ use ringtap_jit::{Native, PacketRef};
 use ringtap_lab::Need;
 use ringtap_sys::cycles::Rate;
 
-use crate::helpers::{Alone, datagram, float};
-use crate::results::{Axis, Metric};
+use crate::helpers::{Alone, datagram, float, median};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 
 /// The size of the packet in bytes.
@@ -33,18 +33,16 @@ const NAMES: [&str; 4] = [
 ];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(5, 18)])?;
+    session.require(&[Need::Root, Need::Kernel(5, 18)], 1)?;
     let rate = Rate::measure(Duration::from_millis(20)).per_nanosecond;
-    let metrics = || {
-        vec![
-            Metric::new("time of a packet", "ns", 2),
-            Metric::new("cost of a packet", "cycles of the time-stamp counter", 1),
-        ]
-    };
+    let metrics = [
+        ("time of a packet", "ns", 2),
+        ("cost of a packet", "cycles of the time-stamp counter", 1),
+    ];
     session.figure(
         "The documents' three filters",
         Axis::names("filter"),
-        metrics(),
+        metrics,
     );
     for (what, expression) in documents() {
         let machines = Machines::new(compiled(&expression)?)?;
@@ -52,19 +50,13 @@ pub(crate) fn run(session: &mut Session) -> Done {
         one(session, &title, None, &machines, rate)?;
     }
     let title = "Programs of which every instruction is executed";
-    session.figure(title, Axis::linear("instructions", ""), metrics());
+    session.figure(title, Axis::linear("instructions", ""), metrics);
     for tests in CHAINS {
         let machines = Machines::new(chain(tests)?)?;
         // All instructions but the other return.
         let executed = machines.program.insns().len() - 1;
-        let title = format!("{executed} instructions");
-        one(
-            session,
-            &title,
-            Some(float(executed as u64)),
-            &machines,
-            rate,
-        )?;
+        let (title, at) = (format!("{executed} instructions"), float(executed as u64));
+        one(session, &title, Some(at), &machines, rate)?;
     }
     Ok(())
 }
@@ -87,25 +79,23 @@ fn one(
 /// Filters for IP; for five TCP ports; for ten addresses and ten ports. No packet here has the
 /// ports.
 fn documents() -> [(&'static str, String); 3] {
-    let ports = |count: u16| numbered(count, |port| (7_000 + port * 13).to_string());
-    let addresses = numbered(10, |host| format!("203.0.113.{}", 3 + host * 17));
     [
         ("IP", "ip".to_owned()),
         ("5 ports", format!("ip and udp port ({})", ports(5))),
         (
             "10 addresses, 10 ports",
-            format!("not ip host ({addresses}) and udp port ({})", ports(10)),
+            format!("not ip host ({}) and udp port ({})", addresses(), ports(10)),
         ),
     ]
 }
 
 /// Returns a program of consecutive tests, all of which fail.
-fn chain(tests: u16) -> Result<Program, String> {
+fn chain(tests: u16) -> Done<Program> {
     let mut insns = Vec::new();
     for test in 0..tests {
         let half_word = u32::from(36 + test % 8 * 2);
         insns.push(Insn::new(LD | H | ABS, half_word));
-        let rest = u8::try_from(2 * (tests - test) - 1).map_err(|error| error.to_string())?;
+        let rest = u8::try_from(2 * (tests - test) - 1)?;
         insns.push(Insn {
             jt: rest,
             ..Insn::new(JMP | JEQ | K, u32::from(7_000 + test * 13))
@@ -113,13 +103,23 @@ fn chain(tests: u16) -> Result<Program, String> {
     }
     insns.push(Insn::new(RET | K, 0));
     insns.push(Insn::new(RET | K, u32::from(u16::MAX)));
-    Program::new(insns).map_err(|error| error.to_string())
+    Ok(Program::new(insns)?)
 }
 
-fn compiled(expression: &str) -> Result<Program, String> {
+fn compiled(expression: &str) -> Done<Program> {
     let options = CompileOptions::new(LinkType::ETHERNET);
     let program = compile(expression, &options, &Tables::new());
-    program.map_err(|error| format!("{expression}: {error}"))
+    Ok(program.map_err(|error| format!("{expression}: {error}"))?)
+}
+
+/// Returns ten addresses that no packet has.
+pub(super) fn addresses() -> String {
+    numbered(10, |host| format!("203.0.113.{}", 3 + host * 17))
+}
+
+/// Returns ports that no packet has.
+pub(super) fn ports(count: u16) -> String {
+    numbered(count, |port| (7_000 + port * 13).to_string())
 }
 
 fn numbered(count: u16, text: impl Fn(u16) -> String) -> String {
@@ -135,10 +135,10 @@ struct Machines {
 }
 
 impl Machines {
-    fn new(program: Program) -> Result<Self, String> {
-        let native = Native::compile(&program).map_err(|error| error.to_string())?;
+    fn new(program: Program) -> Done<Self> {
+        let native = Native::compile(&program)?;
         let code = standalone(&program, Hook::Xdp { frags: false });
-        let code = code.map_err(|error| error.to_string())?;
+        let code = code?;
         Ok(Self {
             native,
             kernel: Alone::new(&code, false, FRAME)?,
@@ -148,7 +148,7 @@ impl Machines {
     }
 
     /// Returns the nanoseconds for a packet.
-    fn time(&self, who: usize, stretches: usize) -> Result<f64, String> {
+    fn time(&self, who: usize, stretches: usize) -> Done<f64> {
         let data = self.packet.as_slice();
         let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let each = |run: &dyn Fn() -> u32| {
@@ -177,18 +177,15 @@ impl Machines {
 /// Returns the nanoseconds for one packet of a pass over all of them: the median of several
 /// measurements.
 fn stretched(stretches: usize, mut pass: impl FnMut()) -> f64 {
-    let mut times: Vec<f64> = (0..stretches.max(1))
-        .map(|_| {
-            let (begun, mut passes) = (Instant::now(), 0_u64);
-            while begun.elapsed() < STRETCH {
-                pass();
-                passes += 1;
-            }
-            begun.elapsed().as_secs_f64() * 1e9 / float(passes * PACKETS as u64)
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+    let time = |_| {
+        let (begun, mut passes) = (Instant::now(), 0_u64);
+        while begun.elapsed() < STRETCH {
+            pass();
+            passes += 1;
+        }
+        begun.elapsed().as_secs_f64() * 1e9 / float(passes * PACKETS as u64)
+    };
+    median((0..stretches.max(1)).map(time).collect())
 }
 
 #[cfg(test)]

@@ -8,20 +8,19 @@ use ringtap_lab::Need;
 use ringtap_lab::netns::VethPair;
 use ringtap_lab::process::Running;
 
-use crate::helpers::cpu_seconds;
-use crate::results::{Axis, Metric};
+use crate::helpers::{cpu_seconds, interrupted};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side};
 
-const LIMIT: Duration = Duration::from_secs(30);
 /// The cost of opening the capture has passed after this time.
 const SETTLED: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(3);
 const QUICK_WATCHED: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root])?;
+    session.require(&[Need::Root], 1)?;
     let tcpdump = session.needed_peer("tcpdump")?;
-    let share = vec![Metric::new("processor time", "of 10,000", 2)];
+    let share = [("processor time", "of 10,000", 2)];
     session.figure("A capture without packets", Axis::names("options"), share);
     let ringtap = session.ringtap.clone();
     let watched = session.amount(WATCHED, QUICK_WATCHED);
@@ -50,18 +49,16 @@ fn command(pair: &VethPair, program: &Path, first: &[&str], options: &[&str]) ->
 }
 
 /// Returns the share of a processor that a capture takes, in parts of ten thousand.
-fn measure(command: &mut Command, watched: Duration) -> Result<Vec<f64>, String> {
-    let explain = |error: std::io::Error| error.to_string();
-    let mut running = Running::start_piped(command).map_err(explain)?;
+fn measure(command: &mut Command, watched: Duration) -> Done<Vec<f64>> {
+    let mut running = Running::start_piped(command)?;
     std::thread::sleep(SETTLED);
     if running.has_ended() {
-        return Err("the capture did not start".to_owned());
+        return Err("the capture did not start".into());
     }
-    let (begun, before) = (Instant::now(), cpu_seconds(running.id()).map_err(explain)?);
+    let (begun, before) = (Instant::now(), cpu_seconds(running.id())?);
     std::thread::sleep(watched);
-    let used = cpu_seconds(running.id()).map_err(explain)? - before;
+    let used = cpu_seconds(running.id())? - before;
     let share = 10_000.0 * used / begun.elapsed().as_secs_f64();
-    running.signal("INT").map_err(explain)?;
-    running.wait(LIMIT).map_err(explain)?;
+    interrupted(running)?;
     Ok(vec![share])
 }

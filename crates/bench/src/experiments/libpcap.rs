@@ -12,8 +12,10 @@ use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
 
 use crate::goals;
-use crate::helpers::{captured, cpu_seconds, fill_cache, float, timed};
-use crate::results::{Axis, Metric};
+use crate::helpers::{
+    captured, capturing, cpu_seconds, fill_cache, float, interrupted, text, timed,
+};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side, Stop, judge};
 
 const BYTES: u64 = 1_000_000_000;
@@ -35,7 +37,8 @@ const STARTS: u64 = 15;
 const QUICK_STARTS: u64 = 10;
 /// After binding the socket, a program still sets its filter and gives up its privileges.
 const SETTLING: Duration = Duration::from_millis(100);
-const LIMIT: Duration = Duration::from_secs(120);
+/// What the goal of captures compares.
+const PROCESSOR: &str = "of the processor time on Debian's";
 
 /// The setup that all runs share.
 struct Setting {
@@ -49,11 +52,11 @@ pub(crate) fn run(session: &mut Session) -> Done {
     let setting = Setting::new(session)?;
     reading(session, &setting)?;
     starting(session, &setting)?;
-    capturing(session, &setting)
+    captures(session, &setting)
 }
 
 impl Setting {
-    fn new(session: &mut Session) -> Result<Self, Stop> {
+    fn new(session: &mut Session) -> Done<Self> {
         let tcpdump = session.needed_peer("tcpdump")?;
         let built = library(&session.ringtap)
             .ok_or_else(|| Stop::Needs("needs ringtap's libpcap beside ringtap".to_owned()))?;
@@ -101,7 +104,7 @@ fn library(ringtap: &Path) -> Option<PathBuf> {
 }
 
 fn reading(session: &mut Session, setting: &Setting) -> Done {
-    let time = vec![Metric::new("time", "s", 4)];
+    let time = [("time", "s", 4)];
     session.figure("tcpdump reads a file", Axis::names("filter"), time);
     let file = setting.path("bench.pcap");
     let bytes = session.amount(BYTES, QUICK_BYTES);
@@ -120,24 +123,20 @@ fn reading(session: &mut Session, setting: &Setting) -> Done {
             setting.choose(side, &mut command);
             command.arg("-r").arg(&file);
             command.args(["-w", "/dev/null", expression]);
-            timed(&mut command).map(|seconds| vec![seconds])
+            Ok(vec![timed(&mut command)?])
         })?;
-        judge(
-            "of the time on Debian's library",
-            goals::LIBPCAP_READS,
-            case.as_ref(),
-            0,
-        );
+        let what = "of the time on Debian's library";
+        judge(what, goals::LIBPCAP_READS, case.as_ref(), 0);
     }
     Ok(())
 }
 
-fn capturing(session: &mut Session, setting: &Setting) -> Done {
-    session.require(&[Need::Root])?;
+fn captures(session: &mut Session, setting: &Setting) -> Done {
+    session.require(&[Need::Root], 1)?;
     session.needed_peer("tcpreplay")?;
-    let metrics = vec![
-        Metric::new("lost", "packets", 0),
-        Metric::new("processor time of a packet", "ns", 0),
+    let metrics = [
+        ("lost", "packets", 0),
+        ("processor time of a packet", "ns", 0),
     ];
     session.figure("tcpdump captures", Axis::names("rate"), metrics);
     let file = setting.path("live.pcap");
@@ -158,19 +157,14 @@ fn capturing(session: &mut Session, setting: &Setting) -> Done {
         let case = session.versus(&case, "Debian's", |side| {
             capture(setting, side, &pair, &replay)
         })?;
-        judge(
-            "of the processor time on Debian's",
-            goals::LIBPCAP_CAPTURES,
-            case.as_ref(),
-            1,
-        );
+        judge(PROCESSOR, goals::LIBPCAP_CAPTURES, case.as_ref(), 1);
     }
     Ok(())
 }
 
 fn starting(session: &mut Session, setting: &Setting) -> Done {
-    session.require(&[Need::Root])?;
-    let metrics = vec![Metric::new("processor time of a start", "ms", 3)];
+    session.require(&[Need::Root], 1)?;
+    let metrics = [("processor time of a start", "ms", 3)];
     session.figure("tcpdump begins to capture", Axis::names("start"), metrics);
     let starts = session.amount(STARTS, QUICK_STARTS);
     let case = format!("tcpdump -i, {starts} starts");
@@ -188,45 +182,26 @@ fn starting(session: &mut Session, setting: &Setting) -> Done {
         }
         Ok(vec![used * 1e3 / float(starts)])
     })?;
-    judge(
-        "of the processor time on Debian's",
-        goals::LIBPCAP_CAPTURES,
-        case.as_ref(),
-        0,
-    );
+    judge(PROCESSOR, goals::LIBPCAP_CAPTURES, case.as_ref(), 0);
     Ok(())
 }
 
 /// Starts a tcpdump that captures.
-fn start(setting: &Setting, side: Side, pair: &VethPair) -> Result<Running, String> {
-    let explain = |error: std::io::Error| format!("{side:?}: {error}");
-    let mut command = pair
-        .right
-        .namespace
-        .command(&setting.tcpdump.to_string_lossy());
+fn start(setting: &Setting, side: Side, pair: &VethPair) -> Done<Running> {
+    let tcpdump = setting.tcpdump.to_string_lossy();
+    let mut command = pair.right.namespace.command(&tcpdump);
     setting.choose(side, &mut command);
     command.args(["-i", &pair.right.device, "-w", "/dev/null"]);
-    let mut running = Running::start_piped(&mut command).map_err(explain)?;
-    running
-        .wait_until_capturing(&pair.right, LIMIT)
-        .map_err(explain)?;
-    Ok(running)
+    Ok(capturing(&mut command, &pair.right).map_err(|error| format!("{side:?}: {error}"))?)
 }
 
 /// Stops it, and returns its output.
-fn stop(running: Running, side: Side) -> Result<String, String> {
-    let explain = |error: std::io::Error| format!("{side:?}: {error}");
-    running.signal("INT").map_err(explain)?;
-    let output = running.wait(LIMIT).map_err(explain)?;
-    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+fn stop(running: Running, side: Side) -> Done<String> {
+    let output = interrupted(running).map_err(|error| format!("{side:?}: {error}"))?;
+    Ok(text(&output.stderr))
 }
 
-fn capture(
-    setting: &Setting,
-    side: Side,
-    pair: &VethPair,
-    replay: &Replay,
-) -> Result<Vec<f64>, String> {
+fn capture(setting: &Setting, side: Side, pair: &VethPair, replay: &Replay) -> Done<Vec<f64>> {
     let running = start(setting, side, pair)?;
     let sent = replay.run(&pair.left);
     // The last packets wait for the timeout of the ring.

@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use ringtap_lab::Need;
 use ringtap_lab::netns::VethPair;
-use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Rate, Replay, Sizes, Traffic};
 
-use crate::helpers::{captured, cpu_seconds, float, rest, taken};
-use crate::results::{Axis, Metric};
+use crate::helpers::{captured, capturing, cpu_seconds, float, interrupted, rest, taken, text};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 
 const PACKETS: u64 = 600_000;
 const QUICK_PACKETS: u64 = 200_000;
 const PPS: u32 = 200_000;
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// The programs that capture. tcpdump is the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +42,10 @@ struct Setting<'a> {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root])?;
+    session.require(&[Need::Root], 1)?;
     let tcpdump = session.needed_peer("tcpdump")?;
     session.needed_peer("tcpreplay")?;
-    let metrics = vec![
-        Metric::new("lost", "packets", 0),
-        Metric::new("processor time", "s", 3),
-    ];
+    let metrics = [("lost", "packets", 0), ("processor time", "s", 3)];
     session.figure(
         "A live capture into a file",
         Axis::names("traffic"),
@@ -95,21 +90,16 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 impl Setting<'_> {
-    fn measure(&self, capturer: Capturer) -> Result<Vec<f64>, String> {
+    fn measure(&self, capturer: Capturer) -> Done<Vec<f64>> {
         let explain = |error: std::io::Error| format!("{capturer:?}: {error}");
         let file = self.folder.join("capture.pcap");
         let mut command = self.command(capturer, &file);
-        let mut running = Running::start_piped(&mut command).map_err(explain)?;
-        running
-            .wait_until_capturing(&self.pair.right, LIMIT)
-            .map_err(explain)?;
+        let mut running = capturing(&mut command, &self.pair.right).map_err(explain)?;
         let sent = self.replay.run(&self.pair.left);
         // ringtap's timeout has passed; tcpdump's, a second, is not waited for.
         rest(&mut running, Duration::ZERO)?;
         let used = cpu_seconds(running.id()).map_err(explain)?;
-        running.signal("INT").map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
-        let summary = String::from_utf8_lossy(&output.stderr);
+        let summary = text(&interrupted(running).map_err(explain)?.stderr);
         let count = if capturer == Capturer::Tcpdump {
             taken
         } else {
@@ -126,20 +116,15 @@ impl Setting<'_> {
         } else {
             self.ringtap
         };
-        let mut command = self
-            .pair
-            .right
-            .namespace
-            .command(&program.to_string_lossy());
+        let side = &self.pair.right;
+        let mut command = side.namespace.command(&program.to_string_lossy());
         match capturer {
             Capturer::Ringtap => command.arg("dump"),
             // Otherwise tcpdump would give up the privilege to write to our folder.
             Capturer::Tcpdump => command.args(["-Z", "root"]),
             Capturer::Unfenced => command.args(["dump", "-Z", "root", "--no-sandbox"]),
         };
-        command
-            .args(["-i", &self.pair.right.device, "-w"])
-            .arg(file);
+        command.args(["-i", &side.device, "-w"]).arg(file);
         command
     }
 }

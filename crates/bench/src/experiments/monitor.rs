@@ -4,23 +4,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ringtap_lab::Need;
-use ringtap_lab::process::Running;
 
 use super::deliver::{at_top_speed, figures_at_top_speed, tcpdump};
-use crate::helpers::{captured, cpu_seconds, float};
+use crate::helpers::{captured, capturing, cpu_seconds, float, interrupted, text};
 use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, LoadPace, READER, Reader, Seen, Stage};
+use crate::stage::{Load, READER, Reader, Seen, Stage};
 
 const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
 const SIZES: [u16; 4] = [64, 256, 512, 1496];
 const QUICK_SIZES: [u16; 2] = [64, 1496];
-const LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
     let mut names = vec!["ringtap stat", "ringtap reader"];
     if session.peer("tcpdump").is_some() {
         names.push("tcpdump");
@@ -29,15 +26,9 @@ pub(crate) fn run(session: &mut Session) -> Done {
     session.figure("Counted packets", bytes, at_top_speed());
     let stage = Stage::new()?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
-    let sizes: &[u16] = session.amount(&SIZES, &QUICK_SIZES);
     let ringtap = session.ringtap.clone();
-    for &size in sizes {
-        let load = Load {
-            size,
-            packets,
-            pace: LoadPace::Top,
-            at_driver: false,
-        };
+    for &size in session.amount(&SIZES[..], &QUICK_SIZES) {
+        let load = Load::top(size, packets);
         let title = format!("{size} bytes");
         let reference = names.len() - 1;
         session.case(&title, Some(f64::from(size)), &names, reference, |who| {
@@ -58,23 +49,19 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 /// Runs `ringtap stat`, which counts in the kernel; returns its count and its processor time.
-fn counted(stage: &Stage, load: Load, command: &mut Command) -> Result<Vec<f64>, String> {
+fn counted(stage: &Stage, load: Load, command: &mut Command) -> Done<Vec<f64>> {
     let side = &stage.pair.right;
-    let explain = |error: std::io::Error| error.to_string();
     let device = format!("tcx:{}", side.device);
     command.args(["stat", "-i", &device, "--direction", "in", "--json", ""]);
-    let mut running = Running::start_piped(command).map_err(explain)?;
-    running.wait_until_capturing(side, LIMIT).map_err(explain)?;
-    let before = cpu_seconds(running.id()).map_err(explain)?;
+    let running = capturing(command, side)?;
+    let before = cpu_seconds(running.id())?;
     let begun = Instant::now();
     let (sent, _) = stage.run(load, &[], &[READER])?;
     // At least one interval, so that the work of an interval is included.
     let rest = Duration::from_millis(1_100).checked_sub(begun.elapsed());
     std::thread::sleep(rest.unwrap_or_default());
-    let processor = cpu_seconds(running.id()).map_err(explain)? - before;
-    running.signal("INT").map_err(explain)?;
-    let output = running.wait(LIMIT).map_err(explain)?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let processor = cpu_seconds(running.id())? - before;
+    let text = text(&interrupted(running)?.stdout);
     let packets = float(text.lines().filter_map(super::stat::total).sum());
     debug_assert!(captured(&text).is_none(), "nothing is captured");
     let seen = Seen {

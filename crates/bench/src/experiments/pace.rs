@@ -2,34 +2,31 @@
 //! a program at the receiving driver.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use ringtap_lab::Need;
 use ringtap_lab::netns::VethPair;
-use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{Sizes, Traffic, XdpRecord};
 use ringtap_sys::sched::set_affinity;
 
-use crate::results::{Axis, Metric};
+use crate::helpers::{LIMIT, started, succeeded};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side};
 
-const LIMIT: Duration = Duration::from_secs(120);
 /// Gaps in nanoseconds, and the number of packets in the file.
 const CASES: [(u64, u64); 3] = [(1_000_000, 2_000), (100_000, 20_000), (10_000, 100_000)];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Tool("taskset")])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Tool("taskset")], 2)?;
     session.needed_peer("tcpreplay")?;
-    let metrics = vec![
-        Metric::new("median error of a gap", "µs", 3),
-        Metric::new("99 % of errors are below", "µs", 3),
-        Metric::new("time of the whole", "s", 4),
+    let metrics = [
+        ("median error of a gap", "µs", 3),
+        ("99 % of errors are below", "µs", 3),
+        ("time of the whole", "s", 4),
     ];
     session.figure("A file replayed by its times", Axis::names("gaps"), metrics);
     set_affinity(&[1]).map_err(|error| format!("two processors are needed: {error}"))?;
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let folder = tempfile::tempdir()?;
     for (gap, packets) in CASES {
         let packets = if session.quick { packets / 4 } else { packets };
         let file = folder.path().join(format!("{gap}.pcap"));
@@ -39,9 +36,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             interval: gap,
             ..Traffic::default()
         };
-        traffic
-            .write_file(&file)
-            .map_err(|error| error.to_string())?;
+        traffic.write_file(&file)?;
         let bench = Bench {
             pair: VethPair::new(),
             ringtap: session.ringtap.clone(),
@@ -64,21 +59,13 @@ struct Bench {
 }
 
 impl Bench {
-    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
+    fn measure(&self, side: Side) -> Done<Vec<f64>> {
         let capacity = u32::try_from(self.packets).unwrap_or(u32::MAX);
-        let record = XdpRecord::on(&self.pair.right, capacity);
-        let record = record.map_err(|error| error.to_string())?;
-        let mut command = self.command(side, &self.file);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        let explain = |error: std::io::Error| error.to_string();
-        let running = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        let stamps = record.stamps().map_err(|error| error.to_string())?;
+        let record = XdpRecord::on(&self.pair.right, capacity)?;
+        succeeded(&started(&mut self.command(side, &self.file))?.wait(LIMIT)?)?;
+        let stamps = record.stamps()?;
         if stamps.len() as u64 != self.packets {
-            return Err(format!("{} of {} packets came", stamps.len(), self.packets));
+            return Err(format!("{} of {} packets came", stamps.len(), self.packets).into());
         }
         Ok(figures(&stamps, self.gap))
     }

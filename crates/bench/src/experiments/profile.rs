@@ -14,8 +14,8 @@ use ringtap_filter::ebpf::lower::{Hook, standalone};
 use ringtap_lab::Need;
 use serde_json::Value;
 
-use crate::helpers::{Alone, float};
-use crate::results::{Axis, Case, Metric};
+use crate::helpers::{Alone, float, succeeded};
+use crate::results::{Axis, Case};
 use crate::sample::Sample;
 use crate::session::{Done, Session};
 
@@ -24,10 +24,10 @@ const TERMS: [usize; 3] = [1, 40, 150];
 const SNAPLENS: [u16; 3] = [64, 512, 1514];
 /// A packet rate at which the ring has room for all packets, and the bytes that wait before the
 /// reader is woken. A lost packet is not copied or read.
-const PACE: [&str; 4] = ["--pps", "300000", "--min-to-copy", "4M"];
+const PACE: &str = "--pps 300000 --min-to-copy 4M";
 /// A rate at which the filter and copying are a good part of a processor's time, with many samples.
-const FILTER_PACE: [&str; 2] = ["--pps", "1000000"];
-const COPY_PACE: [&str; 2] = ["--pps", "600000"];
+const FILTER_PACE: &str = "--pps 1000000";
+const COPY_PACE: &str = "--pps 600000";
 /// The number of packets of a delivery for copied bytes. It is the same for few and many bytes, so
 /// that waking costs a packet the same with and without the load.
 const DELIVERY: u32 = 2_500;
@@ -42,14 +42,14 @@ const WORK: u16 = 200;
 const RIGHT: std::ops::RangeInclusive<f64> = 0.7..=1.4;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 1)])?;
-    session.require_cpus(2)?;
-    let profiler = Profiler {
-        ringtap: session.ringtap.to_string_lossy().into_owned(),
-        duration: session.amount("2s", "1s"),
-        last: RefCell::default(),
+    session.require(&[Need::Root, Need::Kernel(6, 1)], 2)?;
+    let ringtap = session.ringtap.to_string_lossy().into_owned();
+    let profiler = |duration| Profiler {
+        ringtap: ringtap.clone(),
+        duration,
     };
-    loads(session, &profiler.longer(session.amount("4s", "2s")))?;
+    loads(session, &profiler(session.amount("4s", "2s")))?;
+    let profiler = profiler(session.amount("2s", "1s"));
     filters(session, &profiler)?;
     copies(session, &profiler)
 }
@@ -71,65 +71,49 @@ fn filter(terms: usize) -> String {
 }
 
 fn filters(session: &mut Session, profiler: &Profiler) -> Done {
+    let title = "What a filter costs, by its instructions";
     session.figure(
-        "What a filter costs, by its instructions",
+        title,
         Axis::linear("instructions", ""),
-        vec![Metric::new("filter", "ns a packet", 1)],
+        [("filter", "ns a packet", 1)],
     );
     for terms in session.amount(TERMS.as_slice(), &TERMS[1..]) {
         let text = filter(*terms);
         let (count, alone) = alone(&text)?;
-        let contenders = [
-            "profile: samples",
-            "profile: capture cut short",
-            "run alone",
-        ];
+        let [samples, cut] = METHODS;
+        let contenders = [samples, cut, "run alone"];
         let title = format!("a filter of {count} instructions");
+        let shared = Shared::default();
         session.case(&title, Some(float(count)), &contenders, 2, |who| {
-            let ns = match who {
-                0 => component(&profiler.either(who, &[], &text)?, "filter")?,
-                1 => step(&profiler.either(who, &[], &text)?, "filter")?,
-                _ => alone.nanoseconds()?,
-            };
-            Ok(vec![ns])
+            if who == 2 {
+                return Ok(vec![alone.nanoseconds()?]);
+            }
+            let report = shared.of(who, || profiler.run("", &text))?;
+            Ok(vec![method(who)(&report, "filter")?])
         })?;
     }
     Ok(())
 }
 
 /// Returns the number of a filter's instructions, and a runner for it alone.
-fn alone(text: &str) -> Result<(u64, Alone), String> {
-    let compiled = Filter::new(text).compile(LinkType::ETHERNET, 262_144);
-    let compiled = compiled.map_err(|error| error.to_string())?;
-    let code =
-        standalone(&compiled, Hook::Xdp { frags: true }).map_err(|error| error.to_string())?;
+fn alone(text: &str) -> Done<(u64, Alone)> {
+    let compiled = Filter::new(text).compile(LinkType::ETHERNET, 262_144)?;
+    let code = standalone(&compiled, Hook::Xdp { frags: true })?;
     let alone = Alone::new(&code, true, FRAME)?;
     Ok((compiled.insns().len() as u64, alone))
 }
 
 fn copies(session: &mut Session, profiler: &Profiler) -> Done {
-    session.figure(
-        "What copying costs, by the bytes copied",
-        Axis::linear("snapshot length", "bytes"),
-        vec![Metric::new(
-            "copy (samples: with publishing)",
-            "ns a packet",
-            1,
-        )],
-    );
+    let metric = ("copy (samples: with publishing)", "ns a packet", 1);
+    let axis = Axis::linear("snapshot length", "bytes");
+    session.figure("What copying costs, by the bytes copied", axis, [metric]);
     for snaplen in session.amount(SNAPLENS.as_slice(), &SNAPLENS[1..]) {
-        let (size, bytes) = (LONG_FRAME.to_string(), snaplen.to_string());
-        let own = ["--size", &size, "-s", &bytes];
-        let options = [PACE.as_slice(), own.as_slice()].concat();
-        let contenders = ["profile: samples", "profile: capture cut short"];
+        let options = format!("{PACE} --size {LONG_FRAME} -s {snaplen}");
         let title = format!("{snaplen} of {LONG_FRAME} bytes");
-        session.case(&title, Some(f64::from(*snaplen)), &contenders, 1, |who| {
-            let report = profiler.either(who, &options, "")?;
-            Ok(vec![if who == 0 {
-                component(&report, "copy")?
-            } else {
-                step(&report, "copy")?
-            }])
+        let shared = Shared::default();
+        session.case(&title, Some(f64::from(*snaplen)), &METHODS, 1, |who| {
+            let report = shared.of(who, || profiler.run(&options, ""))?;
+            Ok(vec![method(who)(&report, "copy")?])
         })?;
     }
     Ok(())
@@ -139,31 +123,28 @@ fn copies(session: &mut Session, profiler: &Profiler) -> Done {
 struct Load {
     title: String,
     component: &'static str,
-    without: (Vec<String>, String),
-    with: (Vec<String>, String),
+    /// Options, and a filter.
+    without: (String, String),
+    with: (String, String),
 }
 
 impl Load {
     /// Returns the three loads: the filter's instructions, the copied bytes, the application's
     /// work.
     fn all(instructions: u64, few: String, many: String) -> [Self; 3] {
-        let options = |texts: &[&[&str]]| -> Vec<String> {
-            let texts = texts.iter().copied().flatten();
-            texts.map(|text| (*text).to_owned()).collect()
-        };
         let copied = |snaplen: u16| {
-            let delivery = (DELIVERY * (u32::from(snaplen) + RECORD)).to_string();
-            let (size, snaplen) = (LONG_FRAME.to_string(), snaplen.to_string());
-            let own = ["--size", &size, "-s", &snaplen, "--min-to-copy", &delivery];
-            (options(&[&COPY_PACE, &own]), String::new())
+            let delivery = DELIVERY * (u32::from(snaplen) + RECORD);
+            let own = format!("--size {LONG_FRAME} -s {snaplen} --min-to-copy {delivery}");
+            (format!("{COPY_PACE} {own}"), String::new())
         };
-        let work = WORK.to_string();
+        let filtered = |filter| (format!("{FILTER_PACE} --no-steps"), filter);
+        let working = |work: &str| (format!("{PACE} --no-steps{work}"), String::new());
         [
             Self {
                 title: format!("{instructions} more instructions of a filter"),
                 component: "filter",
-                without: (options(&[&FILTER_PACE, &["--no-steps"]]), few),
-                with: (options(&[&FILTER_PACE, &["--no-steps"]]), many),
+                without: filtered(few),
+                with: filtered(many),
             },
             Self {
                 title: format!("{} more bytes of a packet copied", LONG_FRAME - SNAPLENS[0]),
@@ -174,11 +155,8 @@ impl Load {
             Self {
                 title: format!("{WORK} ns of the application's work on a packet"),
                 component: "application",
-                without: (options(&[&PACE, &["--no-steps"]]), String::new()),
-                with: (
-                    options(&[&PACE, &["--no-steps", "--work", &work]]),
-                    String::new(),
-                ),
+                without: working(""),
+                with: working(&format!(" --work {WORK}")),
             },
         ]
     }
@@ -187,28 +165,27 @@ impl Load {
 /// Measures the expected cost of each load, and the cost that the samples show in its component and
 /// in all others.
 fn loads(session: &mut Session, profiler: &Profiler) -> Done {
-    session.figure(
-        "A known load, and where the samples show it",
-        Axis::names("load"),
-        vec![
-            Metric::new("more in its component", "ns a packet", 1),
-            Metric::new("more in the kernel's other components", "ns a packet", 1),
-            Metric::new("unexplained", "% of the total", 1),
-        ],
-    );
+    let title = "A known load, and where the samples show it";
+    let metrics = [
+        ("more in its component", "ns a packet", 1),
+        ("more in the kernel's other components", "ns a packet", 1),
+        ("unexplained", "% of the total", 1),
+    ];
+    session.figure(title, Axis::names("load"), metrics);
     let (few, many) = (filter(TERMS[0]), filter(TERMS[2]));
     let ((less, few_alone), (more, many_alone)) = (alone(&few)?, alone(&many)?);
     for load in Load::all(more - less, few, many) {
-        let contenders = ["profile: samples", "expected"];
+        let contenders = [METHODS[0], "expected"];
         let name = load.component;
         // Both use the same two profiles: their methods differ, the profiles do not.
-        let pair = Pair::default();
+        let shared = Shared::default();
         let case = session.case(&load.title, None, &contenders, 1, |who| {
             if who == 1 && name == "filter" {
                 let ns = many_alone.nanoseconds()? - few_alone.nanoseconds()?;
                 return Ok(vec![ns, 0.0, 0.0]);
             }
-            let (without, with) = pair.of(who, profiler, &load)?;
+            let run = |(options, filter): &(String, String)| profiler.run(options, filter);
+            let (without, with) = shared.of(who, || Ok((run(&load.without)?, run(&load.with)?)))?;
             if who == 1 {
                 // Work ends with the first look at the clock after its time, so it takes longer
                 // than requested; the reader's clock measures how long.
@@ -232,29 +209,31 @@ fn loads(session: &mut Session, profiler: &Profiler) -> Done {
     Ok(())
 }
 
-/// Two profiles of a load; the second contender reuses those of the first.
-#[derive(Default)]
-struct Pair(RefCell<Option<(usize, (Value, Value))>>);
+/// The contenders that take their values from a profile.
+const METHODS: [&str; 2] = ["profile: samples", "profile: capture cut short"];
 
-impl Pair {
-    fn of(&self, who: usize, profiler: &Profiler, load: &Load) -> Result<(Value, Value), String> {
-        match self.0.take() {
-            Some((other, both)) if other != who => Ok(both),
-            _ => {
-                let run = |(options, filter): &(Vec<String>, String)| {
-                    let options: Vec<&str> = options.iter().map(String::as_str).collect();
-                    profiler.run(&options, filter)
-                };
-                let both = (run(&load.without)?, run(&load.with)?);
-                self.0.replace(Some((who, both.clone())));
-                Ok(both)
-            }
+/// Returns how the value of a part is taken from a profile.
+fn method(who: usize) -> fn(&Value, &str) -> Done<f64> {
+    if who == 0 { component } else { step }
+}
+
+/// Profiles that have the values of both methods: the second contender reuses those of the first.
+#[derive(Default)]
+struct Shared<T>(RefCell<Option<(usize, T)>>);
+
+impl<T: Clone> Shared<T> {
+    fn of(&self, who: usize, measure: impl FnOnce() -> Done<T>) -> Done<T> {
+        if let Some((_, theirs)) = self.0.take().filter(|(other, _)| *other != who) {
+            return Ok(theirs);
         }
+        let own = measure()?;
+        self.0.replace(Some((who, own.clone())));
+        Ok(own)
     }
 }
 
 /// Returns the cost of all components of the kernel except the loaded one.
-fn others(report: &Value, loaded: &str) -> Result<f64, String> {
+fn others(report: &Value, loaded: &str) -> Done<f64> {
     let all = ["driver", "stack", "tap", "filter", "timestamp", "copy"];
     let others = all.into_iter().filter(|name| *name != loaded);
     others.map(|name| component(report, name)).sum()
@@ -296,78 +275,41 @@ fn judged(seen: &Sample, expected: &Sample) -> &'static str {
 struct Profiler {
     ringtap: String,
     duration: &'static str,
-    /// The last report and its contender, for the other method.
-    last: RefCell<Option<(usize, Value)>>,
 }
 
 impl Profiler {
-    fn longer(&self, duration: &'static str) -> Self {
-        Self {
-            ringtap: self.ringtap.clone(),
-            duration,
-            last: RefCell::default(),
-        }
-    }
-
-    /// Returns a profile. One profile has the values of both methods: the second contender reuses
-    /// the first one's.
-    fn either(&self, who: usize, options: &[&str], filter: &str) -> Result<Value, String> {
-        match self.last.take() {
-            Some((other, report)) if other != who => Ok(report),
-            _ => {
-                let report = self.run(options, filter)?;
-                self.last.replace(Some((who, report.clone())));
-                Ok(report)
-            }
-        }
-    }
-
-    fn run(&self, options: &[&str], filter: &str) -> Result<Value, String> {
+    fn run(&self, options: &str, filter: &str) -> Done<Value> {
         let mut command = Command::new(&self.ringtap);
-        command.args([
-            "profile",
-            "--engine",
-            "xdp",
-            "--json",
-            "--duration",
-            self.duration,
-        ]);
-        command.args(options);
+        command.args(["profile", "--engine", "xdp", "--json", "--duration"]);
+        command.arg(self.duration).args(options.split_whitespace());
         if !filter.is_empty() {
             command.arg(filter);
         }
         let output = command
             .output()
             .map_err(|error| format!("{}: {error}", self.ringtap))?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
-        let reports: Value =
-            serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
-        reports
-            .get(0)
-            .cloned()
-            .ok_or_else(|| "no profile".to_owned())
+        succeeded(&output)?;
+        let reports: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(reports.get(0).cloned().ok_or("no profile")?)
     }
 }
 
-fn component(report: &Value, name: &str) -> Result<f64, String> {
+fn component(report: &Value, name: &str) -> Done<f64> {
     let parts = report["components"].as_array().into_iter().flatten();
     let part = parts.into_iter().find(|part| part["component"] == name);
     number(&part.ok_or_else(|| format!("no component {name}"))?["cost"]["ns"])
 }
 
 /// Returns the additional cost of a step of the tap's program over the step before.
-fn step(report: &Value, stage: &str) -> Result<f64, String> {
+fn step(report: &Value, stage: &str) -> Done<f64> {
     let steps = report["steps"].as_array().into_iter().flatten();
     let step = steps.into_iter().find(|step| step["stage"] == stage);
     number(&step.ok_or_else(|| format!("no step {stage}"))?["more"]["ns"])
 }
 
-fn number(value: &Value) -> Result<f64, String> {
-    value
-        .as_f64()
-        .ok_or_else(|| format!("{value} is not a number"))
+fn number(value: &Value) -> Done<f64> {
+    let number = value.as_f64();
+    Ok(number.ok_or_else(|| format!("{value} is not a number"))?)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use ringtap_lab::traffic::{Sizes, Traffic};
 
 use crate::goals;
 use crate::helpers::{fill_cache, timed};
-use crate::results::{Axis, Metric};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side, judge};
 
 const BYTES: u64 = 1_000_000_000;
@@ -23,12 +23,9 @@ const MIXES: [(&str, Sizes, u64); 3] = [
 
 pub(crate) fn run(session: &mut Session) -> Done {
     let tcpdump = session.needed_peer("tcpdump")?;
-    let time = vec![Metric::new("time", "s", 3)];
-    session.figure(
-        "A capture file read and written to /dev/null",
-        Axis::names("file"),
-        time,
-    );
+    let time = [("time", "s", 3)];
+    let title = "A capture file read and written to /dev/null";
+    session.figure(title, Axis::names("file"), time);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let file = folder.path().join("bench.pcap");
     for (mix, sizes, bytes_per_packet) in MIXES {
@@ -50,12 +47,11 @@ pub(crate) fn run(session: &mut Session) -> Done {
             );
             let ringtap = session.ringtap.clone();
             let case = session.versus(&case, "tcpdump", |side| {
-                let program = if side == Side::Ringtap {
-                    &ringtap
-                } else {
-                    &tcpdump
+                let program = match side {
+                    Side::Ringtap => &ringtap,
+                    Side::Peer => &tcpdump,
                 };
-                timed(&mut command(side, program, &file, filter)).map(|seconds| vec![seconds])
+                Ok(vec![timed(&mut command(side, program, &file, filter))?])
             })?;
             judge("of tcpdump's time", goals::READ, case.as_ref(), 0);
         }

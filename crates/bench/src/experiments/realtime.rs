@@ -9,8 +9,9 @@ use ringtap_lab::Need;
 use ringtap_sys::sched::set_affinity;
 
 use super::delay;
-use crate::results::{Axis, Metric};
-use crate::session::{Done, Session};
+use crate::helpers::text;
+use crate::results::Axis;
+use crate::session::{Done, Session, Stop};
 use crate::stage::{Load, LoadPace, READER, Reader, SENDER, Stage, own_options};
 
 const RATE: u32 = 300_000;
@@ -30,48 +31,41 @@ struct Way {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
-    let metrics = vec![
-        Metric::new("lost", "%", 2),
-        Metric::new("median delay", "µs", 0),
-        Metric::new("99 % of delays are below", "µs", 0),
-        Metric::new("reader's processor", "%", 1),
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
+    let metrics = [
+        ("lost", "%", 2),
+        ("median delay", "µs", 0),
+        ("99 % of delays are below", "µs", 0),
+        ("reader's processor", "%", 1),
     ];
     let title = "A capture of 300,000 packets/s beside programs that compute";
     session.figure(title, Axis::names("hook"), metrics);
     let stage = Stage::new()?;
     let mut ways = ways();
-    if let Err(reason) = threaded(&stage, false) {
+    if let Err(reason) = threaded(&stage, false).map_err(Stop::reason) {
         session.note(format!("threaded NAPI is left out: {reason}"));
         ways.retain(|way| !way.threaded);
     }
     let names: Vec<&str> = ways.iter().map(|way| way.name).collect();
     let load = Load {
-        size: SIZE,
-        packets: session.amount(RATE, RATE / 2),
         pace: LoadPace::Rate(RATE),
         // Through the driver's poll, which can be a thread.
         at_driver: true,
+        ..Load::top(SIZE, session.amount(RATE, RATE / 2))
     };
     let delays = session.amount(DELAYS, QUICK_DELAYS);
-    session.case(
-        "tap at tcx, a program on each processor",
-        None,
-        &names,
-        0,
-        |who| {
-            let way = &ways[who];
-            if way.threaded {
-                threaded(&stage, true)?;
-            }
-            let values = measured(&stage, load, way, delays);
-            if way.threaded {
-                threaded(&stage, false)?;
-            }
-            values
-        },
-    )?;
+    let title = "tap at tcx, a program on each processor";
+    session.case(title, None, &names, 0, |who| {
+        let way = &ways[who];
+        if way.threaded {
+            threaded(&stage, true)?;
+        }
+        let values = measured(&stage, load, way, delays);
+        if way.threaded {
+            threaded(&stage, false)?;
+        }
+        values
+    })?;
     Ok(())
 }
 
@@ -107,7 +101,7 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-fn measured(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>, String> {
+fn measured(stage: &Stage, load: Load, way: &Way, delays: usize) -> Done<Vec<f64>> {
     let taken: &[usize] = if way.alone {
         &[SENDER]
     } else {
@@ -132,27 +126,25 @@ fn measured(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f
 }
 
 /// Measures the loss at the rate, then the delay of single packets.
-fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Result<Vec<f64>, String> {
+fn both(stage: &Stage, load: Load, way: &Way, delays: usize) -> Done<Vec<f64>> {
     let reader = Reader::library("tcx", way.options.clone());
     let (sent, seen) = stage.run(load, &[reader], &[READER])?;
-    let (packets, processor) = seen
-        .first()
-        .map_or((0.0, 0.0), |seen| (seen.packets, seen.processor));
+    let seen = seen.first().copied().unwrap_or_default();
     let options = way.options.clone().cpus(vec![READER]);
     let mut delays = delay::own(&stage.pair, &options, delays)?;
     delays.sort_unstable();
     let at = |percent: usize| delays[(delays.len() - 1) * percent / 100].as_secs_f64() * 1e6;
     Ok(vec![
-        100.0 * (1.0 - (packets / sent.packets).min(1.0)),
+        100.0 * (1.0 - (seen.packets / sent.packets).min(1.0)),
         at(50),
         at(99),
-        100.0 * processor / sent.seconds,
+        100.0 * seen.processor / sent.seconds,
     ])
 }
 
 /// Lets a kernel thread receive instead of an interrupt (`/sys/class/net/DEV/threaded`, Linux 5.12). To see
 /// the namespace's devices, sysfs is mounted in it, privately.
-fn threaded(stage: &Stage, on: bool) -> Result<(), String> {
+fn threaded(stage: &Stage, on: bool) -> Done {
     let side = &stage.pair.right;
     let script = format!(
         "mount -t sysfs none /sys && echo {} > /sys/class/net/{}/threaded",
@@ -161,9 +153,9 @@ fn threaded(stage: &Stage, on: bool) -> Result<(), String> {
     );
     let mut command = side.namespace.command("unshare");
     command.args(["--mount", "sh", "-c", &script]);
-    let output = command.output().map_err(|error| error.to_string())?;
+    let output = command.output()?;
     if output.status.success() {
         return Ok(());
     }
-    Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    Err(text(&output.stderr).trim().into())
 }

@@ -15,7 +15,7 @@ use ringtap_lab::{Need, corpus, pcap};
 
 use crate::goals;
 use crate::helpers::{check, datagram, fill_cache, float, timed};
-use crate::results::{Axis, Metric};
+use crate::results::Axis;
 use crate::session::{Done, Session, judge};
 
 const BYTES: u64 = 2_000_000_000;
@@ -30,7 +30,7 @@ const START: u64 = 1_769_860_800;
 const ETHERNET: u32 = 1;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Corpus])?;
+    session.require(&[Need::Corpus], 1)?;
     let tcpdump = session.needed_peer("tcpdump")?;
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let file = folder.path().join("search.pcap");
@@ -43,44 +43,31 @@ pub(crate) fn run(session: &mut Session) -> Done {
         "{packets} packets; {}",
         index(&ringtap, &file, float(bytes))?
     ));
-    session.figure(
-        "One host searched in a capture file",
-        Axis::names("search"),
-        vec![Metric::new("time", "s", 4)],
-    );
+    let title = "One host searched in a capture file";
+    session.figure(title, Axis::names("search"), [("time", "s", 4)]);
     let rare = RARE.map(|byte| byte.to_string()).join(".");
     let gigabytes = float(bytes) / 1e9;
     for (what, filter) in [
         (
-            format!("{CONVERSATION} packets of one host"),
-            format!("host {rare}"),
+            &*format!("{CONVERSATION} packets of one host"),
+            &*format!("host {rare}"),
         ),
-        (
-            "a host that is not there".to_owned(),
-            "host 203.0.113.78".to_owned(),
-        ),
-        (
-            "a host and its port".to_owned(),
-            format!("host {rare} and port 53"),
-        ),
-        (
-            "a host that is often there".to_owned(),
-            "host 224.0.0.251".to_owned(),
-        ),
+        ("a host that is not there", "host 203.0.113.78"),
+        ("a host and its port", &format!("host {rare} and port 53")),
+        ("a host that is often there", "host 224.0.0.251"),
     ] {
         let title = format!("{gigabytes:.1} GB: {what}");
         let contenders = ["ringtap", "ringtap without index", "tcpdump"];
         let case = session.case(&title, None, &contenders, 2, |who| {
-            let mut command = match who {
-                0 => dump(&ringtap, &[]),
-                1 => dump(&ringtap, &["--no-index"]),
-                _ => Command::new(&tcpdump),
+            let (program, options): (_, &[&str]) = match who {
+                0 => (&ringtap, &["dump"]),
+                1 => (&ringtap, &["dump", "--no-index"]),
+                _ => (&tcpdump, &["-Z", "root"]),
             };
-            if who > 1 {
-                command.args(["-Z", "root"]);
-            }
+            let mut command = Command::new(program);
+            command.args(options);
             command.arg("-r").arg(&file);
-            command.args(["-w", "/dev/null", &filter]);
+            command.args(["-w", "/dev/null", filter]);
             Ok(vec![timed(&mut command)?])
         })?;
         if filter.contains(&rare) {
@@ -91,9 +78,10 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 /// Makes the index of a capture of so many bytes, and describes it.
-fn index(ringtap: &Path, file: &Path, bytes: f64) -> Result<String, String> {
+fn index(ringtap: &Path, file: &Path, bytes: f64) -> Done<String> {
     let begun = Instant::now();
-    let mut command = dump(ringtap, &["--index", "-r"]);
+    let mut command = Command::new(ringtap);
+    command.args(["dump", "--index", "-r"]);
     check(command.arg(file).stderr(Stdio::null()))?;
     let seconds = begun.elapsed().as_secs_f64();
     let size = std::fs::metadata(file.with_extension("pcap.idx"));
@@ -103,12 +91,6 @@ fn index(ringtap: &Path, file: &Path, bytes: f64) -> Result<String, String> {
         bytes / seconds / 1e6,
         size / bytes * 100.0
     ))
-}
-
-fn dump(ringtap: &Path, options: &[&str]) -> Command {
-    let mut command = Command::new(ringtap);
-    command.arg("dump").args(options);
-    command
 }
 
 /// Writes the capture; returns the number of its packets.
@@ -121,31 +103,23 @@ fn write(path: &Path, bytes: u64) -> io::Result<u64> {
     let header = pcap::header(ETHERNET);
     output.write_all(&header)?;
     let (mut written, mut number) = (header.len() as u64, 0);
+    let mut record = |frame: &[u8], number: &mut u64| {
+        pcap::record(&mut output, START * 1_000_000 + *number * GAP, 0, frame)?;
+        *number += 1;
+        Ok::<u64, io::Error>(16 + frame.len() as u64)
+    };
     let mut rare = conversation();
     while written < bytes {
         if written > bytes / 3
             && let Some(frame) = rare.pop()
         {
-            written += record(&mut output, number, &frame)?;
-            number += 1;
+            written += record(&frame, &mut number)?;
         }
         let at = usize::try_from(number).unwrap_or(0) % packets.len();
-        written += record(&mut output, number, &packets[at])?;
-        number += 1;
+        written += record(&packets[at], &mut number)?;
     }
     output.flush()?;
     Ok(number)
-}
-
-fn record(output: &mut impl Write, number: u64, frame: &[u8]) -> io::Result<u64> {
-    let micros = number * GAP;
-    let len = frame.len() as u64;
-    for field in [START + micros / 1_000_000, micros % 1_000_000, len, len] {
-        let field = u32::try_from(field).map_err(io::Error::other)?;
-        output.write_all(&field.to_le_bytes())?;
-    }
-    output.write_all(frame)?;
-    Ok(16 + len)
 }
 
 /// Returns packets from the rare host to port 53.

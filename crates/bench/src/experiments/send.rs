@@ -5,23 +5,22 @@
 //! the sender's processor. The clock runs from the first packet that arrives to the last.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ringtap_lab::Need;
 use ringtap_lab::netns::VethPair;
 use ringtap_lab::process::Running;
 use ringtap_lab::traffic::XdpRecord;
+use ringtap_lab::{Need, pcap};
 use ringtap_sys::sched::set_affinity;
 
-use crate::helpers::{Load, float};
-use crate::results::{Axis, Metric};
+use crate::helpers::{LIMIT, Load, float, started, succeeded};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 
 /// The approximate duration of a run, computed from the rates that the senders reach.
 const MILLIS: u64 = 700;
 const QUICK_MILLIS: u64 = 250;
-const LIMIT: Duration = Duration::from_secs(120);
 /// The interval at which the counter is read.
 const LOOK: Duration = Duration::from_millis(2);
 /// If no packet arrives for this long after the sender's end, the last one has arrived.
@@ -69,11 +68,10 @@ impl Contender {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 3), Need::Tool("taskset")])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 3), Need::Tool("taskset")], 2)?;
     // All threads but the sender's.
-    set_affinity(&[1]).map_err(|error| error.to_string())?;
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    set_affinity(&[1])?;
+    let folder = tempfile::tempdir()?;
     let bench = Bench {
         pair: VethPair::new(),
         ringtap: session.ringtap.clone(),
@@ -96,16 +94,15 @@ pub(crate) fn run(session: &mut Session) -> Done {
     // Ratios are to trafgen if it is installed, otherwise to the sender that uses the same
     // interface.
     let trafgen = contenders.iter().position(|who| *who == Contender::Trafgen);
-    let metrics = vec![
-        Metric::new("rate", "million packets/s", 3),
-        Metric::new("load", "Mbit/s", 0),
-        Metric::new("lost", "%", 2),
-        Metric::new("sender's processor", "%", 0),
+    let metrics = [
+        ("rate", "million packets/s", 3),
+        ("load", "Mbit/s", 0),
+        ("lost", "%", 2),
+        ("sender's processor", "%", 0),
     ];
     let bytes = Axis::log("frame without check sequence", "bytes");
     session.figure("Sending at top speed", bytes, metrics);
-    let sizes: &[usize] = session.amount(&SIZES, &QUICK_SIZES);
-    for &size in sizes {
+    for &size in session.amount(&SIZES[..], &QUICK_SIZES) {
         let title = format!("{size} bytes");
         #[expect(clippy::cast_precision_loss, reason = "bytes of a frame")]
         let bytes = size as f64;
@@ -129,24 +126,17 @@ struct Bench {
 
 impl Bench {
     /// Writes for each size a configuration of trafgen and a capture file for tcpreplay.
-    fn write_inputs(&self) -> Result<(), String> {
+    fn write_inputs(&self) -> Done {
         for size in SIZES {
             let frame = frame(size);
             let bytes: Vec<_> = frame.iter().map(|byte| format!("0x{byte:02x}")).collect();
             let text = format!("{{ {} }}\n", bytes.join(", "));
-            let mut file = ringtap_lab::pcap::header(1).to_vec();
+            let mut file = pcap::header(1).to_vec();
             for _ in 0..FILE_PACKETS {
-                let len = u32::try_from(size).unwrap_or(u32::MAX);
-                file.extend(
-                    [0, 0, len, len]
-                        .iter()
-                        .flat_map(|word: &u32| word.to_ne_bytes()),
-                );
-                file.extend(&frame);
+                pcap::record(&mut file, 0, 0, &frame)?;
             }
-            let written = std::fs::write(self.input(size, "cfg"), text)
-                .and_then(|()| std::fs::write(self.input(size, "pcap"), file));
-            written.map_err(|error| error.to_string())?;
+            std::fs::write(self.input(size, "cfg"), text)?;
+            std::fs::write(self.input(size, "pcap"), file)?;
         }
         Ok(())
     }
@@ -156,21 +146,15 @@ impl Bench {
     }
 
     /// Returns the packets a second that arrive, and how busy the sender was.
-    fn measure(&self, who: Contender, size: usize) -> Result<Sent, String> {
+    fn measure(&self, who: Contender, size: usize) -> Done<Sent> {
         let millis = if self.quick { QUICK_MILLIS } else { MILLIS };
         let count = who.rate() * millis / 1_000;
-        let record = XdpRecord::on(&self.pair.right, 0).map_err(|error| error.to_string())?;
-        let mut command = self.command(who, size, count);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(Stdio::piped());
+        let record = XdpRecord::on(&self.pair.right, 0)?;
         let explain = |error: std::io::Error| format!("{}: {error}", who.name());
-        let mut running = Running::start(&mut command).map_err(explain)?;
+        let mut running = started(&mut self.command(who, size, count)).map_err(explain)?;
         let arrived = arriving(&record, &mut running);
         let output = running.wait(LIMIT).map_err(explain)?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{}: {text}", who.name()));
-        }
+        succeeded(&output).map_err(|said| format!("{}: {said}", who.name()))?;
         let mut sent = arrived?;
         sent.lost = (1.0 - sent.packets / float(count)).max(0.0);
         Ok(sent)
@@ -181,20 +165,17 @@ impl Bench {
         let mut command = self.pair.left.namespace.command("taskset");
         command.args(["-c", "0"]);
         let count_text = count.to_string();
+        let mut own = |back_end: &str, options: &[&str]| {
+            command.arg(&self.ringtap);
+            command.args(["gen", "-i", &format!("{back_end}:{device}")]);
+            command.args(["-c", &count_text, "--size", &size.to_string()]);
+            command.args(options);
+        };
         match who {
-            Contender::Live | Contender::Packet | Contender::Segments | Contender::Xsk => {
-                let back_end = match who {
-                    Contender::Live => "live",
-                    Contender::Packet | Contender::Segments => "packet",
-                    _ => "xsk",
-                };
-                command.arg(&self.ringtap);
-                command.args(["gen", "-i", &format!("{back_end}:{device}")]);
-                command.args(["-c", &count_text, "--size", &size.to_string()]);
-                if who == Contender::Segments {
-                    command.arg("--gso");
-                }
-            }
+            Contender::Live => own("live", &[]),
+            Contender::Packet => own("packet", &[]),
+            Contender::Segments => own("packet", &["--gso"]),
+            Contender::Xsk => own("xsk", &[]),
             Contender::Trafgen => {
                 command.args(["trafgen", "-o", device, "-n", &count_text, "--cpus", "1"]);
                 command.arg("-c").arg(self.input(size, "cfg"));
@@ -222,12 +203,12 @@ struct Sent {
 }
 
 /// Watches the counter until the sender has ended and no more packets arrive.
-fn arriving(record: &XdpRecord, sender: &mut Running) -> Result<Sent, String> {
-    let count = || record.count().map_err(|error| error.to_string());
+fn arriving(record: &XdpRecord, sender: &mut Running) -> Done<Sent> {
+    let count = || record.count();
     let begin = Instant::now();
     while count()? == 0 {
         if begin.elapsed() > LIMIT || sender.has_ended() && count()? == 0 {
-            return Err("no packet came".to_owned());
+            return Err("no packet came".into());
         }
         std::thread::sleep(LOOK);
     }
@@ -235,7 +216,7 @@ fn arriving(record: &XdpRecord, sender: &mut Running) -> Result<Sent, String> {
     let (mut last, mut last_at, mut after) = (first, first_at, before);
     while !sender.has_ended() || last_at.elapsed() < QUIET {
         if last_at.elapsed() > LIMIT {
-            return Err("the sender does not end".to_owned());
+            return Err("the sender does not end".into());
         }
         std::thread::sleep(LOOK);
         let now = count()?;

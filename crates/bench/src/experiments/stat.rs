@@ -12,17 +12,15 @@ use ringtap_lab::process::Running;
 use ringtap_lab::traffic::{LiveFrames, Target, XdpDrop};
 use ringtap_sys::sched::set_affinity;
 
-use crate::helpers::{cpu_seconds, datagram, float};
-use crate::results::{Axis, Metric};
+use crate::helpers::{cpu_seconds, datagram, float, interrupted, text};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side};
+use crate::stage::{READER, on_sender};
 
 const PACKETS: u32 = 6_000_000;
 const QUICK_PACKETS: u32 = 600_000;
 /// The number of packets sent first, until caches are warm.
 const WARM_UP: u32 = 100_000;
-const LIMIT: Duration = Duration::from_secs(60);
-/// The processor where frames are made and received, and the one where ringtap runs.
-const CPUS: [usize; 2] = [0, 1];
 /// The filters. The first case uses only the first one; the sent datagrams match it and a few
 /// others.
 const FILTERS: [&str; 16] = [
@@ -54,25 +52,23 @@ struct Setting<'a> {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(5, 18)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(5, 18)], 2)?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
-    let metrics = vec![
-        Metric::new("rate by processor time", "million packets/s", 2),
-        Metric::new("not counted", "packets", 0),
-        Metric::new("application's processor time", "%", 3),
+    let metrics = [
+        ("rate by processor time", "million packets/s", 2),
+        ("not counted", "packets", 0),
+        ("application's processor time", "%", 3),
     ];
     session.figure("Counted by filter at XDP", Axis::names("filters"), metrics);
     let ringtap = session.ringtap.to_string_lossy().into_owned();
     // ringtap and everything else except the generator.
-    set_affinity(&CPUS[1..]).map_err(|error| format!("two processors are needed: {error}"))?;
+    set_affinity(&[READER]).map_err(|error| format!("two processors are needed: {error}"))?;
     for (size, count) in [(64, 1), (64, 16), (64, 64), (1496, 1), (1496, 16)] {
         let pair = VethPair::new();
         // Otherwise the driver keeps VLAN tags outside the packet, where XDP does not see them.
         pair.right.keep_tags();
         let frame = datagram(size);
-        let frames = LiveFrames::new(&frame, Target::OutOf(&pair.left));
-        let frames = frames.map_err(|error| error.to_string())?;
+        let frames = LiveFrames::new(&frame, Target::OutOf(&pair.left))?;
         let filters = filters(count);
         let setting = Setting {
             pair: &pair,
@@ -98,69 +94,57 @@ fn filters(count: usize) -> Vec<String> {
 }
 
 impl Setting<'_> {
-    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
-        match side {
-            Side::Peer => self.drop_only(),
-            Side::Ringtap => self.count(),
+    fn measure(&self, side: Side) -> Done<Vec<f64>> {
+        if side == Side::Ringtap {
+            return self.count();
         }
-    }
-
-    fn drop_only(&self) -> Result<Vec<f64>, String> {
-        let dropping = XdpDrop::on(&self.pair.right).map_err(|error| error.to_string())?;
+        let dropping = XdpDrop::on(&self.pair.right)?;
         let rate = self.send()?;
         drop(dropping);
         Ok(vec![rate, 0.0, 0.0])
     }
 
-    fn count(&self) -> Result<Vec<f64>, String> {
-        let explain = |error: std::io::Error| error.to_string();
+    fn count(&self) -> Done<Vec<f64>> {
         let device = format!("xdp:{}", self.pair.right.device);
         let mut command = self.pair.right.namespace.command(self.ringtap);
         command
             .args(["stat", "-i", &device, "--mode", "steal", "--json"])
             .args(self.filters);
-        let mut running = Running::start_piped(&mut command).map_err(explain)?;
+        let mut running = Running::start_piped(&mut command)?;
         self.wait_until_attached(&mut running)?;
-        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let before = cpu_seconds(running.id())?;
         let begun = std::time::Instant::now();
         let rate = self.send()?;
         // At least one interval, so that the work of an interval is included.
         let rest = Duration::from_millis(2_100).checked_sub(begun.elapsed());
         std::thread::sleep(rest.unwrap_or_default());
-        let used = cpu_seconds(running.id()).map_err(explain)? - before;
+        let used = cpu_seconds(running.id())? - before;
         let share = 100.0 * used / begun.elapsed().as_secs_f64();
-        running.signal("INT").map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let text = text(&interrupted(running)?.stdout);
         let counted: u64 = text.lines().filter_map(total).sum();
         let sent = u64::from(self.packets) + u64::from(WARM_UP);
         Ok(vec![rate, float(sent) - float(counted), share])
     }
 
     /// Sends all packets; returns millions a second.
-    fn send(&self) -> Result<f64, String> {
-        std::thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                set_affinity(&CPUS[..1]).map_err(|error| error.to_string())?;
-                let send = |count| self.frames.send_measured(count);
-                send(WARM_UP).map_err(|error| error.to_string())?;
-                let cost = send(self.packets).map_err(|error| error.to_string())?;
-                Ok(f64::from(self.packets) / cost.processor.as_secs_f64() / 1e6)
-            });
-            sender.join().map_err(|_| "the sender panicked")?
+    fn send(&self) -> Done<f64> {
+        on_sender(|| {
+            self.frames.send_measured(WARM_UP)?;
+            let cost = self.frames.send_measured(self.packets)?;
+            Ok(f64::from(self.packets) / cost.processor.as_secs_f64() / 1e6)
         })
     }
 
-    fn wait_until_attached(&self, running: &mut Running) -> Result<(), String> {
+    fn wait_until_attached(&self, running: &mut Running) -> Done {
         let device = &self.pair.right.device;
         let mut netlink = self.pair.right.namespace.netlink();
         loop {
-            let link = netlink.link(device).map_err(|error| error.to_string())?;
+            let link = netlink.link(device)?;
             if !link.xdp.is_empty() {
                 return Ok(());
             }
             if running.has_ended() {
-                return Err("ringtap stat did not start".to_owned());
+                return Err("ringtap stat did not start".into());
             }
             std::thread::sleep(Duration::from_millis(5));
         }

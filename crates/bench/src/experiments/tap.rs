@@ -18,15 +18,17 @@ use ringtap_lab::traffic::{Cost, LiveFrames, Target, XdpDrop};
 use ringtap_sys::bpf::{Kernel, TcxSide, query_tcx};
 use ringtap_sys::sched::set_affinity;
 
-use crate::helpers::{captured, cpu_seconds, datagram, float, rest, taken};
-use crate::results::{Axis, Metric};
+use super::filter::{addresses, ports};
+use crate::helpers::{
+    captured, capturing, cpu_seconds, datagram, float, interrupted, rest, taken, text,
+};
+use crate::results::Axis;
 use crate::session::{Done, Session, Side};
 
 const PACKETS: u32 = 1_500_000;
 const QUICK_PACKETS: u32 = 400_000;
 /// The number of packets sent first, until caches are warm.
 const WARM_UP: u32 = 50_000;
-const LIMIT: Duration = Duration::from_secs(60);
 /// The processor where frames are made and received, and the one where the capturing program runs.
 const CPUS: [usize; 2] = [0, 1];
 
@@ -89,18 +91,12 @@ enum Filter {
 
 impl Filter {
     fn expression(self) -> Option<String> {
-        let ored = |names: Vec<String>| names.join(" or ");
         match self {
             Self::None => None,
             Self::Short => Some("ip".to_owned()),
             Self::Long => {
-                let hosts = (0..10).map(|host| format!("203.0.113.{}", 3 + host * 17));
-                let ports = (0..10).map(|port| (7_000 + port * 13).to_string());
-                Some(format!(
-                    "not ip host ({}) and not udp port ({})",
-                    ored(hosts.collect()),
-                    ored(ports.collect())
-                ))
+                let (hosts, ports) = (addresses(), ports(10));
+                Some(format!("not ip host ({hosts}) and not udp port ({ports})"))
             }
         }
     }
@@ -131,19 +127,6 @@ const fn case(
 }
 
 impl Case {
-    /// Returns the same case with three captures at once.
-    const fn thrice(self) -> Self {
-        Self {
-            captures: 3,
-            ..self
-        }
-    }
-
-    /// Returns the same case with a filter.
-    const fn filtered(self, filter: Filter) -> Self {
-        Self { filter, ..self }
-    }
-
     /// Returns whether `--quick` includes the case.
     const fn is_telling(&self) -> bool {
         match self.peer {
@@ -152,23 +135,10 @@ impl Case {
             Peer::StampedDrop | Peer::Unordered | Peer::Dump | Peer::DumpWithNames => false,
         }
     }
-
-    /// Returns the same case with another clock.
-    const fn stamped(self, stamp: &'static str) -> Self {
-        Self {
-            stamp: Some(stamp),
-            ..self
-        }
-    }
-
-    /// Returns the same case with everything on one processor.
-    const fn crowded(self) -> Self {
-        Self {
-            crowded: true,
-            ..self
-        }
-    }
 }
+
+/// Whole packets of 64 bytes, copied at tcx.
+const SMALL: Case = case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump);
 
 const CASES: [Case; 19] = [
     case("xdp", true, 64, 96, 1, Peer::Tcpdump),
@@ -176,15 +146,30 @@ const CASES: [Case; 19] = [
     case("xdp", true, 1496, WHOLE, 1, Peer::Tcpdump),
     case("xdp", true, 64, 96, 1, Peer::Drop),
     case("xdp", true, 1496, 96, 1, Peer::Drop),
-    case("xdp", true, 64, 96, 1, Peer::StampedDrop).stamped("host_hiprec"),
+    Case {
+        stamp: Some("host_hiprec"),
+        ..case("xdp", true, 64, 96, 1, Peer::StampedDrop)
+    },
     case("xdp", false, 64, WHOLE, 1, Peer::Tcpdump),
-    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump),
+    SMALL,
     case("tcx", false, 1496, WHOLE, 1, Peer::Tcpdump),
-    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).filtered(Filter::Short),
-    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).filtered(Filter::Long),
+    Case {
+        filter: Filter::Short,
+        ..SMALL
+    },
+    Case {
+        filter: Filter::Long,
+        ..SMALL
+    },
     case("tcx", false, 64, 96, 2, Peer::Unordered),
-    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).thrice(),
-    case("tcx", false, 64, WHOLE, 1, Peer::Tcpdump).crowded(),
+    Case {
+        captures: 3,
+        ..SMALL
+    },
+    Case {
+        crowded: true,
+        ..SMALL
+    },
     case("xsk", true, 64, WHOLE, 1, Peer::Tcpdump),
     case("xdp", true, 60, 96, 1, Peer::Dump),
     case("xdp", true, 508, 96, 1, Peer::Dump),
@@ -193,19 +178,18 @@ const CASES: [Case; 19] = [
 ];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 1)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 1)], 2)?;
     let tcpdump = session.needed_peer("tcpdump")?;
     let packets = session.amount(PACKETS, QUICK_PACKETS);
-    let metrics = vec![
-        Metric::new("rate", "million packets/s", 2),
-        Metric::new(
+    let metrics = [
+        ("rate", "million packets/s", 2),
+        (
             "rate by the sender's processor time",
             "million packets/s",
             2,
         ),
-        Metric::new("lost", "of 1000", 3),
-        Metric::new("reader's processor time of a packet", "ns", 1),
+        ("lost", "of 1000", 3),
+        ("reader's processor time of a packet", "ns", 1),
     ];
     session.figure("Captured at top speed", Axis::names("capture"), metrics);
     let ringtap = session.ringtap.clone();
@@ -218,21 +202,18 @@ pub(crate) fn run(session: &mut Session) -> Done {
         }
         // Without GRO, or an XDP program, a veth loses frames that are redirected into it.
         let pair = VethPair::new();
-        let polling = pair.right.take_frames();
-        polling.map_err(|error| error.to_string())?;
+        pair.right.take_frames()?;
         let frame = datagram(case.size);
         let target = if case.engine != "tcx" {
             Target::OutOf(&pair.left)
         } else {
             Target::ReceivedOn(&pair.right)
         };
-        let generators: Result<Vec<_>, _> = (0..case.senders)
-            .map(|_| LiveFrames::new(&frame, target))
-            .collect();
+        let generators = (0..case.senders).map(|_| LiveFrames::new(&frame, target));
         let setting = Setting {
             case,
             pair: &pair,
-            generators: &generators.map_err(|error| error.to_string())?,
+            generators: &generators.collect::<Result<Vec<_>, _>>()?,
             ringtap: &ringtap,
             tcpdump: &tcpdump,
             packets,
@@ -303,7 +284,7 @@ impl Setting<'_> {
         )
     }
 
-    fn measure(&self, side: Side) -> Result<Vec<f64>, String> {
+    fn measure(&self, side: Side) -> Done<Vec<f64>> {
         match (side, self.case.peer) {
             (Side::Peer, Peer::Drop) => self.drop_only(None),
             (Side::Peer, Peer::StampedDrop) => self.drop_only(Some(Helper::KtimeGetTaiNs)),
@@ -359,17 +340,15 @@ impl Setting<'_> {
         command
     }
 
-    fn drop_only(&self, helper: Option<Helper>) -> Result<Vec<f64>, String> {
-        let dropping =
-            XdpDrop::after(&self.pair.right, helper).map_err(|error| error.to_string())?;
+    fn drop_only(&self, helper: Option<Helper>) -> Done<Vec<f64>> {
+        let dropping = XdpDrop::after(&self.pair.right, helper)?;
         let sent = self.send()?;
         drop(dropping);
         let rate = sent.packets / 1e6;
         Ok(vec![rate / sent.elapsed, rate / sent.processor, 0.0, 0.0])
     }
 
-    fn capture(&self, command: &mut Command, is_tap: bool) -> Result<Vec<f64>, String> {
-        let explain = |error: std::io::Error| error.to_string();
+    fn capture(&self, command: &mut Command, is_tap: bool) -> Done<Vec<f64>> {
         let cpus = match self.case.senders {
             1 if self.case.crowded => &CPUS[..1],
             1 => &CPUS[1..],
@@ -378,19 +357,17 @@ impl Setting<'_> {
         set_affinity(cpus).map_err(|error| format!("two processors are needed: {error}"))?;
         let mut captures = Vec::new();
         for number in 1..=self.case.captures {
-            let mut running = Running::start_piped(command).map_err(explain)?;
-            if is_tap {
+            captures.push(if is_tap {
+                let mut running = Running::start_piped(command)?;
                 self.wait_until_attached(&mut running, number)?;
-            } else {
                 running
-                    .wait_until_capturing(&self.pair.right, LIMIT)
-                    .map_err(explain)?;
-            }
-            captures.push(running);
+            } else {
+                capturing(command, &self.pair.right)?
+            });
         }
         let processor = |captures: &[Running]| {
             let each = captures.iter().map(|running| cpu_seconds(running.id()));
-            each.sum::<std::io::Result<f64>>().map_err(explain)
+            each.sum::<std::io::Result<f64>>()
         };
         let before = processor(&captures)?;
         let sent = self.send()?;
@@ -401,11 +378,9 @@ impl Setting<'_> {
         let used = processor(&captures)? - before;
         let mut came = 0;
         for running in captures {
-            running.signal("INT").map_err(explain)?;
-            let output = running.wait(LIMIT).map_err(explain)?;
-            let summary = String::from_utf8_lossy(&output.stderr);
+            let summary = text(&interrupted(running)?.stderr);
             let count = if is_tap { captured } else { taken };
-            came += count(&summary).ok_or_else(|| summary.to_string())?;
+            came += count(&summary).ok_or(summary)?;
         }
         let came = float(came) / self.case.captures as f64;
         let warm_up = f64::from(WARM_UP) * self.case.senders as f64;
@@ -420,35 +395,26 @@ impl Setting<'_> {
     }
 
     /// Sends all packets, each sender on its processor.
-    fn send(&self) -> Result<Sent, String> {
+    fn send(&self) -> Done<Sent> {
         let packets = self.packets;
         let costs = std::thread::scope(|scope| {
-            let senders: Vec<_> = self
-                .generators
-                .iter()
-                .enumerate()
-                .map(|(number, frames)| {
-                    scope.spawn(move || {
-                        set_affinity(&CPUS[number..=number]).map_err(|error| error.to_string())?;
-                        let send = |count| frames.send_measured(count);
-                        send(WARM_UP).map_err(|error| error.to_string())?;
-                        send(packets).map_err(|error| error.to_string())
-                    })
+            let generators = self.generators.iter().enumerate();
+            let senders = generators.map(|(number, frames)| {
+                scope.spawn(move || -> Done<Cost> {
+                    set_affinity(&CPUS[number..=number])?;
+                    frames.send_measured(WARM_UP)?;
+                    Ok(frames.send_measured(packets)?)
                 })
-                .collect();
-            let joined = senders.into_iter().map(|sender| {
-                let ended = sender.join();
-                ended.map_err(|_| "the sender panicked".to_owned())?
             });
-            joined.collect::<Result<Vec<_>, String>>()
+            let senders: Vec<_> = senders.collect();
+            let joined = senders
+                .into_iter()
+                .map(|sender| -> Done<Cost> { sender.join().map_err(|_| "the sender panicked")? });
+            joined.collect::<Done<Vec<_>>>()
         })?;
         let count = costs.len() as f64;
         let mean = |time: fn(&Cost) -> Duration| {
-            costs
-                .iter()
-                .map(|cost| time(cost).as_secs_f64())
-                .sum::<f64>()
-                / count
+            costs.iter().map(time).sum::<Duration>().as_secs_f64() / count
         };
         Ok(Sent {
             packets: f64::from(packets) * count,
@@ -458,13 +424,11 @@ impl Setting<'_> {
     }
 
     /// Waits until this many taps are attached.
-    fn wait_until_attached(&self, running: &mut Running, number: usize) -> Result<(), String> {
+    fn wait_until_attached(&self, running: &mut Running, number: usize) -> Done {
         let side = &self.pair.right;
         let mut netlink = side.namespace.netlink();
         loop {
-            let link = netlink
-                .link(&side.device)
-                .map_err(|error| error.to_string())?;
+            let link = netlink.link(&side.device)?;
             let chain = side.run(|| query_tcx(&Kernel::running(), link.index, TcxSide::Ingress));
             let attached = match chain {
                 Ok(chain) => chain.members.len(),
@@ -478,7 +442,7 @@ impl Setting<'_> {
                 return Ok(());
             }
             if running.has_ended() {
-                return Err("ringtap dump did not start".to_owned());
+                return Err("ringtap dump did not start".into());
             }
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -4,10 +4,10 @@ use ringtap_capture::{Mode, Precision, Stage as Depth};
 use ringtap_lab::Need;
 use ringtap_lab::traffic::XdpDrop;
 
-use crate::results::{Axis, Case, Metric};
+use crate::results::{Axis, Case};
 use crate::sample::{Verdict, compare};
 use crate::session::{Done, Session};
-use crate::stage::{Load, LoadPace, READER, Reader, Stage, own_options};
+use crate::stage::{Load, READER, Reader, Stage, own_options};
 
 const PACKETS: u32 = 2_000_000;
 const QUICK_PACKETS: u32 = 800_000;
@@ -15,11 +15,10 @@ const SIZE: u16 = 64;
 const SNAPLEN: u32 = 96;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
-    let metrics = vec![
-        Metric::new("kernel's processor time of a packet", "ns", 1),
-        Metric::new("lost", "%", 2),
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
+    let metrics = [
+        ("kernel's processor time of a packet", "ns", 1),
+        ("lost", "%", 2),
     ];
     session.figure("The clocks of the tap", Axis::names("tap"), metrics);
     let stage = Stage::new()?;
@@ -35,10 +34,8 @@ pub(crate) fn run(session: &mut Session) -> Done {
         ("tcx", Mode::Copy, "tap at tcx, copy"),
     ] {
         let load = Load {
-            size: SIZE,
-            packets,
-            pace: LoadPace::Top,
             at_driver: engine == "xdp",
+            ..Load::top(SIZE, packets)
         };
         let title = format!("{what}, {SIZE} bytes");
         let case = session.case(&title, None, &names, 2, |who| {
@@ -51,7 +48,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
             let reader = Reader::library(engine, options);
             // A tap that steals is compared with a program that only drops.
             let dropping = (who == 3 && load.at_driver).then(|| XdpDrop::on(&stage.pair.right));
-            let dropping = dropping.transpose().map_err(|error| error.to_string())?;
+            let dropping = dropping.transpose()?;
             let readers = if dropping.is_some() {
                 &[][..]
             } else {

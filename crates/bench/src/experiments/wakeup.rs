@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ringtap_lab::Need;
 
-use super::deliver::{figures, metrics, tcpdump};
-use crate::results::{Axis, Metric};
+use super::deliver::{METRICS, figures, tcpdump};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::{Load, LoadPace, READER, Reader, Seen, Sent, Stage, own_options};
 
@@ -23,8 +23,7 @@ const WORK: [u32; 6] = [0, 50, 100, 200, 400, 800];
 const QUICK_WORK: [u32; 3] = [0, 100, 400];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
     let stage = Stage::new()?;
     let has_tcpdump = session.peer("tcpdump").is_some();
     min_to_copy(session, &stage, has_tcpdump)?;
@@ -32,14 +31,12 @@ pub(crate) fn run(session: &mut Session) -> Done {
     work(session, &stage)
 }
 
-fn calls() -> Vec<Metric> {
-    vec![
-        Metric::new("system calls", "of 1000 packets", 2),
-        Metric::new("sleeps", "of 1000 packets", 2),
-        Metric::new("reader's processor time of a packet", "ns", 1),
-        Metric::new("lost", "%", 2),
-    ]
-}
+const CALLS: [(&str, &str, usize); 4] = [
+    ("system calls", "of 1000 packets", 2),
+    ("sleeps", "of 1000 packets", 2),
+    ("reader's processor time of a packet", "ns", 1),
+    ("lost", "%", 2),
+];
 
 fn called(sent: Sent, seen: &[Seen]) -> Vec<f64> {
     let Some(seen) = seen.first() else {
@@ -55,28 +52,20 @@ fn called(sent: Sent, seen: &[Seen]) -> Vec<f64> {
 }
 
 fn steady(session: &Session) -> Load {
-    Load {
-        size: SIZE,
-        packets: session.amount(RATE / 10 * 7, RATE / 2),
-        pace: LoadPace::Rate(RATE),
-        at_driver: false,
-    }
+    let packets = session.amount(RATE / 10 * 7, RATE / 2);
+    Load::top(SIZE, packets).paced(LoadPace::Rate(RATE))
 }
 
 fn min_to_copy(session: &mut Session, stage: &Stage, has_tcpdump: bool) -> Done {
     let bytes = Axis::log("min-to-copy (1: immediate mode)", "bytes");
-    session.figure(
-        "Calls of the kernel over min-to-copy, 200,000 packets/s",
-        bytes,
-        calls(),
-    );
+    let title = "Calls of the kernel over min-to-copy, 200,000 packets/s";
+    session.figure(title, bytes, CALLS);
     let load = steady(session);
     let mut names = vec!["ringtap tcx"];
     if has_tcpdump {
         names.push("tcpdump (has no such option)");
     }
-    let values: &[u32] = session.amount(&MIN_TO_COPY, &QUICK_MIN_TO_COPY);
-    for &bytes in values {
+    for &bytes in session.amount(&MIN_TO_COPY[..], &QUICK_MIN_TO_COPY) {
         let options = own_options()
             .min_to_copy(bytes.max(1))
             .immediate(bytes == 0);
@@ -102,16 +91,11 @@ fn min_to_copy(session: &mut Session, stage: &Stage, has_tcpdump: bool) -> Done 
 }
 
 fn timeout(session: &mut Session, stage: &Stage) -> Done {
-    let axis = Axis::log("timeout", "ms");
-    session.figure(
-        "Calls of the kernel over the timeout, 200,000 packets/s",
-        axis,
-        calls(),
-    );
+    let title = "Calls of the kernel over the timeout, 200,000 packets/s";
+    session.figure(title, Axis::log("timeout", "ms"), CALLS);
     let load = steady(session);
     let names = ["ringtap tcx", "ringtap packet"];
-    let values: &[u16] = session.amount(&TIMEOUTS, &QUICK_TIMEOUTS);
-    for &millis in values {
+    for &millis in session.amount(&TIMEOUTS[..], &QUICK_TIMEOUTS) {
         let options = own_options()
             .timeout(Duration::from_millis(millis.into()))
             // Only the timeout decides.
@@ -130,23 +114,15 @@ fn timeout(session: &mut Session, stage: &Stage) -> Done {
 /// Tests the documents' paradox: whether a reader that works on each packet loses fewer.
 fn work(session: &mut Session, stage: &Stage) -> Done {
     let axis = Axis::linear("application's work on a packet", "ns");
-    let mut wanted = metrics();
-    wanted.truncate(4);
-    wanted.push(Metric::new("system calls", "of 1000 packets", 2));
+    let wanted = METRICS.into_iter().take(4).chain([CALLS[0]]);
     session.figure(
         "The application's load at top speed, 64 bytes",
         axis,
         wanted,
     );
-    let load = Load {
-        size: SIZE,
-        packets: session.amount(1_500_000, 500_000),
-        pace: LoadPace::Top,
-        at_driver: false,
-    };
+    let load = Load::top(SIZE, session.amount(1_500_000, 500_000));
     let names = ["ringtap tcx", "ringtap packet"];
-    let values: &[u32] = session.amount(&WORK, &QUICK_WORK);
-    for &nanoseconds in values {
+    for &nanoseconds in session.amount(&WORK[..], &QUICK_WORK) {
         let at = Some(f64::from(nanoseconds));
         session.case(&format!("{nanoseconds} ns"), at, &names, 1, |who| {
             let reader = [Reader::tcx(), Reader::packet()][who].clone();

@@ -87,10 +87,8 @@ impl Grid {
             self.figures.is_empty() || self.figures.iter().any(|wanted| wanted == title)
         };
         let figures: Vec<&Figure> = results.figures.iter().filter(is_wanted).collect();
-        let shown: Option<Vec<Shown<'_>>> = figures
-            .iter()
-            .map(|figure| Shown::of(self, figure))
-            .collect();
+        let shown = figures.iter().map(|figure| Shown::of(self, figure));
+        let shown: Option<Vec<Shown<'_>>> = shown.collect();
         let Some(shown) = shown.filter(|shown| shown.iter().any(|one| !one.cases.is_empty()))
         else {
             return Ok(None);
@@ -125,10 +123,8 @@ impl Grid {
     }
 
     fn contenders(&self, shown: &[Shown<'_>], goal: Option<Goal>) -> Cells {
-        let Some(names) = shown
-            .iter()
-            .find_map(|one| Some(self.names(one.cases.first()?)))
-        else {
+        let first = shown.iter().find_map(|one| one.cases.first());
+        let Some(names) = first.map(|case| self.names(case)) else {
             return Vec::new();
         };
         let reference = |name: &str| {
@@ -148,7 +144,7 @@ impl Grid {
             let (at, digits) = one.at[0];
             let mut row = vec![one.title(case, shown.len())];
             for name in &names {
-                let who = place(case, name);
+                let who = case.place(name);
                 let value = who.map(|who| short(&case.contenders[who].samples[at], digits));
                 row.push(value.unwrap_or_else(|| "–".to_owned()));
                 if self.ratios && !reference(name) {
@@ -167,7 +163,7 @@ impl Grid {
         let mut alone = true;
         for (one, case) in each(shown) {
             for (row, name) in self.names(case).iter().enumerate() {
-                let Some(who) = place(case, name) else {
+                let Some(who) = case.place(name) else {
                     continue;
                 };
                 alone &= row == 0;
@@ -222,8 +218,7 @@ impl<'a> Shown<'a> {
     /// Returns `None` if a metric is missing.
     fn of(grid: &Grid, figure: &'a Figure) -> Option<Self> {
         let find = |name: &String| {
-            let mut metrics = figure.metrics.iter();
-            let at = metrics.position(|metric| metric.name == *name)?;
+            let at = figure.metric(name)?;
             Some((at, figure.metrics[at].digits))
         };
         let is_wanted = |case: &&Case| {
@@ -259,10 +254,8 @@ fn versus(shown: &[Shown<'_>], goal: Option<Goal>) -> Cells {
     let mut cells = vec![head];
     for (one, case) in each(shown) {
         let values = |contender: &Contender| {
-            let values = one
-                .at
-                .iter()
-                .map(|&(at, digits)| short(&contender.samples[at], digits));
+            let at = one.at.iter();
+            let values = at.map(|&(at, digits)| short(&contender.samples[at], digits));
             values.collect::<Vec<_>>().join(", ")
         };
         let (Some(own), reference) = (case.contenders.first(), &case.contenders[case.reference])
@@ -276,10 +269,8 @@ fn versus(shown: &[Shown<'_>], goal: Option<Goal>) -> Cells {
             format!("{}: {}", reference.name, values(reference)),
             ratio(case, 0, at),
         ];
-        row.extend(
-            goal.and_then(|goal| goal.judge(case, 0, at))
-                .map(str::to_owned),
-        );
+        let judged = goal.and_then(|goal| goal.judge(case, 0, at));
+        row.extend(judged.map(str::to_owned));
         cells.push(row);
     }
     cells
@@ -299,10 +290,6 @@ fn first_head(shown: &[Shown<'_>]) -> String {
     }
 }
 
-fn place(case: &Case, name: &str) -> Option<usize> {
-    case.contenders.iter().position(|who| who.name == name)
-}
-
 /// Returns the median, with the range if it is visible.
 fn short(sample: &Sample, digits: usize) -> String {
     let [least, most] = [sample.least(), sample.most()].map(|value| format!("{value:.digits$}"));
@@ -315,13 +302,7 @@ fn short(sample: &Sample, digits: usize) -> String {
 
 /// Returns the ratio to the reference with its range, and whether it shows a difference.
 fn ratio(case: &Case, who: usize, metric: usize) -> String {
-    let number = case
-        .contenders
-        .get(who)
-        .and_then(|contender| contender.ratios.get(metric));
-    let number = number
-        .filter(|ratio| !ratio.is_empty())
-        .map(|ratio| short(ratio, 2));
+    let number = case.ratio(who, metric).map(|ratio| short(ratio, 2));
     match (case.verdict(who, metric), number) {
         (Some(Verdict::Less | Verdict::More), Some(number)) => number,
         (Some(Verdict::Open), Some(number)) => format!("{number}, {}", Verdict::Open.text()),
@@ -332,13 +313,9 @@ fn ratio(case: &Case, who: usize, metric: usize) -> String {
 
 /// Returns how each variant of ringtap met a goal.
 fn judged(goal: Goal, case: &Case, metric: usize) -> String {
-    let own = case
-        .contenders
-        .iter()
-        .enumerate()
-        .filter(|(_, contender)| is_own(contender));
-    let judged =
-        own.filter_map(|(who, contender)| Some((&contender.name, goal.judge(case, who, metric)?)));
+    let own = case.contenders.iter().enumerate();
+    let own = own.filter(|(_, contender)| is_own(contender));
+    let judged = own.filter_map(|(who, one)| Some((&one.name, goal.judge(case, who, metric)?)));
     let judged: Vec<(&String, &str)> = judged.collect();
     match judged.split_first() {
         None => String::new(),

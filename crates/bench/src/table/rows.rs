@@ -69,21 +69,16 @@ pub(super) fn machine(all: &[Results]) -> Result<String, String> {
 }
 
 fn machine_of(shown: &[&Results]) -> Result<String, String> {
-    let newest = shown
-        .iter()
-        .max_by(|a, b| a.machine.time.cmp(&b.machine.time));
+    let newest = shown.iter().max_by_key(|results| &results.machine.time);
     let newest = newest.ok_or("there are no results")?;
     let quick = shown.iter().any(|results| results.quick);
-    let rounds = if quick {
-        "short runs"
-    } else {
-        "medians of 3 or 5 rounds"
+    let rounds = match quick {
+        true => "short runs",
+        false => "medians of 3 or 5 rounds",
     };
     let each = |field: fn(&Machine) -> &str| {
-        let all: BTreeSet<&str> = shown
-            .iter()
-            .map(|results| field(&results.machine))
-            .collect();
+        let all = shown.iter().map(|results| field(&results.machine));
+        let all: BTreeSet<&str> = all.collect();
         all.into_iter().collect::<Vec<_>>().join(" and ")
     };
     // Results of several machines say so.
@@ -107,39 +102,26 @@ fn machine_of(shown: &[&Results]) -> Result<String, String> {
 
 /// Returns the cells of a row, if it was measured.
 fn found(row: &Row, all: &[Results]) -> Option<String> {
-    let results = all
-        .iter()
-        .find(|results| results.experiment == row.experiment)?;
+    let results = all.iter().find(|one| one.experiment == row.experiment)?;
     let fits = |case: &&Case| row.case.iter().all(|text| case.title.contains(text));
-    let (figure, case) = results
-        .figures
-        .iter()
-        .find_map(|figure| Some((figure, figure.cases.iter().find(fits)?)))?;
-    let place = |name: &str| case.contenders.iter().position(|who| who.name == name);
+    let mut figures = results.figures.iter();
+    let (figure, case) = figures.find_map(|one| Some((one, one.cases.iter().find(fits)?)))?;
+    let place = |name: &str| case.place(name);
     let own = row.contender.as_deref().map_or(Some(0), place)?;
     let peer = row.peer.as_deref().map_or(Some(case.reference), place)?;
-    let first = row.metrics.first()?;
-    let first = figure
-        .metrics
-        .iter()
-        .position(|metric| metric.name == *first)?;
-    let (own_text, peer_text) = (
-        values(&case.contenders[own], figure, row)?,
-        values(&case.contenders[peer], figure, row)?,
+    let ratio = ratio(case, own, peer, figure.metric(row.metrics.first()?)?)?;
+    let (own, peer) = (&case.contenders[own], &case.contenders[peer]);
+    let (name, own_text, peer_text) = (
+        &peer.name,
+        values(own, figure, row)?,
+        values(peer, figure, row)?,
     );
-    let peer_name = &case.contenders[peer].name;
-    Some(format!(
-        "{own_text} | {peer_name}: {peer_text} | {}",
-        ratio(case, own, peer, first)?
-    ))
+    Some(format!("{own_text} | {name}: {peer_text} | {ratio}"))
 }
 
 fn values(contender: &Contender, figure: &Figure, row: &Row) -> Option<String> {
     let texts = row.metrics.iter().map(|name| {
-        let at = figure
-            .metrics
-            .iter()
-            .position(|metric| metric.name == *name)?;
+        let at = figure.metric(name)?;
         let Metric { name, unit, digits } = &figure.metrics[at];
         let median = contender.samples.get(at)?.median();
         let value = format!("{median:.digits$}");

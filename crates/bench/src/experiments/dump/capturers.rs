@@ -8,8 +8,8 @@ use std::time::Duration;
 use ringtap_lab::netns::Side;
 
 use super::shown;
-use crate::helpers::{captured, taken};
-use crate::session::{Session, Stop};
+use crate::helpers::in_hand;
+use crate::session::{Done, Session};
 
 /// The size of the ring, in the form that each program takes.
 const RING: [&str; 3] = ["64M", "65536", "64"];
@@ -34,11 +34,7 @@ pub(super) struct Capturers {
 
 impl Capturers {
     /// Finds ringtap twice, tcpdump, and the peers that are installed.
-    pub(super) fn find(
-        session: &mut Session,
-        snaplen: Option<u32>,
-        folder: &Path,
-    ) -> Result<Self, Stop> {
+    pub(super) fn find(session: &mut Session, snaplen: Option<u32>, folder: &Path) -> Done<Self> {
         let ringtap = session.ringtap.clone();
         let mut all = vec![
             (Kind::Tap, "ringtap (tap at tcx)", ringtap.clone()),
@@ -89,10 +85,7 @@ impl Capturers {
     /// received a second later.
     pub(super) fn in_hand(&self, who: usize, summary: &str) -> u64 {
         match self.all.get(who) {
-            Some((Kind::Tcpdump, ..)) => {
-                let both = taken(summary).zip(captured(summary));
-                both.map_or(0, |(taken, captured)| taken.saturating_sub(captured))
-            }
+            Some((Kind::Tcpdump, ..)) => in_hand(summary),
             _ => 0,
         }
     }

@@ -7,15 +7,16 @@ use ringtap_lab::netns::Side;
 use serde::Deserialize;
 
 use super::shown;
-use crate::helpers::last_object;
-use crate::session::Session;
+use crate::helpers::{last_object, median, text};
+use crate::session::{Done, Session};
+use crate::stage::Sent;
 
 const CPU: &str = "0";
 /// The real-time priority of an urgent generator.
 const PRIORITY: &str = "50";
 
 /// Packets of one size, at shares of the greatest rate.
-pub(in crate::experiments) struct Generator<'a> {
+pub(crate) struct Generator<'a> {
     side: &'a Side,
     ringtap: PathBuf,
     size: u16,
@@ -25,12 +26,6 @@ pub(in crate::experiments) struct Generator<'a> {
     most: f64,
 }
 
-/// The offered packets.
-pub(in crate::experiments) struct Sent {
-    pub(in crate::experiments) packets: f64,
-    pub(in crate::experiments) seconds: f64,
-}
-
 #[derive(Deserialize)]
 struct Report {
     sent: f64,
@@ -38,25 +33,8 @@ struct Report {
 }
 
 impl<'a> Generator<'a> {
-    /// Finds the greatest rate without a capture.
-    pub(in crate::experiments) fn new(
-        session: &Session,
-        side: &'a Side,
-        size: u16,
-    ) -> Result<Self, String> {
-        Self::with(session, side, size, false)
-    }
-
-    /// Returns the same for a generator with real-time priority.
-    pub(in crate::experiments) fn urgent(
-        session: &Session,
-        side: &'a Side,
-        size: u16,
-    ) -> Result<Self, String> {
-        Self::with(session, side, size, true)
-    }
-
-    fn with(session: &Session, side: &'a Side, size: u16, urgent: bool) -> Result<Self, String> {
+    /// Finds the greatest rate without a capture. An urgent generator has real-time priority.
+    pub(crate) fn new(session: &Session, side: &'a Side, size: u16, urgent: bool) -> Done<Self> {
         let mut generator = Self {
             side,
             ringtap: session.ringtap.clone(),
@@ -65,23 +43,16 @@ impl<'a> Generator<'a> {
             most: f64::INFINITY,
         };
         let seconds = session.amount("500ms", "300ms");
-        let mut rates = Vec::new();
-        for _ in 0..3 {
+        let rate = |_| {
             let sent = generator.run(generator.command().args(["--duration", seconds]))?;
-            rates.push(sent.packets / sent.seconds);
-        }
-        rates.sort_by(f64::total_cmp);
-        generator.most = rates[1];
+            Ok(sent.packets / sent.seconds)
+        };
+        generator.most = median((0..3).map(rate).collect::<Done<_>>()?);
         Ok(generator)
     }
 
     /// Offers packets for this long, at a percentage of the maximum rate, but no more than `most` packets.
-    pub(in crate::experiments) fn send(
-        &self,
-        load: u32,
-        seconds: f64,
-        most: f64,
-    ) -> Result<Sent, String> {
+    pub(crate) fn send(&self, load: u32, seconds: f64, most: f64) -> Done<Sent> {
         let rate = self.most * f64::from(load) / 100.0;
         let count = (rate * seconds).min(most).max(1.0);
         let mut command = self.command();
@@ -108,13 +79,18 @@ impl<'a> Generator<'a> {
         command
     }
 
-    fn run(&self, command: &mut Command) -> Result<Sent, String> {
-        let output = command.output().map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        let report: Report = last_object(&text).ok_or_else(|| format!("the generator: {text}"))?;
-        Ok(Sent {
-            packets: report.sent,
-            seconds: report.seconds.max(1e-3),
-        })
+    fn run(&self, command: &mut Command) -> Done<Sent> {
+        sent_by(command, "the generator")
     }
+}
+
+/// Runs a sender with `--json-stats`, and returns what it sent.
+pub(crate) fn sent_by(command: &mut Command, name: &str) -> Done<Sent> {
+    let said = text(&command.output()?.stderr);
+    let report: Report = last_object(&said).ok_or_else(|| format!("{name}: {said}"))?;
+    Ok(Sent {
+        packets: report.sent,
+        seconds: report.seconds.max(1e-3),
+        processor: 0.0,
+    })
 }

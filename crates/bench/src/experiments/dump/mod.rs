@@ -12,19 +12,17 @@ mod generator;
 mod storage;
 
 use std::path::Path;
-use std::time::Duration;
 
 use ringtap_lab::Need;
 use ringtap_lab::netns::VethPair;
-use ringtap_lab::process::Running;
 use ringtap_sys::sched::set_affinity;
 
 use self::capturers::Capturers;
-pub(super) use self::generator::{Generator, Sent};
+pub(super) use self::generator::{Generator, sent_by};
 pub(super) use self::storage::{Storage, packets_in, settle, settle_by};
 use crate::goals::{Goal, is_own};
-use crate::helpers::{cpu_seconds, float, rest};
-use crate::results::{Axis, Case, Metric};
+use crate::helpers::{capturing, cpu_seconds, float, interrupted, rest, text};
+use crate::results::{Axis, Case};
 use crate::session::{Done, Session};
 
 /// The lengths of frames.
@@ -40,7 +38,6 @@ const QUICK_SECONDS: f64 = 0.3;
 const BYTES: f64 = 1e9;
 /// The processor of the capturing program; the generator runs on the other one.
 const CAPTURE_CPU: usize = 1;
-const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) fn whole(session: &mut Session) -> Done {
     run(session, None)
@@ -51,14 +48,12 @@ pub(crate) fn headers(session: &mut Session) -> Done {
 }
 
 fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let capturers = Capturers::find(session, snaplen, folder.path())?;
     session.end_where_equal();
     let pair = VethPair::new();
-    let polling = pair.right.take_frames();
-    polling.map_err(|error| error.to_string())?;
+    pair.right.take_frames()?;
     let places = Storage::find(session);
     for (number, storage) in session
         .amount(&places[..], &places[..places.len().min(1)])
@@ -77,7 +72,7 @@ fn run(session: &mut Session, snaplen: Option<u32>) -> Done {
             rate / 1e6
         ));
         for &size in sizes {
-            let generator = Generator::new(session, &pair.left, size)?;
+            let generator = Generator::new(session, &pair.left, size, false)?;
             let setting = Setting {
                 pair: &pair,
                 capturers: &capturers,
@@ -108,16 +103,13 @@ impl Setting<'_> {
     fn run(&self, session: &mut Session, size: u16, snaplen: Option<u32>, loads: &[u32]) -> Done {
         let kept = snaplen.map_or("whole".to_owned(), |bytes| format!("up to {bytes} bytes"));
         let title = format!("{size} bytes, {kept}, to {}", self.storage.name);
-        let metrics = vec![
-            Metric::new("captured", "%", 2),
-            Metric::new("processor load of the capture", "%", 1),
-            Metric::new("offered", "million packets/s", 3),
+        let metrics = [
+            ("captured", "%", 2),
+            ("processor load of the capture", "%", 1),
+            ("offered", "million packets/s", 3),
         ];
-        session.figure(
-            &title,
-            Axis::linear("offered load", "% of the greatest"),
-            metrics,
-        );
+        let axis = Axis::linear("offered load", "% of the greatest");
+        session.figure(&title, axis, metrics);
         let names = self.capturers.names();
         for &load in loads {
             let case = format!("{title}, {load} %");
@@ -135,28 +127,21 @@ impl Setting<'_> {
     }
 
     /// Measures captured and load in percent, and offered packets in millions a second.
-    fn measure(&self, who: usize, load: u32, seconds: f64) -> Result<Vec<f64>, String> {
-        let explain = |error: std::io::Error| error.to_string();
-        let file = self
-            .storage
-            .folder
-            .join(format!("capture{}", self.capturers.extension(who)));
-        set_affinity(&[CAPTURE_CPU]).map_err(|error| error.to_string())?;
+    fn measure(&self, who: usize, load: u32, seconds: f64) -> Done<Vec<f64>> {
+        let name = format!("capture{}", self.capturers.extension(who));
+        let file = self.storage.folder.join(name);
+        set_affinity(&[CAPTURE_CPU])?;
         let side = &self.pair.right;
-        let mut command = self.capturers.command(who, side, &file);
-        let mut running = Running::start_piped(&mut command).map_err(explain)?;
-        running.wait_until_capturing(side, LIMIT).map_err(explain)?;
-        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let mut running = capturing(&mut self.capturers.command(who, side, &file), side)?;
+        let before = cpu_seconds(running.id())?;
         let most = BYTES / (self.kept + 32.0);
         let sent = self.generator.send(load, seconds, most)?;
         rest(&mut running, self.capturers.time_out(who))?;
-        let used = cpu_seconds(running.id()).map_err(explain)? - before;
-        running.signal("INT").map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
-        let told = String::from_utf8_lossy(&output.stderr);
+        let used = cpu_seconds(running.id())? - before;
+        let told = text(&interrupted(running)?.stderr);
         let came = packets_in(&file).map_err(|error| format!("{error}: {told}"))?;
         let came = came + self.capturers.in_hand(who, &told);
-        std::fs::remove_file(&file).map_err(explain)?;
+        std::fs::remove_file(&file)?;
         // A packet of the kernel's own may be among them.
         let captured = (float(came) / sent.packets).min(1.0);
         Ok(vec![

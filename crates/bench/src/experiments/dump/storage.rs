@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ringtap_capture::{Next, ReadOptions, Source as _, open_file};
 
 use crate::helpers::float;
-use crate::session::Session;
+use crate::session::{Done, Session};
 
 /// A file system.
 pub(crate) struct Storage {
@@ -31,13 +31,8 @@ impl Storage {
     pub(crate) fn find(session: &mut Session) -> Vec<Self> {
         let bytes = session.amount(BYTES, QUICK_BYTES);
         let mut found: Vec<Self> = Vec::new();
-        let folders = [
-            std::env::temp_dir(),
-            "/var/tmp".into(),
-            ".".into(),
-            "/dev/shm".into(),
-        ];
-        for folder in folders {
+        let others = ["/var/tmp", ".", "/dev/shm"].map(PathBuf::from);
+        for folder in std::iter::once(std::env::temp_dir()).chain(others) {
             let (Some(kind), Ok(owner)) = (kind_of(&folder), tempfile::tempdir_in(&folder)) else {
                 continue;
             };
@@ -47,10 +42,10 @@ impl Storage {
                 kind
             };
             // One in memory, and one that is not.
-            let is_memory = name.starts_with("tmpfs");
+            let is_memory = |name: &str| name.starts_with("tmpfs");
             if found
                 .iter()
-                .all(|other| other.name.starts_with("tmpfs") != is_memory)
+                .all(|other| is_memory(&other.name) != is_memory(&name))
             {
                 found.push(Self {
                     name,
@@ -67,8 +62,14 @@ impl Storage {
         found
     }
 
+    /// Returns the first of them.
+    pub(crate) fn first(session: &mut Session) -> Done<Self> {
+        let first = Self::find(session).into_iter().next();
+        Ok(first.ok_or("there is no folder to write to")?)
+    }
+
     /// Returns the bytes a second that it writes, until they are on the disk.
-    pub(crate) fn sequential_rate(&self) -> Result<f64, String> {
+    pub(crate) fn sequential_rate(&self) -> Done<f64> {
         let path = self.folder.join("sequential");
         let measure = || -> io::Result<f64> {
             let piece: Vec<u8> = (0..=u8::MAX).cycle().take(PIECE).collect();
@@ -80,9 +81,10 @@ impl Storage {
             file.sync_data()?;
             Ok(float(self.bytes) / begun.elapsed().as_secs_f64())
         };
-        let rate = measure().map_err(|error| format!("{}: {error}", path.display()));
-        std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        rate
+        let failed = |error| format!("{}: {error}", path.display());
+        let rate = measure().map_err(failed);
+        std::fs::remove_file(&path).map_err(failed)?;
+        Ok(rate?)
     }
 }
 
@@ -122,9 +124,8 @@ pub(crate) fn settle_by(step: Duration, file: &Path) {
 }
 
 /// Counts the packets in a capture file, which may end anywhere.
-pub(crate) fn packets_in(file: &Path) -> Result<u64, String> {
-    let opened = open_file(file, &ReadOptions::default(), None);
-    let mut source = opened.map_err(|error| error.to_string())?;
+pub(crate) fn packets_in(file: &Path) -> Result<u64, ringtap_capture::Error> {
+    let mut source = open_file(file, &ReadOptions::default(), None)?;
     let mut packets = 0;
     loop {
         match source.next() {

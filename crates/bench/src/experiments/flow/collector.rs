@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use ringtap_sys::{sched, udp};
 
+use crate::session::Done;
+
 /// How long the thread may sleep before it looks whether it should end.
 const WAIT: Duration = Duration::from_millis(100);
 const BUFFER: usize = 64 << 20;
@@ -21,7 +23,7 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Starts to read, on the last processor.
-    pub(super) fn start() -> Result<Self, String> {
+    pub(super) fn start() -> Done<Self> {
         let failed = |error: &dyn std::fmt::Display| format!("a collector: {error}");
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| failed(&error))?;
         udp::set_receive_buffer(&socket, BUFFER).map_err(|error| failed(&error))?;

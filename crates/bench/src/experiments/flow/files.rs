@@ -81,7 +81,7 @@ pub(super) fn write_flows(path: &Path, quick: bool) -> io::Result<u64> {
         let address = u32::try_from(flow).map_err(io::Error::other)?;
         frame[26..30].copy_from_slice(&(0x0a00_0000 + address).to_be_bytes());
         frame[30..34].copy_from_slice(&(0xc0a8_0000 + address % 65_536).to_be_bytes());
-        write_record(&mut writer, number, 60, &frame)?;
+        pcap::record(&mut writer, START_US + number * APART_US, 0, &frame)?;
     }
     writer.flush()?;
     Ok(packets)
@@ -182,22 +182,11 @@ impl Packets {
                 frame.clear();
                 frame.extend_from_slice(data);
                 change(&mut frame, repetition);
-                write_record(&mut writer, number, *len, &frame)?;
+                pcap::record(&mut writer, START_US + number * APART_US, *len, &frame)?;
                 number += 1;
             }
         }
         writer.flush()?;
         Ok(number)
     }
-}
-
-fn write_record(out: &mut impl Write, number: u64, len: u32, data: &[u8]) -> io::Result<()> {
-    let time = START_US + number * APART_US;
-    let captured = u32::try_from(data.len()).map_err(io::Error::other)?;
-    let seconds = u32::try_from(time / 1_000_000).map_err(io::Error::other)?;
-    let micros = u32::try_from(time % 1_000_000).map_err(io::Error::other)?;
-    for word in [seconds, micros, captured, len.max(captured)] {
-        out.write_all(&word.to_ne_bytes())?;
-    }
-    out.write_all(data)
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use ringtap_lab::pcap;
 use ringtap_lab::process::Running;
 
-use crate::helpers::float;
-use crate::results::{Axis, Metric};
+use crate::helpers::{float, succeeded};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 
 const FLOWS: u32 = 10_000_000;
@@ -35,7 +35,7 @@ pub(super) fn run(session: &mut Session) -> Done {
         return Ok(());
     }
     let flows = session.amount(FLOWS, QUICK_FLOWS);
-    let metrics = vec![Metric::new("peak memory", "GiB", 2)];
+    let metrics = [("peak memory", "GiB", 2)];
     session.figure("Memory of flows under way", Axis::names("flows"), metrics);
     session.at_most_rounds(1);
     let ringtap = session.ringtap.clone();
@@ -70,23 +70,19 @@ pub(super) fn run(session: &mut Session) -> Done {
 }
 
 /// Returns the peak of a program that has all flows under way, in GiB.
-fn measure(command: &mut Command, flows: u32) -> Result<f64, String> {
-    let explain = |error: io::Error| error.to_string();
+fn measure(command: &mut Command, flows: u32) -> Done<f64> {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
-    let mut child = command.stderr(Stdio::piped()).spawn().map_err(explain)?;
+    let mut child = command.stderr(Stdio::piped()).spawn()?;
     let input = child.stdin.take().ok_or("no pipe to the program")?;
     let mut running = Running::watch(child);
     let mut input = BufWriter::with_capacity(1 << 20, input);
-    write(&mut input, flows).map_err(explain)?;
+    write(&mut input, flows)?;
     // The program waits for more packets once it has counted these.
-    running.wait_until_resting(ENDING).map_err(explain)?;
+    running.wait_until_resting(ENDING)?;
     let peak = running.peak_memory().ok_or("the program ended")?;
     drop(input);
-    let output = running.wait(ENDING).map_err(explain)?;
-    match output.status.success() {
-        true => Ok(float(peak) / GIBIBYTE),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+    succeeded(&running.wait(ENDING)?)?;
+    Ok(float(peak) / GIBIBYTE)
 }
 
 /// Writes a capture of flows of one packet each.
@@ -106,13 +102,9 @@ fn write(out: &mut impl Write, flows: u32) -> io::Result<()> {
         let [high, address @ ..] = flow.to_be_bytes();
         frame[26] = 10 + high;
         frame[27..30].copy_from_slice(&address);
-        let len = u32::try_from(frame.len()).map_err(io::Error::other)?;
         // 100,000 flows a second.
-        let (seconds, micros) = (1_700_000_000 + flow / 100_000, flow % 100_000 * 10);
-        for word in [seconds, micros, len, len] {
-            out.write_all(&word.to_ne_bytes())?;
-        }
-        out.write_all(frame)?;
+        let micros = 1_700_000_000_000_000 + u64::from(flow) * 10;
+        pcap::record(out, micros, 0, frame)?;
     }
     out.flush()
 }

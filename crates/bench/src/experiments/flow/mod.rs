@@ -21,7 +21,7 @@ use ringtap_lab::Need;
 
 use crate::goals;
 use crate::helpers::{children_seconds, fill_cache, float, timed};
-use crate::results::{Axis, Case, Metric};
+use crate::results::{Axis, Case};
 use crate::session::{Done, Session, Side, judge};
 use collector::Collector;
 
@@ -33,27 +33,25 @@ const PEERS: [&str; 2] = ["softflowd", "nfpcapd"];
 const MIXED: &str = "mixed traffic";
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Tool("taskset"), Need::Tool("dd")])?;
+    session.require(&[Need::Tool("taskset"), Need::Tool("dd")], 1)?;
     let peers: Vec<&str> = PEERS
         .into_iter()
         .filter(|peer| session.peer(peer).is_some())
         .collect();
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let folder = folder.path();
-    session.figure("A capture file metered", Axis::names("file"), metrics());
+    session.figure("A capture file metered", Axis::names("file"), METRICS);
     mixed(session, &peers, folder)?;
     repeated(session, &peers, folder)?;
     options(session, folder)?;
     memory::run(session)
 }
 
-fn metrics() -> Vec<Metric> {
-    vec![
-        Metric::new("time", "s", 3),
-        Metric::new("processor time", "s", 3),
-        Metric::new("metered", "million packets/s", 2),
-    ]
-}
+const METRICS: [(&str, &str, usize); 3] = [
+    ("time", "s", 3),
+    ("processor time", "s", 3),
+    ("metered", "million packets/s", 2),
+];
 
 /// Measures files in which flows repeat.
 fn repeated(session: &mut Session, peers: &[&str], folder: &Path) -> Done {
@@ -61,8 +59,8 @@ fn repeated(session: &mut Session, peers: &[&str], folder: &Path) -> Done {
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(|error| format!("a socket: {error}"))?;
     let collector = sink
         .local_addr()
-        .map_err(|error| format!("a socket: {error}"))?
-        .to_string();
+        .map_err(|error| format!("a socket: {error}"))?;
+    let collector = collector.to_string();
     let path = folder.join("bench.pcap");
     type Write = fn(&Path, bool) -> std::io::Result<u64>;
     let cases: [(&str, Write, bool); 3] = [
@@ -121,9 +119,9 @@ fn against(
         let case = session.versus(&case, peer, |side| {
             let program = match side {
                 Side::Ringtap if peer == "softflowd" => {
-                    Program::Ringtap(&ringtap, &["--top", "0"], Records::Collector(collector))
+                    Program::Ringtap(&ringtap, "--top 0", Records::Collector(collector))
                 }
-                Side::Ringtap => Program::Ringtap(&ringtap, &["--top", "0"], Records::File),
+                Side::Ringtap => Program::Ringtap(&ringtap, "--top 0", Records::File),
                 Side::Peer if peer == "softflowd" => Program::Softflowd(collector),
                 Side::Peer => Program::Nfpcapd,
             };
@@ -146,79 +144,67 @@ fn options(session: &mut Session, folder: &Path) -> Done {
     {
         return Ok(());
     }
-    session.figure(
-        "What options add to metering",
-        Axis::names("file"),
-        metrics(),
-    );
+    let title = "What options add to metering";
+    session.figure(title, Axis::names("file"), METRICS);
     let file = Capture::mixed(session, folder)?;
     if file.packets == 0 {
         return Ok(());
     }
-    let top: [(&str, &[&str]); 2] = [
-        ("ringtap --top 10", &["--top", "10"]),
-        ("ringtap --top 0", &["--top", "0"]),
+    let place = (&file, folder);
+    let top = [
+        ("ringtap --top 10", "--top 10", Records::None),
+        ("ringtap --top 0", "--top 0", Records::None),
     ];
-    compare(session, OPTIONS, &top, (&file, folder), Records::None)?;
-    let fields: [(&str, &[&str]); 4] = [
-        ("--fields all", &["--top", "0", "--fields", "all"]),
+    compare(session, OPTIONS, &top, place)?;
+    let fields = [
+        ("--fields all", "--top 0 --fields all", Records::File),
         (
             "--fields basic,names",
-            &["--top", "0", "--fields", "basic,names"],
+            "--top 0 --fields basic,names",
+            Records::File,
         ),
         (
             "--fields basic,tcp",
-            &["--top", "0", "--fields", "basic,tcp"],
+            "--top 0 --fields basic,tcp",
+            Records::File,
         ),
-        ("--fields basic", &["--top", "0"]),
+        ("--fields basic", "--top 0", Records::File),
     ];
-    let case = compare(session, FIELDS, &fields, (&file, folder), Records::File)?;
+    let case = compare(session, FIELDS, &fields, place)?;
     judge(
         "of the time without fields",
         goals::FIELDS,
         case.as_ref(),
         0,
     );
-    store(session, &file, folder)
-}
-
-/// Measures what keeping records in a store adds.
-fn store(session: &mut Session, file: &Capture, folder: &Path) -> Done {
-    let stores: [(&str, &[&str]); 3] = [
+    let stores = [
         (
             "ringtap --store --store-wal",
-            &["--top", "0", "--store-wal"],
+            "--top 0 --store-wal",
+            Records::Store,
         ),
-        ("ringtap --store", &["--top", "0"]),
-        ("ringtap, no records", &["--top", "0"]),
+        ("ringtap --store", "--top 0", Records::Store),
+        ("ringtap, no records", "--top 0", Records::None),
     ];
-    let ringtap = session.ringtap.clone();
-    let title = format!("{STORE}, {} packets, one processor", file.packets);
-    let names: Vec<&str> = stores.iter().map(|(name, _)| *name).collect();
-    let case = session.case(&title, None, &names, names.len() - 1, |who| {
-        let records = match who {
-            2 => Records::None,
-            _ => Records::Store,
-        };
-        Program::Ringtap(&ringtap, stores[who].1, records).measure(file, folder)
-    })?;
+    let case = compare(session, STORE, &stores, place)?;
     judge("of the time without", goals::STORE, case.as_ref(), 1);
     Ok(())
 }
 
-/// Measures ringtap with several options, of which the last are the reference.
+/// Measures ringtap with several options, of which the last are the reference. A contender has a name, options, and a
+/// place for records.
 fn compare(
     session: &mut Session,
     title: &str,
-    contenders: &[(&str, &[&str])],
+    contenders: &[(&str, &str, Records<'_>)],
     (file, folder): (&Capture, &Path),
-    records: Records<'_>,
-) -> Result<Option<Case>, String> {
+) -> Done<Option<Case>> {
     let ringtap = session.ringtap.clone();
     let case = format!("{title}, {} packets, one processor", file.packets);
-    let names: Vec<&str> = contenders.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = contenders.iter().map(|(name, ..)| *name).collect();
     session.case(&case, None, &names, names.len() - 1, |who| {
-        Program::Ringtap(&ringtap, contenders[who].1, records).measure(file, folder)
+        let (_, options, records) = contenders[who];
+        Program::Ringtap(&ringtap, options, records).measure(file, folder)
     })
 }
 
@@ -230,7 +216,7 @@ struct Capture {
 
 impl Capture {
     /// Returns the file of mixed traffic, in the page cache; without packets if there is no corpus.
-    fn mixed(session: &Session, folder: &Path) -> Result<Self, String> {
+    fn mixed(session: &Session, folder: &Path) -> Done<Self> {
         let made = files::mixed(folder, session.quick);
         let (path, packets) = made.map_err(|error| format!("the file: {error}"))?;
         if packets > 0 {
@@ -254,15 +240,15 @@ enum Records<'a> {
 
 enum Program<'a> {
     /// With options, and the place for records.
-    Ringtap(&'a Path, &'a [&'a str], Records<'a>),
+    Ringtap(&'a Path, &'a str, Records<'a>),
     /// With the collector's address.
     Softflowd(&'a str),
     Nfpcapd,
 }
 
 impl Program<'_> {
-    /// Returns the values of [`metrics`] for a file. Other files are written to `folder`.
-    fn measure(&self, file: &Capture, folder: &Path) -> Result<Vec<f64>, String> {
+    /// Returns the values of [`METRICS`] for a file. Other files are written to `folder`.
+    fn measure(&self, file: &Capture, folder: &Path) -> Done<Vec<f64>> {
         let mut command = Command::new("taskset");
         command.args(["-c", "0"]);
         let (flows, store) = (folder.join("nfpcapd"), folder.join("store"));
@@ -270,7 +256,7 @@ impl Program<'_> {
             Self::Ringtap(program, options, records) => {
                 command.arg(program).args(["flow", "--active", ACTIVE]);
                 command.args(["--inactive", INACTIVE, "--flows", CACHE]);
-                command.args(options);
+                command.args(options.split_whitespace());
                 match records {
                     Records::None => {}
                     Records::Store => {
@@ -316,7 +302,7 @@ impl Program<'_> {
 }
 
 /// Makes the page cache hold the file as read from the disk, not as written.
-fn read_back(path: &Path) -> Result<(), String> {
+fn read_back(path: &Path) -> Done {
     let mut drop_cache = Command::new("dd");
     drop_cache.arg(format!("of={}", path.display()));
     drop_cache.args(["oflag=nocache", "conv=notrunc,fdatasync", "count=0"]);

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use ringtap_lab::process::peak_memory;
 
 use super::flows;
+use crate::helpers::{float, text};
+use crate::session::Done;
 
 /// The hour that is asked for.
 const HOUR: u64 = 12;
@@ -42,11 +44,8 @@ impl Question {
     fn sql(&self, from: &str, text: &str, address: &str, hour: &str) -> String {
         match self.host {
             None => {
-                let only = if self.is_hour {
-                    format!(" WHERE {hour}")
-                } else {
-                    String::new()
-                };
+                let only = self.is_hour.then(|| format!(" WHERE {hour}"));
+                let only = only.unwrap_or_default();
                 format!(
                     "SELECT {text} AS host, CAST(sum(bytes) AS BIGINT) AS total FROM {from}{only} \
                      GROUP BY src ORDER BY total DESC LIMIT 10"
@@ -108,29 +107,26 @@ impl Engine {
         module: &str,
         script: &Path,
         store: &Path,
-    ) -> Result<Option<(Self, String)>, String> {
+    ) -> Done<Option<(Self, String)>> {
         let print = format!("import {module}; print({module}.__version__)");
-        let output = Command::new(python)
-            .args(["-c", &print])
-            .stderr(Stdio::null())
-            .output();
+        let mut command = Command::new(python);
+        let output = command.args(["-c", &print]).stderr(Stdio::null()).output();
         let output = output.map_err(|error| format!("{}: {error}", python.display()))?;
         if !output.status.success() {
             return Ok(None);
         }
-        let (name, text) = match module {
+        let (name, code) = match module {
             "duckdb" => ("DuckDB", DUCKDB),
             _ => ("chDB", CHDB),
         };
-        std::fs::write(script, text).map_err(|error| error.to_string())?;
+        std::fs::write(script, code)?;
         let engine = Self::Python {
             python: python.to_owned(),
             name,
             script: script.to_owned(),
             files: format!("{}/date=*/hour=*/exporter=*/*.parquet", store.display()),
         };
-        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        Ok(Some((engine, version)))
+        Ok(Some((engine, text(&output.stdout).trim().to_owned())))
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -142,19 +138,17 @@ impl Engine {
     }
 
     /// Returns the number of flows in nfdump's files.
-    pub(super) fn flows(&self) -> Result<u64, String> {
+    pub(super) fn flows(&self) -> Done<u64> {
         let Self::Nfdump { ask, files } = self else {
-            return Err("it is not nfdump".to_owned());
+            return Err("it is not nfdump".into());
         };
         let mut sum = 0;
         for hour in 0..flows::HOURS {
             let mut command = Command::new(ask);
             command
-                .arg("-I")
-                .arg("-R")
+                .args(["-I", "-R"])
                 .arg(files.join(format!("{hour:02}")));
-            let output = command.output().map_err(|error| error.to_string())?;
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let text = text(&command.output()?.stdout);
             let count = text.lines().find_map(|line| line.strip_prefix("Flows: "));
             let count = count.and_then(|count| count.trim().parse::<u64>().ok());
             sum += count.ok_or_else(|| format!("nfdump -I: {text}"))?;
@@ -163,7 +157,7 @@ impl Engine {
     }
 
     /// Asks a question.
-    pub(super) fn ask(&self, question: &Question) -> Result<Answered, String> {
+    pub(super) fn ask(&self, question: &Question) -> Done<Answered> {
         let mut command = match self {
             Self::Ringtap { query, store } => asked_of_ringtap(query, store, question),
             Self::Nfdump { ask, files } => asked_of_nfdump(ask, files, question),
@@ -203,27 +197,21 @@ fn asked_of_ringtap(query: &Path, store: &Path, question: &Question) -> Command 
     let mut command = Command::new(query);
     command.arg("--store").arg(store).args(["--format", "csv"]);
     if question.is_hour {
-        command.args([
-            "--from",
-            "2026-01-31T12:00:00Z",
-            "--to",
-            "2026-01-31T13:00:00Z",
-        ]);
+        command.args(["--from", "2026-01-31T12:00:00Z"]);
+        command.args(["--to", "2026-01-31T13:00:00Z"]);
     }
-    let host = question
-        .host
-        .map_or(String::new(), |host| format!("ip('{host}')"));
+    let host = question.host.map(|host| format!("ip('{host}')"));
+    let host = host.unwrap_or_default();
     command.arg(question.sql("flows", "ip_text(src)", &host, "true"));
     command
 }
 
 fn asked_of_nfdump(ask: &Path, files: &Path, question: &Question) -> Command {
     let mut command = Command::new(ask);
-    let hour = format!("{HOUR:02}");
-    match question.is_hour {
-        true => command.arg("-R").arg(files.join(hour)),
-        false => command.arg("-R").arg(files),
-    };
+    command.arg("-R").arg(match question.is_hour {
+        true => files.join(format!("{HOUR:02}")),
+        false => files.to_owned(),
+    });
     match question.host {
         Some(host) => command.args(["-q", "-N", "-o", "fmt:%byt", &format!("host {host}")]),
         None => command.args(["-q", "-N", "-n", "10", "-s", "srcip/bytes", "-o", "csv"]),
@@ -247,12 +235,9 @@ fn top(lines: &[&str]) -> String {
 
 /// Returns the number of lines and the sum of the numbers in them.
 fn sums(lines: &[&str]) -> String {
-    let numbers = lines
-        .iter()
-        .filter_map(|line| line.trim().parse::<u64>().ok());
-    let add = |(count, sum): (u64, u64), bytes| (count + 1, sum + bytes);
-    let (count, sum) = numbers.fold((0, 0), add);
-    format!("{count} {sum}")
+    let numbers = lines.iter().filter_map(|line| line.trim().parse().ok());
+    let numbers: Vec<u64> = numbers.collect();
+    format!("{} {}", numbers.len(), numbers.iter().sum::<u64>())
 }
 
 /// Returns the statement for DuckDB or ClickHouse.
@@ -282,39 +267,26 @@ fn statement(name: &str, files: &str, question: &Question) -> String {
 }
 
 /// Runs a program. Returns what it printed, its seconds and its peak memory in MiB.
-fn measured(command: &mut Command) -> Result<(String, f64, f64), String> {
+fn measured(command: &mut Command) -> Done<(String, f64, f64)> {
     let begun = Instant::now();
-    let output = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-    let errors = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-    let reopened =
-        |file: &tempfile::NamedTempFile| file.reopen().map_err(|error| error.to_string());
-    command
-        .stdin(Stdio::null())
-        .stdout(reopened(&output)?)
-        .stderr(reopened(&errors)?);
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let output = tempfile::NamedTempFile::new()?;
+    let errors = tempfile::NamedTempFile::new()?;
+    command.stdin(Stdio::null());
+    command.stdout(output.reopen()?).stderr(errors.reopen()?);
+    let mut child = command.spawn()?;
     let mut peak = 0;
     let status = loop {
         peak = peak.max(peak_memory(child.id()).unwrap_or(0));
-        match child.try_wait().map_err(|error| error.to_string())? {
+        match child.try_wait()? {
             Some(status) => break status,
             None => thread::sleep(LOOK),
         }
     };
     let seconds = begun.elapsed().as_secs_f64();
-    let text = |file: &tempfile::NamedTempFile| {
-        std::fs::read_to_string(file.path()).map_err(|error| error.to_string())
-    };
-    match status.success() {
-        true => Ok((
-            text(&output)?,
-            seconds,
-            crate::helpers::float(peak) / 1_048_576.0,
-        )),
-        false => Err(format!(
-            "{}: {}",
-            command.get_program().display(),
-            text(&errors)?
-        )),
+    if status.success() {
+        let told = std::fs::read_to_string(output.path())?;
+        return Ok((told, seconds, float(peak) / 1_048_576.0));
     }
+    let errors = std::fs::read_to_string(errors.path())?;
+    Err(format!("{}: {errors}", command.get_program().display()).into())
 }

@@ -14,6 +14,9 @@ use ringtap_flow::{EndReason, FlowKey, FlowRecord, Traffic};
 use ringtap_flow_io::{Access, OutputOptions, Outputs, OwnFiles, Store, StoreOptions};
 use ringtap_lab::process::Running;
 
+use crate::helpers::{LIMIT, succeeded};
+use crate::session::Done;
+
 /// 2026-01-31, 00:00 UTC, in seconds since 1970, and the hours of the day.
 pub(super) const START: u64 = 1_769_817_600;
 pub(super) const HOURS: u64 = 24;
@@ -25,7 +28,6 @@ const RARE: u64 = 5_000;
 /// Flows that are sent to nfcapd before a pause, and the pause: it takes no more.
 const BURST: u64 = 2_000;
 const PAUSE: Duration = Duration::from_millis(10);
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// Returns the address of the host that is asked for.
 pub(super) fn host() -> IpAddr {
@@ -106,7 +108,7 @@ fn flow(number: u64, count: u64) -> FlowRecord {
 }
 
 /// Writes the store. Returns the seconds that it took.
-pub(super) fn write_store(folder: &Path, count: u64) -> Result<f64, String> {
+pub(super) fn write_store(folder: &Path, count: u64) -> Done<f64> {
     let begun = Instant::now();
     let access = Access::Owner;
     let options = StoreOptions::default()
@@ -114,62 +116,57 @@ pub(super) fn write_store(folder: &Path, count: u64) -> Result<f64, String> {
         .wait(true);
     let store = Store::open(folder, options, Box::new(OwnFiles(access)));
     let mut outputs = outputs(&[])?;
-    outputs.set_store(store.map_err(|error| error.to_string())?);
-    let failed = |error: ringtap_flow_io::OutputError| error.to_string();
-    outputs.begin().map_err(failed)?;
+    outputs.set_store(store?);
+    outputs.begin()?;
     for number in 0..count {
         outputs.record(&flow(number, count), None);
         if number % 100_000 == 0 {
-            outputs.advance(0).map_err(failed)?;
+            outputs.advance(0)?;
         }
     }
-    outputs.finish().map_err(failed)?;
+    outputs.finish()?;
     Ok(begun.elapsed().as_secs_f64())
 }
 
-fn outputs(collectors: &[String]) -> Result<Outputs, String> {
-    let parsed: Result<Vec<_>, _> = collectors.iter().map(|address| address.parse()).collect();
+fn outputs(collectors: &[String]) -> Done<Outputs> {
+    let collectors = collectors.iter().map(|address| address.parse());
     let options = OutputOptions::default()
         .export(ExportOptions::default())
         .wait(true);
-    let opened = parsed.and_then(|collectors| Outputs::new(options, &collectors));
-    opened.map_err(|error| error.to_string())
+    Ok(Outputs::new(
+        options,
+        &collectors.collect::<Result<Vec<_>, _>>()?,
+    )?)
 }
 
 /// Has nfcapd write a folder for each hour, since its files are named by the time at which flows come.
-pub(super) fn write_nfcapd(nfcapd: &Path, folder: &Path, count: u64) -> Result<(), String> {
+pub(super) fn write_nfcapd(nfcapd: &Path, folder: &Path, count: u64) -> Done {
     for hour in 0..HOURS {
         let place = folder.join(format!("{hour:02}"));
-        std::fs::create_dir_all(&place).map_err(|error| error.to_string())?;
-        let port = free_port().map_err(|error| error.to_string())?;
+        std::fs::create_dir_all(&place)?;
+        let port = free_port()?;
         let mut command = Command::new(nfcapd);
         command.args(["-y", "-b", "127.0.0.1", "-B", "8000000", "-p"]);
         command.arg(port.to_string()).arg("-w").arg(&place);
-        let mut running = Running::start_piped(&mut command).map_err(|error| error.to_string())?;
+        let mut running = Running::start_piped(&mut command)?;
         let rested = running.wait_until_resting(LIMIT);
         rested.map_err(|error| format!("nfcapd: {error}"))?;
         let mut outputs = outputs(&[format!("udp:127.0.0.1:{port}")])?;
-        outputs.begin().map_err(|error| error.to_string())?;
+        outputs.begin()?;
         for number in hour * count / HOURS..(hour + 1) * count / HOURS {
             let record = flow(number, count);
             outputs.record(&record, None);
             if number % BURST == 0 {
-                let sent = outputs.advance(record.forward.last_ns);
-                sent.map_err(|error| error.to_string())?;
+                outputs.advance(record.forward.last_ns)?;
                 thread::sleep(PAUSE);
             }
         }
-        outputs.finish().map_err(|error| error.to_string())?;
+        outputs.finish()?;
         let rested = running.wait_until_resting(LIMIT);
         rested.map_err(|error| format!("nfcapd: {error}"))?;
-        running.signal("TERM").map_err(|error| error.to_string())?;
-        let output = running.wait(LIMIT).map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            return Err(format!(
-                "nfcapd: {}",
-                String::from_utf8_lossy(&output.stderr)
-            ));
-        }
+        running.signal("TERM")?;
+        let ended = running.wait(LIMIT)?;
+        succeeded(&ended).map_err(|said| format!("nfcapd: {said}"))?;
     }
     Ok(())
 }
@@ -179,12 +176,11 @@ fn free_port() -> std::io::Result<u16> {
 }
 
 /// Returns the bytes of all files in a folder.
-pub(super) fn bytes_in(folder: &Path) -> Result<u64, String> {
+pub(super) fn bytes_in(folder: &Path) -> Done<u64> {
     let mut sum = 0;
-    let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
-    for entry in entries {
-        let entry = entry.map_err(|error| error.to_string())?;
-        let metadata = entry.metadata().map_err(|error| error.to_string())?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
         sum += match metadata.is_dir() {
             true => bytes_in(&entry.path())?,
             false => metadata.len(),

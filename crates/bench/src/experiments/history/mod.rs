@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use ringtap_lab::need::python;
 
 use crate::helpers::float;
-use crate::results::{Axis, Case, Metric};
-use crate::session::{Done, Session, Stop};
+use crate::results::{Axis, Case};
+use crate::session::{Done, Session, Stop, told};
 use engines::{Engine, Question};
 
 /// Flows of the day, and with `--minutes`.
@@ -61,14 +61,9 @@ pub(crate) fn run(session: &mut Session) -> Done {
         0 => format!("{} thousand", count / 1_000),
         millions => format!("{millions} million"),
     };
-    session.figure(
-        &format!("A day of {size} flows, asked"),
-        Axis::names("question"),
-        vec![
-            Metric::new("time", "s", 3),
-            Metric::new("peak memory", "MiB", 0),
-        ],
-    );
+    let metrics = [("time", "s", 3), ("peak memory", "MiB", 0)];
+    let title = format!("A day of {size} flows, asked");
+    session.figure(&title, Axis::names("question"), metrics);
     let names: Vec<&str> = engines.iter().map(Engine::name).collect();
     let rare = flows::host();
     for (question, goal) in Question::all(rare).into_iter().zip(GOALS) {
@@ -87,7 +82,7 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 /// Returns the program of `ringtap query`: beside ringtap, or where `.ci/query` and `cargo xtask install --query` build it.
-fn program(session: &Session) -> Result<PathBuf, Stop> {
+fn program(session: &Session) -> Done<PathBuf> {
     let beside = session.ringtap.with_file_name("ringtap-query");
     let built = Path::new("target/query/release/ringtap-query").to_owned();
     let found = [beside, built].into_iter().find(|path| path.is_file());
@@ -95,7 +90,7 @@ fn program(session: &Session) -> Result<PathBuf, Stop> {
 }
 
 /// Has nfcapd write the same flows. `None` if it is not installed.
-fn nfdump(session: &mut Session, folder: &Path, count: u64) -> Result<Option<Engine>, String> {
+fn nfdump(session: &mut Session, folder: &Path, count: u64) -> Done<Option<Engine>> {
     let (Some(capture), Some(ask)) = (session.peer("nfcapd"), session.peer("nfdump")) else {
         return Ok(None);
     };
@@ -110,17 +105,17 @@ fn nfdump(session: &mut Session, folder: &Path, count: u64) -> Result<Option<Eng
     ));
     match float(known) >= 0.99 * float(count) {
         true => Ok(Some(engine)),
-        false => Err(format!("nfcapd has lost flows: {known} of {count} came")),
+        false => Err(format!("nfcapd has lost flows: {known} of {count} came").into()),
     }
 }
 
 /// Checks that all engines have the same rows in every round.
-fn compare(answers: &[Vec<String>], names: &[&str], title: &str) -> Result<(), String> {
+fn compare(answers: &[Vec<String>], names: &[&str], title: &str) -> Done {
     let own = answers.first().and_then(|rounds| rounds.first());
     let own = own.ok_or_else(|| format!("{title}: ringtap query has no answer"))?;
     for (rounds, name) in answers.iter().zip(names) {
         if let Some(other) = rounds.iter().find(|answer| *answer != own) {
-            return Err(format!("{title}: ringtap query says {own}, {name} {other}"));
+            return Err(format!("{title}: ringtap query says {own}, {name} {other}").into());
         }
     }
     Ok(())
@@ -129,7 +124,6 @@ fn compare(answers: &[Vec<String>], names: &[&str], title: &str) -> Result<(), S
 /// Judges the goals by medians.
 fn judged(case: &Case, names: &[&str], goal: f64) -> String {
     let median = |who: usize, metric: usize| case.contenders[who].samples[metric].median();
-    let told = |is_reached| if is_reached { "reached" } else { "not reached" };
     let (time, memory) = (median(0, 0), median(0, 1));
     let mut text = format!(
         "{time:.3} s (goal {goal} s: {}), {memory:.0} MiB (goal {MEMORY} MiB: {})",
@@ -139,10 +133,8 @@ fn judged(case: &Case, names: &[&str], goal: f64) -> String {
     for (name, most) in [("DuckDB", AGAINST_DUCKDB), ("nfdump", AGAINST_NFDUMP)] {
         if let Some(who) = names.iter().position(|other| *other == name) {
             let ratio = time / median(who, 0);
-            text += &format!(
-                "; {ratio:.2} of {name}'s time (goal {most}: {})",
-                told(ratio <= most)
-            );
+            let told = told(ratio <= most);
+            text += &format!("; {ratio:.2} of {name}'s time (goal {most}: {told})");
         }
     }
     text

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use ringtap_lab::Need;
 
-use crate::helpers::cpu_seconds;
-use crate::results::{Axis, Metric};
+use crate::helpers::{cpu_seconds, text};
+use crate::results::Axis;
 use crate::session::{Done, Session};
 use crate::stage::Stage;
 
@@ -25,12 +25,8 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
         session.note(format!("{CASE}: left out: {reason}"));
         return Ok(());
     }
-    let metrics = vec![Metric::new("processor", "%", 2)];
-    session.figure(
-        "The cost of top without traffic",
-        Axis::names("terminal"),
-        metrics,
-    );
+    let title = "The cost of top without traffic";
+    session.figure(title, Axis::names("terminal"), [("processor", "%", 2)]);
     session.at_most_rounds(3);
     let ringtap = session.ringtap.clone();
     let socket = format!("ringtap-bench-{}", std::process::id());
@@ -38,38 +34,25 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
         let mut command = Command::new("tmux");
         command.args(["-L", &socket]).args(arguments);
         let output = command.stdin(Stdio::null()).output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        output.map(|output| text(&output.stdout))
     };
     let mut worst = 0.0_f64;
     session.case(CASE, None, &["ringtap top"], 0, |_| {
-        let explain = |error: std::io::Error| error.to_string();
-        let mut command = stage.pair.right.namespace.command("tmux");
-        command.args([
-            "-L",
-            &socket,
-            "-f",
-            "/dev/null",
-            "new-session",
-            "-d",
-            "-x",
-            "80",
-            "-y",
-            "24",
-        ]);
-        command
-            .arg(&ringtap)
-            .args(["top", "-i", &stage.pair.right.device]);
-        let started = command.stdin(Stdio::null()).status().map_err(explain)?;
-        if !started.success() {
-            return Err("tmux does not start".to_owned());
+        let side = &stage.pair.right;
+        let mut command = side.namespace.command("tmux");
+        command.args(["-L", &socket, "-f", "/dev/null", "new-session", "-d"]);
+        command.args(["-x", "80", "-y", "24"]).arg(&ringtap);
+        command.args(["top", "-i", &side.device]);
+        if !command.stdin(Stdio::null()).status()?.success() {
+            return Err("tmux does not start".into());
         }
         thread::sleep(SETTLED);
-        let id = tmux(&["display", "-p", "#{pane_pid}"]).map_err(explain)?;
+        let id = tmux(&["display", "-p", "#{pane_pid}"])?;
         let id = id.trim().parse().map_err(|_| "ringtap top does not run")?;
-        let before = cpu_seconds(id).map_err(explain)?;
+        let before = cpu_seconds(id)?;
         thread::sleep(TIME);
-        let after = cpu_seconds(id).map_err(explain)?;
-        tmux(&["kill-server"]).map_err(explain)?;
+        let after = cpu_seconds(id)?;
+        tmux(&["kill-server"])?;
         let percent = 100.0 * (after - before) / TIME.as_secs_f64();
         worst = worst.max(percent);
         Ok(vec![percent])

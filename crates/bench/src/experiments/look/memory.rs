@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use ringtap_lab::process::Running;
+use ringtap_lab::pcap;
 
-use super::{LIMIT, MEBIBYTE};
-use crate::helpers::float;
-use crate::results::{Axis, Metric};
-use crate::session::{Done, Session};
+use super::MEBIBYTE;
+use crate::helpers::{LIMIT, float, interrupted, started, succeeded};
+use crate::results::Axis;
+use crate::session::{Done, Session, told};
 
 const FLOWS: u32 = 10_000_000;
 const QUICK_FLOWS: u32 = 200_000;
@@ -31,15 +31,15 @@ pub(super) fn run(session: &mut Session) -> Done {
     if !session.wants(CASE) {
         return Ok(());
     }
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let folder = tempfile::tempdir()?;
     let file = folder.path().join("flows.pcap");
     let flows = session.amount(FLOWS, QUICK_FLOWS);
-    let metrics = vec![Metric::new("peak memory", "MiB", 1)];
+    let metrics = [("peak memory", "MiB", 1)];
     session.figure("Memory after unique flows", Axis::names("flows"), metrics);
     session.at_most_rounds(1);
     let ringtap = session.ringtap.clone();
     for (time, rate) in RATES {
-        write(&file, flows, rate).map_err(|error| error.to_string())?;
+        write(&file, flows, rate)?;
         let title = format!("{CASE}, {flows} flows{time}");
         let names = ["ringtap web", "ringtap flow"];
         let mut peaks = [0.0; 2];
@@ -57,11 +57,7 @@ pub(super) fn run(session: &mut Session) -> Done {
             continue;
         }
         let beside = peaks[0] - peaks[1];
-        let reached = if beside <= GOAL {
-            "reached"
-        } else {
-            "not reached"
-        };
+        let reached = told(beside <= GOAL);
         session.note(format!(
             "the model takes {beside:.1} MiB beside the flow cache after {flows} flows{time}; the goal, at most \
              {GOAL:.0} MiB, is {reached}"
@@ -88,39 +84,26 @@ fn write(path: &Path, flows: u32, rate: u32) -> std::io::Result<()> {
         frame[27..30].copy_from_slice(&[a, b, c]);
         frame[33] = b;
         frame[34..36].copy_from_slice(&(1024 + flow % 25).to_be_bytes()[2..]);
-        let (seconds, micros) = (
-            1_700_000_000 + flow / rate,
-            flow % rate * (1_000_000 / rate),
-        );
-        for word in [seconds, micros, 60, 60] {
-            file.write_all(&word.to_le_bytes())?;
-        }
-        file.write_all(&frame)?;
+        let second = 1_700_000_000 + u64::from(flow / rate);
+        let micros = u64::from(flow % rate * (1_000_000 / rate));
+        pcap::record(&mut file, second * 1_000_000 + micros, 0, &frame)?;
     }
     file.flush()
 }
 
 /// Returns the peak of a program that has read the file, in MiB.
-fn measure(command: &mut Command, is_web: bool, flows: u32) -> Result<f64, String> {
-    let explain = |error: std::io::Error| error.to_string();
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut running = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
+fn measure(command: &mut Command, is_web: bool, flows: u32) -> Done<f64> {
     if !is_web {
+        let mut running = started(command)?;
         let mut peak = 0.0;
         while !running.has_ended() {
             peak = running.peak_memory().map_or(peak, float);
             thread::sleep(Duration::from_millis(20));
         }
-        let output = running.wait(LIMIT).map_err(explain)?;
-        return match output.status.success() {
-            true => Ok(peak / MEBIBYTE),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        };
+        succeeded(&running.wait(LIMIT)?)?;
+        return Ok(peak / MEBIBYTE);
     }
-    running
-        .wait_until_told("serving on http://", LIMIT)
-        .map_err(explain)?;
-    let address = super::address(&running.said());
+    let (running, address) = super::serving(command)?;
     let expected = format!("\"packets\":{flows},");
     let deadline = std::time::Instant::now() + READING;
     loop {
@@ -129,7 +112,7 @@ fn measure(command: &mut Command, is_web: bool, flows: u32) -> Result<f64, Strin
             break;
         }
         if std::time::Instant::now() > deadline {
-            return Err(format!("the file is not read: {status}"));
+            return Err(format!("the file is not read: {status}").into());
         }
         thread::sleep(Duration::from_millis(200));
     }
@@ -137,7 +120,6 @@ fn measure(command: &mut Command, is_web: bool, flows: u32) -> Result<f64, Strin
         super::get(&address, path)?;
     }
     let peak = running.peak_memory().map_or(0.0, float) / MEBIBYTE;
-    running.signal("INT").map_err(explain)?;
-    running.wait(LIMIT).map_err(explain)?;
+    interrupted(running)?;
     Ok(peak)
 }

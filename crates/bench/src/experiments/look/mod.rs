@@ -12,7 +12,7 @@ mod soak;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -21,15 +21,14 @@ use ringtap_lab::Need;
 use ringtap_lab::process::Running;
 use serde::Deserialize;
 
-use crate::helpers::{cpu_seconds, float, last_object};
-use crate::results::{Axis, Metric};
+use crate::helpers::{LIMIT, cpu_seconds, float, interrupted, last_object, started, text};
+use crate::results::Axis;
 use crate::session::{Done, Session, judge_least};
-use crate::stage::{Load, LoadPace, READER, Stage};
+use crate::stage::{Load, READER, Stage};
 
 const PACKETS: u32 = 3_000_000;
 const QUICK_PACKETS: u32 = 400_000;
 const BROWSERS: usize = 3;
-const LIMIT: Duration = Duration::from_secs(30);
 /// How long packets in the ring are waited for, and a browser for an event.
 const SETTLED: Duration = Duration::from_millis(500);
 /// The share of flow's rate that is to be kept.
@@ -43,22 +42,16 @@ struct Summary {
 }
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6)])?;
-    session.require_cpus(2)?;
-    let metrics = vec![
-        Metric::new("metered", "million packets/s", 2),
-        Metric::new("processor time", "ns/packet", 0),
-        Metric::new("peak memory", "MiB", 1),
+    session.require(&[Need::Root, Need::Kernel(6, 6)], 2)?;
+    let metrics = [
+        ("metered", "million packets/s", 2),
+        ("processor time", "ns/packet", 0),
+        ("peak memory", "MiB", 1),
     ];
     session.figure("Live traffic metered", Axis::names("browsers"), metrics);
     let stage = Stage::new()?;
     let ringtap = session.ringtap.clone();
-    let load = Load {
-        size: 64,
-        packets: session.amount(PACKETS, QUICK_PACKETS),
-        pace: LoadPace::Top,
-        at_driver: false,
-    };
+    let load = Load::top(64, session.amount(PACKETS, QUICK_PACKETS));
     let names = ["ringtap web", "ringtap flow"];
     let title = format!("64 bytes, {BROWSERS} browsers");
     let case = session.case(&title, None, &names, 1, |who| {
@@ -78,28 +71,17 @@ pub(crate) fn run(session: &mut Session) -> Done {
 }
 
 /// Meters a load; with browsers or without.
-fn measure(
-    stage: &Stage,
-    load: Load,
-    command: &mut Command,
-    is_web: bool,
-) -> Result<Vec<f64>, String> {
+fn measure(stage: &Stage, load: Load, command: &mut Command, is_web: bool) -> Done<Vec<f64>> {
     let side = &stage.pair.right;
-    let explain = |error: std::io::Error| error.to_string();
     let device = format!("tcx:{}", side.device);
     command.args(["-i", &device, "--direction", "in", "--json-stats"]);
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut running = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
-    running.wait_until_capturing(side, LIMIT).map_err(explain)?;
-    let address = match is_web {
-        true => {
-            running
-                .wait_until_told("serving on http://", LIMIT)
-                .map_err(explain)?;
-            Some(address(&running.said()))
-        }
-        false => None,
+    let (mut running, address) = if is_web {
+        let (running, address) = serving(command)?;
+        (running, Some(address))
+    } else {
+        (started(command)?, None)
     };
+    running.wait_until_capturing(side, LIMIT)?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..BROWSERS {
@@ -108,16 +90,14 @@ fn measure(
             }
         }
         thread::sleep(SETTLED);
-        let before = cpu_seconds(running.id()).map_err(explain)?;
+        let before = cpu_seconds(running.id())?;
         let sent = stage.run(load, &[], &[READER]);
         thread::sleep(SETTLED);
-        let processor = cpu_seconds(running.id()).map_err(explain)? - before;
+        let processor = cpu_seconds(running.id())? - before;
         let memory = running.peak_memory().map_or(0.0, float) / MEBIBYTE;
         over.store(true, Ordering::Relaxed);
-        running.signal("INT").map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let summary: Summary = last_object(&text).ok_or_else(|| format!("no summary: {text}"))?;
+        let said = text(&interrupted(running)?.stderr);
+        let summary: Summary = last_object(&said).ok_or_else(|| format!("no summary: {said}"))?;
         let packets = float(summary.packets);
         let (sent, _) = sent?;
         Ok(vec![
@@ -128,14 +108,18 @@ fn measure(
     })
 }
 
-/// Returns the address that a server has printed.
-fn address(said: &str) -> String {
+/// Starts a server, and returns it with the address that it has printed.
+fn serving(command: &mut Command) -> Done<(Running, String)> {
+    let mut server = started(command)?;
+    server.wait_until_told("serving on http://", LIMIT)?;
+    let said = server.said();
     let rest = said.split("http://").nth(1).unwrap_or_default();
-    rest.split('/').next().unwrap_or_default().to_owned()
+    let address = rest.split('/').next().unwrap_or_default();
+    Ok((server, address.to_owned()))
 }
 
 /// Asks for a path; returns the answer with its header.
-fn get(address: &str, path: &str) -> Result<String, String> {
+fn get(address: &str, path: &str) -> Done<String> {
     let explain = |error: std::io::Error| format!("{path}: {error}");
     let mut stream = TcpStream::connect(address).map_err(explain)?;
     stream.set_read_timeout(Some(LIMIT)).map_err(explain)?;
@@ -143,10 +127,10 @@ fn get(address: &str, path: &str) -> Result<String, String> {
     stream.write_all(request.as_bytes()).map_err(explain)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).map_err(explain)?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let answer = text(&answer);
     match answer.split(' ').nth(1) {
         Some("200") => Ok(answer),
-        _ => Err(format!("{path}: {answer}")),
+        _ => Err(format!("{path}: {answer}").into()),
     }
 }
 

@@ -1,17 +1,15 @@
 //! The page: its size, and in Chromium the time until the first paint and from packets to the page.
 
-use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ringtap_lab::process::Running;
 use ringtap_lab::{Need, page_folder};
 use serde::Deserialize;
 
-use super::{LIMIT, address, get};
-use crate::helpers::float;
-use crate::results::{Axis, Metric};
+use super::{get, serving};
+use crate::helpers::{LIMIT, float, interrupted, last_object, started};
+use crate::results::Axis;
 use crate::session::{Done, Session};
-use crate::stage::{Load, LoadPace, Stage};
+use crate::stage::{Load, Stage};
 
 const CASE: &str = "the page in a browser";
 const BROWSER: &str = "/usr/bin/chromium";
@@ -34,28 +32,19 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
         session.note(format!("{CASE}: left out: {reason}"));
         return Ok(());
     }
-    let metrics = vec![
-        Metric::new("first paint", "ms", 0),
-        Metric::new("first figures", "ms", 0),
-        Metric::new("from packets to the page", "ms", 0),
-        Metric::new("page, not compressed", "kB", 1),
+    let metrics = [
+        ("first paint", "ms", 0),
+        ("first figures", "ms", 0),
+        ("from packets to the page", "ms", 0),
+        ("page, not compressed", "kB", 1),
     ];
     session.figure("The page", Axis::names("browser"), metrics);
     let ringtap = session.ringtap.clone();
     let mut worst = [0.0_f64; 2];
     session.case(CASE, None, &["ringtap web"], 0, |_| {
-        let mut command = stage
-            .pair
-            .right
-            .namespace
-            .command(&ringtap.to_string_lossy());
-        command.args([
-            "web",
-            "--listen",
-            "127.0.0.1:0",
-            "-i",
-            &stage.pair.right.device,
-        ]);
+        let side = &stage.pair.right;
+        let mut command = side.namespace.command(&ringtap.to_string_lossy());
+        command.args(["web", "--listen", "127.0.0.1:0", "-i", &side.device]);
         let values = measure(stage, &mut command)?;
         worst = [worst[0].max(values[0]), worst[1].max(values[2])];
         Ok(values)
@@ -67,54 +56,30 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
     Ok(())
 }
 
-fn measure(stage: &Stage, command: &mut std::process::Command) -> Result<Vec<f64>, String> {
-    let explain = |error: std::io::Error| error.to_string();
+fn measure(stage: &Stage, command: &mut std::process::Command) -> Done<Vec<f64>> {
     let side = &stage.pair.right;
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut server = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
-    server
-        .wait_until_told("serving on http://", LIMIT)
-        .map_err(explain)?;
-    let at = address(&server.said());
+    let (server, at) = serving(command)?;
     let mut size = 0;
     for file in ["/", "/app.js", "/app.css", "/icon.svg"] {
         size += side.run(|| get(&at, file))?.len();
     }
     let mut browser = side.namespace.command("node");
-    browser
-        .arg(page_folder().join("tests/paint.mjs"))
-        .args([&format!("http://{at}"), BROWSER])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    let mut browser = Running::start(browser.stderr(Stdio::piped())).map_err(explain)?;
-    browser.wait_until_told("ready", LIMIT).map_err(explain)?;
+    browser.arg(page_folder().join("tests/paint.mjs"));
+    let mut browser = started(browser.args([&format!("http://{at}"), BROWSER]))?;
+    browser.wait_until_told("ready", LIMIT)?;
     let said = browser.said();
-    let times = said
-        .lines()
-        .find_map(|line| serde_json::from_str::<Times>(line).ok());
-    let times = times.ok_or_else(|| format!("no times: {said}"))?;
-    let load = Load {
-        size: 64,
-        packets: 1000,
-        pace: LoadPace::Top,
-        at_driver: false,
-    };
+    let times: Times = last_object(&said).ok_or_else(|| format!("no times: {said}"))?;
     let sent = SystemTime::now();
-    stage.run(load, &[], &[])?;
-    browser.wait_until_told("changed", LIMIT).map_err(explain)?;
+    stage.run(Load::top(64, 1000), &[], &[])?;
+    browser.wait_until_told("changed", LIMIT)?;
     let said = browser.said();
-    let changed = said
-        .split("changed ")
-        .nth(1)
-        .and_then(|rest| rest.split(';').next());
-    let changed: u64 = changed
-        .and_then(|text| text.trim().parse().ok())
-        .ok_or("the page did not change")?;
+    let changed = said.split("changed ").nth(1);
+    let changed = changed.and_then(|rest| rest.split(';').next()?.trim().parse().ok());
+    let changed: u64 = changed.ok_or("the page did not change")?;
     let sent = sent.duration_since(UNIX_EPOCH).unwrap_or_default();
     let took = Duration::from_millis(changed).saturating_sub(sent);
-    browser.wait(LIMIT).map_err(explain)?;
-    server.signal("INT").map_err(explain)?;
-    server.wait(LIMIT).map_err(explain)?;
+    browser.wait(LIMIT)?;
+    interrupted(server)?;
     let page = float(size as u64) / 1000.0;
     Ok(vec![
         times.paint,

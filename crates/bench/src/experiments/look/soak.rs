@@ -4,7 +4,6 @@
 //! time.
 
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +12,8 @@ use ringtap_lab::netns::Side;
 use ringtap_lab::process::Running;
 use serde::Deserialize;
 
-use super::{BROWSERS, LIMIT, MEBIBYTE, address, get, watch};
-use crate::helpers::{cpu_seconds, float};
+use super::{BROWSERS, MEBIBYTE, get, serving, watch};
+use crate::helpers::{LIMIT, cpu_seconds, float, interrupted, started};
 use crate::session::{Done, Session};
 use crate::stage::Stage;
 
@@ -81,19 +80,10 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
         "\n== Soak of {minutes} minutes: {STEADY} packets/s of {FLOWS} flows, {NEW} flows/s of one packet"
     );
     let ringtap = session.ringtap.clone();
-    let explain = |error: std::io::Error| error.to_string();
     let side = &stage.pair.right;
     let mut command = side.namespace.command(&ringtap.to_string_lossy());
     command.args(["web", "--listen", "127.0.0.1:0", "-i", &side.device]);
-    command
-        .args(["--direction", "in"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null());
-    let mut server = Running::start(command.stderr(Stdio::piped())).map_err(explain)?;
-    server
-        .wait_until_told("serving on http://", LIMIT)
-        .map_err(explain)?;
-    let at = address(&server.said());
+    let (server, at) = serving(command.args(["--direction", "in"]))?;
     let over = AtomicBool::new(false);
     let time = Duration::from_secs(60 * u64::from(minutes));
     let looks = thread::scope(|scope| {
@@ -108,15 +98,14 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
     let looks = looks?;
     let text = side.run(|| get(&at, "/api/v1/status"))?;
     let body = text.split("\r\n\r\n").nth(1).unwrap_or_default();
-    let status: Status = serde_json::from_str(body).map_err(|error| error.to_string())?;
-    let processor = cpu_seconds(server.id()).map_err(explain)? / time.as_secs_f64();
-    server.signal("INT").map_err(explain)?;
-    server.wait(LIMIT).map_err(explain)?;
+    let status: Status = serde_json::from_str(body)?;
+    let processor = cpu_seconds(server.id())? / time.as_secs_f64();
+    interrupted(server)?;
     judge(session, &looks, &status, (time, processor))
 }
 
 /// Looks at the server until the time is over.
-fn follow(server: &Running, side: &Side, at: &str, time: Duration) -> Result<Vec<Look>, String> {
+fn follow(server: &Running, side: &Side, at: &str, time: Duration) -> Done<Vec<Look>> {
     let begun = Instant::now();
     let mut looks = Vec::new();
     while begun.elapsed() < time {
@@ -151,11 +140,8 @@ fn judge(
         most(&filled[..third]),
         most(&filled[filled.len() - third..]),
     );
-    let slowest = looks
-        .iter()
-        .map(|look| look.slowest)
-        .max()
-        .unwrap_or_default();
+    let slowest = looks.iter().map(|look| look.slowest).max();
+    let slowest = slowest.unwrap_or_default();
     let seconds = time.as_secs_f64();
     let (packets, flows) = (
         float(status.totals.packets) / seconds,
@@ -165,7 +151,7 @@ fn judge(
         let count = loss.packets.filter(|&count| count > 0)?;
         Some(format!("{} {count}", loss.layer))
     });
-    let losses: Vec<String> = losses.collect();
+    let losses = losses.collect::<Vec<_>>().join(", ");
     let flat = match third {
         0 => "not judged, the tables are not full before 7 minutes".to_owned(),
         _ => format!("{before:.1} MiB once the tables are full, {after:.1} MiB at the end"),
@@ -175,11 +161,7 @@ fn judge(
          slowest answer {} ms; {processor:.2} processors; lost: {}",
         seconds / 60.0,
         slowest.as_millis(),
-        if losses.is_empty() {
-            "nothing".to_owned()
-        } else {
-            losses.join(", ")
-        }
+        if losses.is_empty() { "nothing" } else { &losses }
     ));
     if packets < RATE || flows < NEW_RATE {
         session.fail(&format!(
@@ -202,34 +184,30 @@ fn generate(ringtap: &Path, side: &Side, over: &AtomicBool) {
     let start = |arguments: &[&str]| {
         let mut command = side.namespace.command(&ringtap.to_string_lossy());
         command.args(["gen", "-i", &side.device]).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        Running::start(command.stderr(Stdio::piped()))
+        started(&mut command)
     };
     let (steady, flows) = (STEADY.to_string(), FLOWS.to_string());
-    let mut other = start(&[
-        "--pps",
-        &steady,
-        "--burst",
-        STEADY_BURST,
-        "--flows",
-        &flows,
+    let lasting = [
         "--port",
         "443",
         "--duration",
         "600m",
-    ])
-    .ok();
+        "--burst",
+        STEADY_BURST,
+    ];
+    let options = [&lasting[..], &["--pps", &steady, "--flows", &flows]].concat();
+    let other = start(&options).ok();
     let (new, count) = (NEW.to_string(), FLOWS_A_RUN.to_string());
     let mut number = 0_u8;
     while !over.load(Ordering::Relaxed) {
         number = number.wrapping_add(1);
         let source = format!("10.{number}.0.1");
         let port = (1024 + u16::from(number)).to_string();
-        let run = start(&[
-            "--pps", &new, "--burst", NEW_BURST, "--flows", &count, "-c", &count, "--source",
-            &source, "--port", &port,
-        ]);
-        let Ok(mut run) = run else {
+        let flows = [
+            "--pps", &new, "--burst", NEW_BURST, "--flows", &count, "-c", &count,
+        ];
+        let options = [&flows[..], &["--source", &source, "--port", &port]].concat();
+        let Ok(mut run) = start(&options) else {
             break;
         };
         while !run.has_ended() && !over.load(Ordering::Relaxed) {
@@ -240,14 +218,14 @@ fn generate(ringtap: &Path, side: &Side, over: &AtomicBool) {
         }
         let _ = run.wait(LIMIT);
     }
-    if let Some(steady) = other.take() {
+    if let Some(steady) = other {
         let _ = steady.signal("INT");
         let _ = steady.wait(LIMIT);
     }
 }
 
 /// Returns the memory of a process without what it maps, which the ring is, in MiB.
-fn resident(id: u32) -> Result<f64, String> {
+fn resident(id: u32) -> Done<f64> {
     let path = format!("/proc/{id}/status");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));

@@ -23,14 +23,14 @@ use ringtap_lab::netns::{Side, VethPair};
 use ringtap_lab::process::{Running, peak_memory};
 use ringtap_lab::{Need, corpus, pcap};
 use ringtap_sys::sched::set_affinity;
-use serde::Deserialize;
 
 use self::room::{Room, held};
-use super::dump::{Storage, packets_in, settle_by};
+use super::dump::{Storage, packets_in, sent_by, settle_by};
 use crate::goals::PACKZIP;
-use crate::helpers::{cpu_seconds, datagram, float, last_object};
-use crate::results::{Axis, Metric};
-use crate::session::{Done, Session, judge_least};
+use crate::helpers::{LIMIT, cpu_seconds, datagram, float, interrupted, text};
+use crate::results::Axis;
+use crate::session::{Done, Session, Stop, judge_least};
+use crate::stage::Sent;
 
 const SIZES: [u16; 3] = [256, 64, 512];
 const LEVELS: [u32; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
@@ -54,7 +54,6 @@ const RECORD_HEAD: u64 = 16;
 /// The size of ringtap's ring, and of tcpdump's; ringtap's queue is [`Room::queue`].
 const RING: u64 = 8 << 20;
 const PEER_RING_KIB: u64 = 24 << 10;
-const LIMIT: Duration = Duration::from_secs(120);
 const SEND_CPU: &str = "0";
 const CPUS: [usize; 2] = [0, 1];
 /// The offset of the payload after Ethernet, IPv4 and UDP.
@@ -88,11 +87,9 @@ const KINDS: [Kind; 2] = [
 ];
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Corpus])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Corpus], 2)?;
     let tcpdump = session.needed_peer("tcpdump")?;
-    let places = Storage::find(session);
-    let storage = places.first().ok_or("no place to write to")?;
+    let storage = Storage::first(session)?;
     let pair = VethPair::new();
     let sizes = session.amount(SIZES.len(), 1);
     for kind in session.amount(&KINDS[..], &KINDS[..1]) {
@@ -131,12 +128,6 @@ struct Setting<'a> {
     size: u16,
 }
 
-#[derive(Deserialize)]
-struct Report {
-    sent: f64,
-    seconds: f64,
-}
-
 impl Setting<'_> {
     fn run(&self, session: &mut Session, levels: &[u32]) -> Done {
         let name = self.kind.name;
@@ -147,14 +138,14 @@ impl Setting<'_> {
         if wanted.is_empty() {
             return Ok(());
         }
-        let metrics = vec![
-            Metric::new("captured", "%", 2),
+        let metrics = [
+            ("captured", "%", 2),
             // Until everything is compressed, which may be after sending.
-            Metric::new("processor time of a captured packet", "ns", 0),
-            Metric::new("compressed to", "%", 1),
-            Metric::new("offered", "million packets/s", 3),
-            Metric::new("room for packets that wait", "MB", 1),
-            Metric::new("memory at its peak", "MB", 1),
+            ("processor time of a captured packet", "ns", 0),
+            ("compressed to", "%", 1),
+            ("offered", "million packets/s", 3),
+            ("room for packets that wait", "MB", 1),
+            ("memory at its peak", "MB", 1),
         ];
         session.figure(&title, Axis::linear("level", ""), metrics);
         let rings = self.rings()?;
@@ -162,7 +153,7 @@ impl Setting<'_> {
             let case = case(level);
             match self.room(rings, level) {
                 Ok(room) => self.level(session, &case, level, &room)?,
-                Err(reason) => session.fail(&format!("{case}: {reason}")),
+                Err(reason) => session.fail(&format!("{case}: {}", reason.reason())),
             }
         }
         Ok(())
@@ -195,39 +186,33 @@ impl Setting<'_> {
         Ok(())
     }
 
-    fn measure(&self, who: usize, level: u32, room: &Room) -> Result<Vec<f64>, String> {
-        let explain = |error: io::Error| error.to_string();
-        set_affinity(&CPUS).map_err(|error| error.to_string())?;
+    fn measure(&self, who: usize, level: u32, room: &Room) -> Done<Vec<f64>> {
+        set_affinity(&CPUS)?;
         let side = &self.pair.right;
         let name = format!("capture.pcap.{}", self.kind.extension);
         let file = self.folder.join(name);
         let (mut running, compressor) = match who {
-            2 => self.pipe(side, level, &file).map_err(explain)?,
+            2 => self.pipe(side, level, &file)?,
             threads => (
-                self.compressing(side, threads + 1, level, (room, &file))
-                    .map_err(explain)?,
+                self.compressing(side, threads + 1, level, (room, &file))?,
                 None,
             ),
         };
-        running.wait_until_capturing(side, LIMIT).map_err(explain)?;
+        running.wait_until_capturing(side, LIMIT)?;
         let sent = self.send(BYTES.max(room.pipe * TIMES))?;
         settle_by(LOOK, &file);
         let behind = compressor.as_ref().map(Child::id);
-        let of = |id: u32| cpu_seconds(id).map_err(explain);
-        let used = of(running.id())? + behind.map(of).transpose()?.unwrap_or_default();
-        let ids = [Some(running.id()), behind];
-        let peaks = ids.into_iter().flatten().filter_map(peak_memory);
-        let memory: u64 = peaks.sum();
-        running.signal("INT").map_err(explain)?;
-        let output = running.wait(LIMIT).map_err(explain)?;
+        let ids = || [Some(running.id()), behind].into_iter().flatten();
+        let used = ids().map(cpu_seconds).sum::<io::Result<f64>>()?;
+        let memory: u64 = ids().filter_map(peak_memory).sum();
+        let told = text(&interrupted(running)?.stderr);
         if let Some(mut compressor) = compressor {
-            compressor.wait().map_err(explain)?;
+            compressor.wait()?;
         }
-        let told = String::from_utf8_lossy(&output.stderr);
         let came = packets_in(&file).map_err(|error| format!("{error}: {told}"))?;
-        let size = file.metadata().map_err(explain)?.len();
-        std::fs::remove_file(&file).map_err(explain)?;
-        let captured = (float(came) / sent.sent).min(1.0);
+        let size = file.metadata()?.len();
+        std::fs::remove_file(&file)?;
+        let captured = (float(came) / sent.packets).min(1.0);
         let whole = float(came) * float(self.record());
         let waiting = match who {
             2 => room.pipe,
@@ -237,20 +222,20 @@ impl Setting<'_> {
             captured * 100.0,
             used * 1e9 / float(came).max(1.0),
             float(size) / whole.max(1.0) * 100.0,
-            sent.sent / sent.seconds.max(1e-3) / 1e6,
+            sent.packets / sent.seconds / 1e6,
             float(waiting) / 1e6,
             float(memory) / 1e6,
         ])
     }
 
     /// Returns the capacity of each ring, in bytes of the pipe's records: ringtap's and tcpdump's.
-    fn rings(&self) -> Result<[u64; 2], String> {
+    fn rings(&self) -> Done<[u64; 2]> {
         let bytes = PEER_RING_KIB << 10;
         let (side, file) = (&self.pair.right, self.folder.join("ring.pcap"));
         let holds = |mut command: Command| {
             let send = || self.send(bytes).map(drop);
             let packets = room::ring(command.arg("-w").arg(&file), side, &file, send)?;
-            Ok::<_, String>(packets * self.record())
+            Ok::<u64, Stop>(packets * self.record())
         };
         let mut capture = self.capture(side);
         capture.args(["--write-buffer", "1"]);
@@ -258,8 +243,8 @@ impl Setting<'_> {
     }
 
     /// Returns how much can wait at that level.
-    fn room(&self, rings: [u64; 2], level: u32) -> Result<Room, String> {
-        let compressor = held(&mut self.behind(level)).map_err(|error| error.to_string())?;
+    fn room(&self, rings: [u64; 2], level: u32) -> Done<Room> {
+        let compressor = held(&mut self.behind(level))?;
         let [own, peer] = rings;
         Ok(Room {
             pipe: peer + compressor.bytes,
@@ -334,7 +319,7 @@ impl Setting<'_> {
     }
 
     /// Sends the traffic until it amounts to this many bytes.
-    fn send(&self, bytes: u64) -> Result<Report, String> {
+    fn send(&self, bytes: u64) -> Done<Sent> {
         let traffic = self.record() * FILE_PACKETS as u64;
         let loops = bytes.div_ceil(traffic);
         let side = &self.pair.left;
@@ -344,9 +329,7 @@ impl Setting<'_> {
             .args(["--yes", "--cpu", SEND_CPU, "--loop", &loops.to_string()])
             .arg("-r")
             .arg(self.traffic);
-        let output = command.output().map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        last_object(&text).ok_or_else(|| format!("the sender: {text}"))
+        sent_by(&mut command, "the sender")
     }
 }
 

@@ -8,10 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ringtap_lab::netns::Side;
-use ringtap_lab::process::{Running, peak_memory};
+use ringtap_lab::process::peak_memory;
 
 use super::super::dump::{packets_in, settle};
-use super::LIMIT;
+use crate::helpers::{LIMIT, capturing, interrupted};
+use crate::session::Done;
 
 /// Parts of `--write-buffer` (`docs/explanation/writing.md`): memory for each compressing thread
 /// and for the writer, memory of a waiting chunk, and bytes of records in it.
@@ -144,21 +145,18 @@ pub(super) fn ring(
     command: &mut Command,
     side: &Side,
     file: &Path,
-    send: impl FnOnce() -> Result<(), String>,
-) -> Result<u64, String> {
-    let explain = |error: io::Error| error.to_string();
-    let mut running = Running::start_piped(command).map_err(explain)?;
-    running.wait_until_capturing(side, LIMIT).map_err(explain)?;
-    running.wait_until_resting(LIMIT).map_err(explain)?;
-    running.signal("STOP").map_err(explain)?;
+    send: impl FnOnce() -> Done,
+) -> Done<u64> {
+    let mut running = capturing(command, side)?;
+    running.wait_until_resting(LIMIT)?;
+    running.signal("STOP")?;
     let sent = send();
-    running.signal("CONT").map_err(explain)?;
+    running.signal("CONT")?;
     sent?;
     settle(file);
-    running.signal("INT").map_err(explain)?;
-    running.wait(LIMIT).map_err(explain)?;
+    interrupted(running)?;
     let packets = packets_in(file)?;
-    std::fs::remove_file(file).map_err(explain)?;
+    std::fs::remove_file(file)?;
     Ok(packets)
 }
 

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ringtap_capture::{Next, ReadOptions, Source as _, open_file};
@@ -15,10 +16,10 @@ use ringtap_sys::packet::inject::Injector;
 use twox_hash::XxHash64;
 
 use super::super::dump::{Generator, Storage};
-use super::{LIMIT, end, recorder, recording, wire};
-use crate::helpers::{datagram, float};
-use crate::results::{Axis, Case, Metric};
-use crate::session::{Done, Session};
+use super::{recorder, recording, wire};
+use crate::helpers::{LIMIT, check, datagram, ended, float};
+use crate::results::{Axis, Case};
+use crate::session::{Done, Session, told};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 /// The budget that a watcher checks, and how often.
@@ -42,10 +43,7 @@ const ALL_KILLS: u32 = 1000;
 const START: f64 = 2.0;
 
 pub(super) fn run(session: &mut Session) -> Done {
-    let places = Storage::find(session);
-    let Some(storage) = places.first() else {
-        return Err("there is no folder to write to".into());
-    };
+    let storage = Storage::first(session)?;
     session.at_most_rounds(1);
     budget(session, &storage.folder.join("budget"))?;
     memory(session, &storage.folder.join("memory"))?;
@@ -58,45 +56,35 @@ fn budget(session: &mut Session, folder: &Path) -> Done {
     if !session.wants(title) {
         return Ok(());
     }
-    let metrics = vec![
-        Metric::new("of the budget", "%", 2),
-        Metric::new("files that were begun", "", 0),
-    ];
+    let metrics = [("of the budget", "%", 2), ("files that were begun", "", 0)];
     session.figure("Budget under load", Axis::names("case"), metrics);
     let pair = wire()?;
-    let generator = Generator::new(session, &pair.left, 1496)?;
-    let budget = BUDGET.to_string();
-    let options = [
-        "--budget",
-        &budget,
-        "--file-size",
-        "1M",
-        "--compress",
-        "none",
-    ];
+    let generator = Generator::new(session, &pair.left, 1496, false)?;
+    let options = ["--file-size", "1M", "--compress", "none", "--budget"];
     let mut command = recorder(session, &pair.right, folder, &options);
+    command.arg(BUDGET.to_string());
     let case = session.case(title, None, &["ringtap record"], 0, |_| {
         let running = recording(&mut command)?;
-        let (over, highest) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-        );
-        let (stop, most, watched) = (over.clone(), highest.clone(), folder.to_owned());
-        let watcher = std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                most.fetch_max(bytes_below(&watched).unwrap_or(0), Ordering::Relaxed);
-                std::thread::sleep(LOOK);
-            }
-        });
-        let sent = generator.send(20, 60.0, PACKETS);
-        let ended = end(running);
-        over.store(true, Ordering::Relaxed);
-        watcher.join().map_err(|_| "the watcher has failed")?;
-        sent?;
-        ended?;
-        let highest = highest.load(Ordering::Relaxed);
+        let over = AtomicBool::new(false);
+        let highest = std::thread::scope(|scope| -> Done<u64> {
+            let watcher = scope.spawn(|| {
+                let mut highest = 0;
+                while !over.load(Ordering::Relaxed) {
+                    highest = highest.max(bytes_below(folder).unwrap_or(0));
+                    std::thread::sleep(LOOK);
+                }
+                highest
+            });
+            let sent = generator.send(20, 60.0, PACKETS);
+            let end = ended(running);
+            over.store(true, Ordering::Relaxed);
+            let highest = watcher.join().map_err(|_| "the watcher has failed")?;
+            sent?;
+            end?;
+            Ok(highest)
+        })?;
         let begun = last_number(folder)?;
-        std::fs::remove_dir_all(folder).map_err(|error| error.to_string())?;
+        std::fs::remove_dir_all(folder)?;
         Ok(vec![
             float(highest) / float(BUDGET) * 100.0,
             f64::from(begun),
@@ -113,9 +101,8 @@ fn judged(case: &Case) -> String {
     let highest = case.contenders[0].samples[0].most();
     let begun = case.contenders[0].samples[1].most();
     let told = match (highest <= 100.0, begun > ROTATIONS) {
-        (true, true) => "reached",
         (true, false) => "not tested: too few packets were captured",
-        (false, _) => "not reached",
+        (is_reached, _) => told(is_reached),
     };
     format!(
         "looked at every {} ms, the folder takes {highest:.2} % of its budget at most, with {begun} files one after \
@@ -125,8 +112,8 @@ fn judged(case: &Case) -> String {
 }
 
 /// Returns the number of the newest file.
-fn last_number(folder: &Path) -> Result<u32, String> {
-    let found = look(folder).map_err(|error| error.to_string())?;
+fn last_number(folder: &Path) -> Done<u32> {
+    let found = look(folder)?;
     let names = found
         .iter()
         .filter_map(|found| FileName::parse(&found.name));
@@ -139,12 +126,9 @@ fn memory(session: &mut Session, folder: &Path) -> Done {
     if !session.wants(&title) {
         return Ok(());
     }
-    let metrics = vec![
-        Metric::new("peak memory", "MiB", 1),
-        Metric::new("start", "s", 2),
-    ];
+    let metrics = [("peak memory", "MiB", 1), ("start", "s", 2)];
     session.figure("A large catalogue", Axis::names("case"), metrics);
-    write_catalogue(folder).map_err(|error| error.to_string())?;
+    write_catalogue(folder)?;
     let pair = wire()?;
     let ring = RING.to_string();
     let options = ["--budget", "100G", "--buffer", &ring];
@@ -156,17 +140,13 @@ fn memory(session: &mut Session, folder: &Path) -> Done {
         // The status is written a few times.
         std::thread::sleep(Duration::from_secs(3));
         let peak = running.peak_memory().ok_or("no memory is reported")?;
-        end(running)?;
+        ended(running)?;
         Ok(vec![float(peak) / MEBIBYTE, start])
     })?;
-    std::fs::remove_dir_all(folder).map_err(|error| error.to_string())?;
+    std::fs::remove_dir_all(folder)?;
     if let Some(case) = case {
         let peak = case.contenders[0].samples[0].most() - float(RING) / MEBIBYTE;
-        let told = if peak <= MEMORY {
-            "reached"
-        } else {
-            "not reached"
-        };
+        let told = told(peak <= MEMORY);
         session.note(format!(
             "beside the ring it takes {peak:.1} MiB with a million chunks; the goal, at most {MEMORY:.0} MiB, is {told}"
         ));
@@ -238,10 +218,10 @@ fn kills(session: &mut Session, folder: &Path) -> Done {
     if !session.wants(&title) {
         return Ok(());
     }
-    let metrics = vec![
-        Metric::new("missing though older than a second", "packets", 0),
-        Metric::new("twice", "packets", 0),
-        Metric::new("longest start", "s", 2),
+    let metrics = [
+        ("missing though older than a second", "packets", 0),
+        ("twice", "packets", 0),
+        ("longest start", "s", 2),
     ];
     session.figure("Kills at random moments", Axis::names("case"), metrics);
     let pair = wire()?;
@@ -262,20 +242,19 @@ fn kills(session: &mut Session, folder: &Path) -> Done {
             random ^= random << 17;
             std::thread::sleep(Duration::from_millis(50 + random % 1950));
             let killed = Instant::now();
-            running.signal("KILL").map_err(|error| error.to_string())?;
-            running.wait(LIMIT).map_err(|error| error.to_string())?;
+            running.signal("KILL")?;
+            running.wait(LIMIT)?;
             times.push((begun, killed));
         }
         let sent = sender.end()?;
-        end(recording(&mut command)?)?;
+        ended(recording(&mut command)?)?;
         let (missing, twice) = compare(&ringtap, folder, &times, &sent)?;
-        std::fs::remove_dir_all(folder).map_err(|error| error.to_string())?;
+        std::fs::remove_dir_all(folder)?;
         Ok(vec![float(missing), float(twice), longest])
     })?;
     if let Some(case) = case {
         let most = |metric: usize| case.contenders[0].samples[metric].most();
-        let is_reached = most(0) + most(1) == 0.0 && most(2) <= START;
-        let told = if is_reached { "reached" } else { "not reached" };
+        let told = told(most(0) + most(1) == 0.0 && most(2) <= START);
         session.note(format!(
             "{count} kills: {} packets older than a second are missing, {} are there twice, the longest start takes {:.2} s; \
              the goal, none, none and {START:.0} s, is {told}",
@@ -303,12 +282,10 @@ const LEN: u16 = 300;
 const NUMBER: std::ops::Range<usize> = 42..50;
 
 impl Sender {
-    fn start(pair: &VethPair) -> Result<Self, String> {
+    fn start(pair: &VethPair) -> Done<Self> {
         let side = &pair.left;
-        let index = side.namespace.netlink().index(&side.device);
-        let index = index.map_err(|error| error.to_string())?;
-        let injector = side.run(|| Injector::open(index));
-        let injector = injector.map_err(|error| error.to_string())?;
+        let index = side.namespace.netlink().index(&side.device)?;
+        let injector = side.run(|| Injector::open(index))?;
         let over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&over);
         let thread = std::thread::spawn(move || {
@@ -329,11 +306,9 @@ impl Sender {
         Ok(Self { over, thread })
     }
 
-    fn end(self) -> Result<Sent, String> {
+    fn end(self) -> Done<Sent> {
         self.over.store(true, Ordering::Relaxed);
-        self.thread
-            .join()
-            .map_err(|_| "the sender has failed".to_owned())
+        Ok(self.thread.join().map_err(|_| "the sender has failed")?)
     }
 }
 
@@ -344,29 +319,21 @@ fn compare(
     folder: &Path,
     times: &[(Instant, Instant)],
     sent: &Sent,
-) -> Result<(u64, u64), String> {
+) -> Done<(u64, u64)> {
     let file: PathBuf = folder.with_extension("pcapng");
-    let mut extract = std::process::Command::new(ringtap);
+    let mut extract = Command::new(ringtap);
     extract.args(["extract", "-Z", "root", "--dir"]).arg(folder);
-    crate::helpers::check(
-        extract
-            .arg("-w")
-            .arg(&file)
-            .stderr(std::process::Stdio::null()),
-    )?;
-    let opened = open_file(&file, &ReadOptions::default(), None);
-    let mut source = opened.map_err(|error| error.to_string())?;
+    check(extract.arg("-w").arg(&file).stderr(Stdio::null()))?;
+    let mut source = open_file(&file, &ReadOptions::default(), None)?;
     let (mut found, mut twice) = (HashSet::new(), 0);
     loop {
-        match source.next().map_err(|error| error.to_string())? {
+        match source.next()? {
             Next::Block(block) => {
                 for packet in block.packets() {
-                    let number = packet
-                        .data
-                        .get(NUMBER)
-                        .and_then(|bytes| bytes.first_chunk());
-                    let is_ours = packet.len == u32::from(LEN);
-                    if let (true, Some(number)) = (is_ours, number) {
+                    let number = packet.data.get(NUMBER);
+                    if packet.len == u32::from(LEN)
+                        && let Some(number) = number.and_then(|bytes| bytes.first_chunk())
+                    {
                         twice += u64::from(!found.insert(u64::from_be_bytes(*number)));
                     }
                 }
@@ -376,14 +343,12 @@ fn compare(
         }
     }
     drop(source);
-    std::fs::remove_file(&file).map_err(|error| error.to_string())?;
+    std::fs::remove_file(&file)?;
     let mut missing = 0;
     for (begun, killed) in times {
         let from = *begun + Duration::from_millis(50);
-        let whole = sent
-            .iter()
-            .filter(|(_, at)| *at > from && *at + Duration::from_secs(1) < *killed);
-        for (first, _) in whole {
+        let is_whole = |at: Instant| at > from && at + Duration::from_secs(1) < *killed;
+        for (first, _) in sent.iter().filter(|(_, at)| is_whole(*at)) {
             let gone = (*first..first + AT_ONCE).filter(|number| !found.contains(number));
             missing += gone.count() as u64;
         }

@@ -13,10 +13,11 @@ use ringtap_lab::process::Running;
 use ringtap_sys::sched::set_affinity;
 
 use super::super::dump::{Generator, Storage, packets_in};
-use super::{LIMIT, end, packets_of, wire};
-use crate::helpers::{captured, cpu_seconds, float, rest, taken};
-use crate::results::{Axis, Metric};
+use super::{packets_of, wire};
+use crate::helpers::{LIMIT, cpu_seconds, ended, float, in_hand, interrupted, rest, text};
+use crate::results::Axis;
 use crate::session::{Done, Session, judge};
+use crate::stage::Sent;
 
 const SIZE: u16 = 508;
 /// Offered loads, in percent of the generator's greatest rate.
@@ -43,9 +44,6 @@ enum Kind {
     Netsniff,
 }
 
-/// The programs, with their paths.
-struct Programs(Vec<(Kind, &'static str, PathBuf)>);
-
 pub(super) fn run(session: &mut Session) -> Done {
     let ringtap = session.ringtap.clone();
     let mut all = vec![
@@ -62,48 +60,44 @@ pub(super) fn run(session: &mut Session) -> Done {
             all.push((kind, name, path));
         }
     }
-    let programs = Programs(all);
-    let places = Storage::find(session);
-    let Some(storage) = places.first() else {
-        return Err("there is no folder to write to".into());
-    };
+    let storage = Storage::first(session)?;
     let pair = wire()?;
-    let generator = Generator::new(session, &pair.left, SIZE)?;
+    let generator = Generator::new(session, &pair.left, SIZE, false)?;
     let title = format!("{SIZE} bytes into a ring of files, {}", storage.name);
-    let metrics = vec![
-        Metric::new("captured", "%", 2),
-        Metric::new("processor time of a packet", "ns", 0),
-        Metric::new("offered", "million packets/s", 3),
+    let metrics = [
+        ("captured", "%", 2),
+        ("processor time of a packet", "ns", 0),
+        ("offered", "million packets/s", 3),
     ];
     let axis = Axis::linear("offered load", "% of the greatest");
     session.figure(&title, axis, metrics);
-    let names: Vec<&str> = programs.0.iter().map(|(_, name, _)| *name).collect();
+    let names: Vec<&str> = all.iter().map(|(_, name, _)| *name).collect();
     let seconds = session.amount(SECONDS, QUICK_SECONDS);
     let loads = session.amount(&LOADS[..], &QUICK_LOADS[..]);
     for &load in loads {
         let folder = storage.folder.join("ring");
         let case = format!("{title}, {load} %");
-        let ringtap = session.ringtap.clone();
-        let counting = Counting { ringtap };
+        let counting = Counting {
+            ringtap: session.ringtap.clone(),
+        };
         let measured = session.case(&case, Some(f64::from(load)), &names, 2, |who| {
-            let (kind, _, path) = &programs.0[who];
-            std::fs::create_dir(&folder).map_err(|error| error.to_string())?;
+            let (kind, _, path) = &all[who];
+            std::fs::create_dir(&folder)?;
             let mut command = command(*kind, path, &pair.right, &folder);
             let result = counting.measure(*kind, &mut command, &pair.right, &folder, || {
                 generator.send(load, seconds, PACKETS)
             });
-            std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+            std::fs::remove_dir_all(&folder)?;
             result
         })?;
-        judge(
-            "of the processor time of dump -w",
-            GOAL,
-            measured.as_ref(),
-            1,
-        );
+        let what = "of the processor time of dump -w";
+        judge(what, GOAL, measured.as_ref(), 1);
     }
     Ok(())
 }
+
+/// Options of ringtap's captures.
+const RINGTAP: [&str; 6] = ["-Q", "in", "--buffer", "64M", "-Z", "root"];
 
 fn command(kind: Kind, path: &Path, side: &Side, folder: &Path) -> Command {
     let name = path.display().to_string();
@@ -112,36 +106,20 @@ fn command(kind: Kind, path: &Path, side: &Side, folder: &Path) -> Command {
     let file = |name: &str| folder.join(name);
     match kind {
         Kind::Record | Kind::Compressed => {
-            let codec = if kind == Kind::Record {
-                "none"
-            } else {
-                "zstd:1"
-            };
-            command.args([
-                "record", "-i", device, "-Q", "in", "--buffer", "64M", "-Z", "root",
-            ]);
+            let is_plain = kind == Kind::Record;
+            let codec = if is_plain { "none" } else { "zstd:1" };
+            command.arg("record").args(RINGTAP).args(["-i", device]);
             command.args(["--budget", "4G", "--file-size", "64M", "--compress", codec]);
             command.arg("--dir").arg(folder);
         }
         Kind::Dump => {
-            command.args([
-                "dump", "-i", device, "-Q", "in", "--buffer", "64M", "-Z", "root",
-            ]);
+            command.arg("dump").args(RINGTAP).args(["-i", device]);
             command.arg("-w").arg(file("one.pcapng"));
         }
         Kind::Dumpcap => {
-            command.args([
-                "-q",
-                "-i",
-                device,
-                "-B",
-                "64",
-                "-b",
-                "filesize:64000",
-                "-b",
-                "files:64",
-            ]);
-            command.arg("-w").arg(file("ring.pcapng"));
+            command.args(["-q", "-i", device, "-B", "64"]);
+            command.args(["-b", "filesize:64000", "-b", "files:64", "-w"]);
+            command.arg(file("ring.pcapng"));
         }
         Kind::Tcpdump => {
             command.args(["-Z", "root", "-i", device, "-Q", "in", "-B", "65536"]);
@@ -168,17 +146,15 @@ impl Counting {
         command: &mut Command,
         side: &Side,
         folder: &Path,
-        send: impl FnOnce() -> Result<super::super::dump::Sent, String>,
-    ) -> Result<Vec<f64>, String> {
-        let explain = |error: std::io::Error| error.to_string();
-        set_affinity(&[CPU]).map_err(|error| error.to_string())?;
-        let mut running = Running::start_piped(command).map_err(explain)?;
+        send: impl FnOnce() -> Done<Sent>,
+    ) -> Done<Vec<f64>> {
+        set_affinity(&[CPU])?;
+        let mut running = Running::start_piped(command)?;
         match kind {
             Kind::Record | Kind::Compressed => running.wait_until_told("recording on", LIMIT),
             _ => running.wait_until_capturing(side, LIMIT),
-        }
-        .map_err(explain)?;
-        let before = cpu_seconds(running.id()).map_err(explain)?;
+        }?;
+        let before = cpu_seconds(running.id())?;
         let sent = send()?;
         let time_out = if kind == Kind::Tcpdump {
             Duration::ZERO
@@ -186,20 +162,15 @@ impl Counting {
             TIME_OUT
         };
         rest(&mut running, time_out)?;
-        let used = cpu_seconds(running.id()).map_err(explain)? - before;
+        let used = cpu_seconds(running.id())? - before;
         let said = match kind {
-            Kind::Record | Kind::Compressed => end(running)?,
-            _ => {
-                running.signal("INT").map_err(explain)?;
-                let output = running.wait(LIMIT).map_err(explain)?;
-                String::from_utf8_lossy(&output.stderr).into_owned()
-            }
+            Kind::Record | Kind::Compressed => ended(running)?,
+            _ => text(&interrupted(running)?.stderr),
         };
         let mut came = self.packets(kind, folder)?;
         if kind == Kind::Tcpdump {
             // Those of its last block, which it would have received a second later.
-            let both = taken(&said).zip(captured(&said));
-            came += both.map_or(0, |(taken, captured)| taken.saturating_sub(captured));
+            came += in_hand(&said);
         }
         Ok(vec![
             (float(came) / sent.packets).min(1.0) * 100.0,
@@ -208,13 +179,13 @@ impl Counting {
         ])
     }
 
-    fn packets(&self, kind: Kind, folder: &Path) -> Result<u64, String> {
+    fn packets(&self, kind: Kind, folder: &Path) -> Done<u64> {
         if matches!(kind, Kind::Record | Kind::Compressed) {
             return packets_of(&self.ringtap, folder);
         }
         let mut sum = 0;
-        for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
-            sum += packets_in(&entry.map_err(|error| error.to_string())?.path())?;
+        for entry in std::fs::read_dir(folder)? {
+            sum += packets_in(&entry?.path())?;
         }
         Ok(sum)
     }

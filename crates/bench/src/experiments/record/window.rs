@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringtap_packet::{LinkType, Packet, PacketFlags, Timestamp};
 use ringtap_record::archive::{
@@ -21,8 +21,8 @@ use ringtap_savefile::{Format, Interface, Options, Resolution};
 
 use super::super::dump::Storage;
 use crate::helpers::{check, datagram, timed};
-use crate::results::{Axis, Case, Metric};
-use crate::session::{Done, Session};
+use crate::results::{Axis, Case};
+use crate::session::{Done, Session, told};
 
 /// The bytes of the folder and of a file, and those with `--minutes`.
 const BYTES: [u64; 2] = [2 << 30, 64 << 20];
@@ -49,10 +49,7 @@ pub(super) fn run(session: &mut Session) -> Done {
         return Ok(());
     }
     let tcpdump = session.needed_peer("tcpdump")?;
-    let places = Storage::find(session);
-    let Some(storage) = places.first() else {
-        return Err("there is no folder to write to".into());
-    };
+    let storage = Storage::first(session)?;
     let [bytes, size] = if session.minutes.is_some() {
         ALL_BYTES
     } else {
@@ -66,15 +63,9 @@ pub(super) fn run(session: &mut Session) -> Done {
         command.args(["dump", "--index", "-r"]).arg(file);
         check(command.stderr(Stdio::null()))?;
     }
-    session.figure(
-        &format!(
-            "A minute of an hour in {} GB, {}, from a cold cache",
-            bytes >> 30,
-            storage.name
-        ),
-        Axis::names("host"),
-        vec![Metric::new("time", "s", 3)],
-    );
+    let (size, name) = (bytes >> 30, &storage.name);
+    let heading = format!("A minute of an hour in {size} GB, {name}, from a cold cache");
+    session.figure(&heading, Axis::names("host"), [("time", "s", 3)]);
     for (what, host) in [
         ("a host now and then", RARE),
         ("a host all the time", FREQUENT),
@@ -89,7 +80,7 @@ pub(super) fn run(session: &mut Session) -> Done {
         };
         asked.run(session, &format!("{title}: {what}"))?;
     }
-    std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+    std::fs::remove_dir_all(&folder)?;
     Ok(())
 }
 
@@ -97,7 +88,6 @@ pub(super) fn run(session: &mut Session) -> Done {
 fn compared(case: &Case) -> String {
     let median = |who: usize| case.contenders[who].samples[0].median();
     let (first, whole, chunks, other) = (median(0), median(1), median(2), median(3));
-    let told = |is_reached| if is_reached { "reached" } else { "not reached" };
     format!(
         "the first packet comes after {first:.3} s (goal {FIRST:.0} s: {}); the whole answer takes {:.2} times the \
          reading of its chunks (goal {WHOLE}: {}), and {:.4} of tcpdump's time (goal {AGAINST_TCPDUMP}: {})",
@@ -110,7 +100,7 @@ fn compared(case: &Case) -> String {
 }
 
 /// Writes an hour of packets into a recorder's folder.
-fn fill(folder: &Path, bytes: u64, file: u64) -> Result<(), String> {
+fn fill(folder: &Path, bytes: u64, file: u64) -> Done {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir(folder).map_err(failed)?;
     let directory = File::open(folder).map_err(failed)?;
@@ -118,15 +108,8 @@ fn fill(folder: &Path, bytes: u64, file: u64) -> Result<(), String> {
         .budget(4 * bytes)
         .compressed(false);
     let found = look(folder).map_err(failed)?;
-    let opened = Archive::open(
-        folder,
-        directory,
-        &found,
-        0,
-        Arc::new(Access::Owner),
-        options,
-    );
-    let archive = Arc::new(opened.map_err(|error| error.to_string())?.0);
+    let access = Arc::new(Access::Owner);
+    let archive = Arc::new(Archive::open(folder, directory, &found, 0, access, options)?.0);
     let indexed = Arc::clone(&archive);
     let complete = Box::new(move |completed: Completed| {
         indexed.indexed(&completed.path);
@@ -140,7 +123,7 @@ fn fill(folder: &Path, bytes: u64, file: u64) -> Result<(), String> {
         .memory(64 << 20)
         .rotation(Some(rotation));
     let host: Arc<dyn Host> = Arc::new(stream);
-    write(options, host, bytes).map_err(|error| error.to_string())
+    Ok(write(options, host, bytes)?)
 }
 
 fn write(options: RecordOptions, host: Arc<dyn Host>, bytes: u64) -> Result<(), RecordError> {
@@ -163,12 +146,10 @@ fn write(options: RecordOptions, host: Arc<dyn Host>, bytes: u64) -> Result<(), 
         let source = match (rare.1, number % 100) {
             (1.., _) => RARE,
             (_, 0) => FREQUENT,
-            _ => [
-                10,
-                0,
-                (number >> 8).to_le_bytes()[0],
-                number.to_le_bytes()[0],
-            ],
+            _ => {
+                let [low, high, ..] = number.to_le_bytes();
+                [10, 0, high, low]
+            }
         };
         rare.1 -= i32::from(source == RARE);
         frame[26..30].copy_from_slice(&source);
@@ -178,11 +159,9 @@ fn write(options: RecordOptions, host: Arc<dyn Host>, bytes: u64) -> Result<(), 
                 .wrapping_add(1);
             word.copy_from_slice(&state.to_le_bytes());
         }
+        let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
         let packet = Packet {
-            timestamp: Timestamp::new(
-                START + second,
-                u32::try_from(nanos % 1_000_000_000).unwrap_or(0),
-            ),
+            timestamp: Timestamp::new(START + second, rest),
             len: u32::try_from(LEN).unwrap_or(u32::MAX),
             interface: 0,
             flags: PacketFlags(0),
@@ -196,8 +175,8 @@ fn write(options: RecordOptions, host: Arc<dyn Host>, bytes: u64) -> Result<(), 
 }
 
 /// Returns the files with packets.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let found = look(folder).map_err(|error| error.to_string())?;
+fn files(folder: &Path) -> Done<Vec<PathBuf>> {
+    let found = look(folder)?;
     let names = found.into_iter().map(|found| found.name);
     let data = names.filter(|name| name.ends_with(".pcapng"));
     Ok(data.map(|name| folder.join(name)).collect())
@@ -236,9 +215,9 @@ impl Asked<'_> {
     }
 
     /// Drops the folder's files from the page cache, and nothing else.
-    fn drop_cache(&self) -> Result<(), String> {
-        for entry in std::fs::read_dir(self.folder).map_err(|error| error.to_string())? {
-            let path = entry.map_err(|error| error.to_string())?.path();
+    fn drop_cache(&self) -> Done {
+        for entry in std::fs::read_dir(self.folder)? {
+            let path = entry?.path();
             if path.is_file() {
                 let mut dd = Command::new("dd");
                 dd.arg(format!("if={}", path.display()));
@@ -252,78 +231,67 @@ impl Asked<'_> {
     fn extract(&self, to: &str) -> Command {
         let begin = START + 60 * MINUTE;
         let mut command = Command::new(&self.ringtap);
+        command.args(["extract", "--format", "pcapng", "-Z", "root", "-w", to]);
+        command.arg("--dir").arg(self.folder).arg("--from");
         command.args([
-            "extract", "--format", "pcapng", "-Z", "root", "-w", to, "--dir",
-        ]);
-        command.arg(self.folder);
-        command.args([
-            "--from",
             &begin.to_string(),
             "--to",
             &(begin + 60).to_string(),
+            &self.filter,
         ]);
-        command.arg(&self.filter);
         command
     }
 
     /// Returns the seconds until the first packet is there.
-    fn first(&self) -> Result<f64, String> {
+    fn first(&self) -> Done<f64> {
         let begun = Instant::now();
-        let mut child = self
-            .extract("-")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| error.to_string())?;
+        let mut extract = self.extract("-");
+        extract.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = extract.spawn()?;
         let mut some = [0; LEN];
         let mut output = child.stdout.take().ok_or("no output")?;
         let read = output.read_exact(&mut some);
         let seconds = begun.elapsed().as_secs_f64();
-        read.map_err(|error| error.to_string())?;
+        read?;
         let _ = child.kill();
-        child.wait().map_err(|error| error.to_string())?;
+        child.wait()?;
         Ok(seconds)
     }
 
     /// Reads all chunks of the minute, and returns the seconds.
-    fn chunks(&self) -> Result<f64, String> {
-        let failed = |error: std::io::Error| error.to_string();
+    fn chunks(&self) -> Done<f64> {
         let begin = (START + 60 * MINUTE) * 1_000_000_000;
         let window = Window {
             from: Some(begin),
             to: Some(begin + 60_000_000_000),
         };
-        let found = look(self.folder).map_err(failed)?;
+        let found = look(self.folder)?;
         let names = found.iter().map(|found| found.name.as_str());
-        let catalogue = open_catalogue(&Access::Owner, self.folder, names).map_err(failed)?;
-        let catalogue = catalogue.ok_or("no catalogue")?;
-        let listing = Listing::read(catalogue, window).map_err(failed)?;
+        let catalogue = open_catalogue(&Access::Owner, self.folder, names)?;
+        let listing = Listing::read(catalogue.ok_or("no catalogue")?, window)?;
         let listing = listing.ok_or("no catalogue")?;
         let begun = Instant::now();
         let mut bytes = Vec::new();
         for listed in &listing.files {
-            let file = File::open(listed.name.path(self.folder)).map_err(failed)?;
+            let file = File::open(listed.name.path(self.folder))?;
             for chunk in &listed.chunks {
                 bytes.resize(chunk.len as usize, 0);
-                file.read_exact_at(&mut bytes, chunk.offset)
-                    .map_err(failed)?;
+                file.read_exact_at(&mut bytes, chunk.offset)?;
             }
         }
         Ok(begun.elapsed().as_secs_f64())
     }
 
     /// Has tcpdump read all files for the host, and returns the seconds.
-    fn tcpdump(&self) -> Result<f64, String> {
-        let mut time = Duration::ZERO;
+    fn tcpdump(&self) -> Done<f64> {
+        let mut seconds = 0.0;
         for file in self.files {
             let mut command = Command::new(&self.tcpdump);
             command
                 .args(["-Z", "root", "-w", "/dev/null", "-r"])
                 .arg(file);
-            let begun = Instant::now();
-            timed(command.arg(&self.filter))?;
-            time += begun.elapsed();
+            seconds += timed(command.arg(&self.filter))?;
         }
-        Ok(time.as_secs_f64())
+        Ok(seconds)
     }
 }

@@ -13,10 +13,10 @@ use ringtap_lab::process::Running;
 use ringtap_packet::{Packet, PacketFlags};
 use ringtap_savefile::{Item, ReadOptions, Reader};
 
-use super::{PORT, end, start};
-use crate::helpers::{check, float};
-use crate::results::{Axis, Metric};
-use crate::session::{Done, Session};
+use super::PORT;
+use crate::helpers::{capturing, check, ended, float, succeeded};
+use crate::results::Axis;
+use crate::session::{Done, Session, Stop};
 use crate::stage::Stage;
 
 const CLIENTS: usize = 10_000;
@@ -51,10 +51,10 @@ for one in sockets:
 const GOAL: f64 = 99.9;
 
 pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
-    let metrics = vec![
-        Metric::new("right", "%", 3),
-        Metric::new("unknown", "packets", 0),
-        Metric::new("wrong", "packets", 0),
+    let metrics = [
+        ("right", "%", 3),
+        ("unknown", "packets", 0),
+        ("wrong", "packets", 0),
     ];
     session.figure(
         "Packets that name their process",
@@ -62,28 +62,25 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
         metrics,
     );
     session.at_most_rounds(1);
-    let count = session.amount(CLIENTS, QUICK_CLIENTS);
-    let title = format!("{count} processes that connect and exit");
     let ringtap = session.ringtap.clone();
     let mut least = 100.0_f64;
-    let mut judged = |counted: Counted| {
-        least = least.min(counted.percent());
-        counted.values()
-    };
-    session.case(&title, None, &["dump --who"], 0, |_| {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let file = folder.path().join("who.pcapng");
-        exit_at_once(stage, &ringtap, &file, count)?;
-        count_packets(&file, count).map(&mut judged)
-    })?;
-    let count = session.amount(SOCKETS, QUICK_SOCKETS);
-    let title = format!("{count} sockets open at once");
-    session.case(&title, None, &["dump --who"], 0, |_| {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let file = folder.path().join("who.pcapng");
-        open_at_once(stage, &ringtap, &file, count)?;
-        count_packets(&file, count).map(&mut judged)
-    })?;
+    type Packets = fn(&Stage, &Path, &Path, usize) -> Done;
+    let clients = session.amount(CLIENTS, QUICK_CLIENTS);
+    let sockets = session.amount(SOCKETS, QUICK_SOCKETS);
+    let cases: [(usize, &str, Packets); 2] = [
+        (clients, "processes that connect and exit", exit_at_once),
+        (sockets, "sockets open at once", open_at_once),
+    ];
+    for (count, what, make) in cases {
+        session.case(&format!("{count} {what}"), None, &["dump --who"], 0, |_| {
+            let folder = tempfile::tempdir()?;
+            let file = folder.path().join("who.pcapng");
+            make(stage, &ringtap, &file, count)?;
+            let counted = count_packets(&file, count)?;
+            least = least.min(counted.percent());
+            Ok(counted.values())
+        })?;
+    }
     session.note(format!(
         "at least {least:.3} % of the packets name their process (goal {GOAL} %, and none a wrong one)"
     ));
@@ -91,22 +88,17 @@ pub(super) fn run(session: &mut Session, stage: &Stage) -> Done {
 }
 
 /// Captures with processes into a file on the left side.
-fn record(side: &Side, ringtap: &Path, file: &Path) -> Result<Running, String> {
+fn record(side: &Side, ringtap: &Path, file: &Path) -> Done<Running> {
     let mut command = side.namespace.command(&ringtap.to_string_lossy());
     command.args(["dump", "-Z", "root", "--who", "-i"]);
-    command
-        .arg(format!("tcx:{}", side.device))
-        .arg("-w")
-        .arg(file);
-    start(&mut command, side, &side.device)
+    command.arg(format!("tcx:{}", side.device)).arg("-w");
+    Ok(capturing(command.arg(file), side)?)
 }
 
 /// Has so many processes connect, say who they are, and exit.
-fn exit_at_once(stage: &Stage, ringtap: &Path, file: &Path, count: usize) -> Result<(), String> {
-    let explain = |error: std::io::Error| error.to_string();
+fn exit_at_once(stage: &Stage, ringtap: &Path, file: &Path, count: usize) -> Done {
     let (left, right) = (&stage.pair.left, &stage.pair.right);
-    let listener = right.run(|| TcpListener::bind((right.ipv4, PORT)));
-    let listener = listener.map_err(explain)?;
+    let listener = right.run(|| TcpListener::bind((right.ipv4, PORT)))?;
     let running = record(left, ringtap, file)?;
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -122,20 +114,15 @@ fn exit_at_once(stage: &Stage, ringtap: &Path, file: &Path, count: usize) -> Res
         let arguments = ["-c", SCRIPT, "clients"];
         clients.args(arguments).arg(right.ipv4.to_string());
         clients.args([PORT.to_string(), count.to_string()]);
-        let clients = Running::start_piped(&mut clients).map_err(explain)?;
-        let output = clients.wait(LIMIT).map_err(explain)?;
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
+        let clients = Running::start_piped(&mut clients)?;
+        Ok::<String, Stop>(succeeded(&clients.wait(LIMIT)?)?)
     })?;
     thread::sleep(SETTLED);
-    end(running)
+    ended(running).map(drop)
 }
 
 /// Opens so many sockets in several processes; when all are open, each sends a datagram.
-fn open_at_once(stage: &Stage, ringtap: &Path, file: &Path, count: usize) -> Result<(), String> {
-    let explain = |error: std::io::Error| error.to_string();
+fn open_at_once(stage: &Stage, ringtap: &Path, file: &Path, count: usize) -> Done {
     let (left, right) = (&stage.pair.left, &stage.pair.right);
     let holders = count.div_ceil(SOCKETS_OF_PROCESS);
     let running = record(left, ringtap, file)?;
@@ -150,23 +137,23 @@ fn open_at_once(stage: &Stage, ringtap: &Path, file: &Path, count: usize) -> Res
         command.args(["-c", HOLDER, &address, &own.to_string()]);
         command.args([right.ipv4.to_string(), PORT.to_string()]);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        started.push(piped.spawn().map_err(explain)?);
+        started.push(piped.spawn()?);
     }
     for child in &mut started {
         let mut line = [0; 6];
         let said = child.stdout.as_mut().map(|from| from.read_exact(&mut line));
-        said.ok_or("no output")?.map_err(explain)?;
+        said.ok_or("no output")??;
     }
     // They send one after the other: the ring is not what is measured.
     for mut child in started {
         drop(child.stdin.take());
-        let status = child.wait().map_err(explain)?;
+        let status = child.wait()?;
         if !status.success() {
-            return Err(format!("a process with sockets: {status}"));
+            return Err(format!("a process with sockets: {status}").into());
         }
     }
     thread::sleep(SETTLED);
-    end(running)
+    ended(running).map(drop)
 }
 
 /// Sent packets that say who their sender is.
@@ -188,14 +175,13 @@ impl Counted {
 }
 
 /// Compares what packets say with what was recorded of them. All have to be there.
-fn count_packets(file: &Path, expected: usize) -> Result<Counted, String> {
+fn count_packets(file: &Path, expected: usize) -> Done<Counted> {
     let stream = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let stream = Box::new(BufReader::new(stream));
     let name = file.display().to_string();
-    let reader = Reader::new(stream, &name, &ReadOptions::default());
-    let mut reader = reader.map_err(|error| error.to_string())?;
+    let mut reader = Reader::new(stream, &name, &ReadOptions::default())?;
     let mut counted = Counted::default();
-    while let Some(item) = reader.next().map_err(|error| error.to_string())? {
+    while let Some(item) = reader.next()? {
         let Item::Run(run) = item else {
             continue;
         };
@@ -213,7 +199,7 @@ fn count_packets(file: &Path, expected: usize) -> Result<Counted, String> {
     let all = counted.right + counted.unknown + counted.wrong;
     match all >= expected as u64 {
         true => Ok(counted),
-        false => Err(format!("{all} of {expected} packets were captured")),
+        false => Err(format!("{all} of {expected} packets were captured").into()),
     }
 }
 

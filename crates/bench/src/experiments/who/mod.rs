@@ -6,21 +6,20 @@
 
 mod clients;
 
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ringtap_lab::Need;
 use ringtap_lab::netns::Side;
 use ringtap_lab::process::Running;
 
-use crate::helpers::{datagram, float};
-use crate::results::{Axis, Metric};
+use crate::helpers::{capturing, datagram, ended, float};
+use crate::results::Axis;
 use crate::session::{Done, Session, judge_least};
-use crate::stage::{Load, LoadPace, READER, Reader, Stage};
+use crate::stage::{Load, READER, Reader, Stage};
 
-const LIMIT: Duration = Duration::from_secs(30);
 const PACKETS: u32 = 2_000_000;
 const QUICK_PACKETS: u32 = 400_000;
 const CONNECTIONS: usize = 10_000;
@@ -34,8 +33,7 @@ const KEPT: f64 = 0.9;
 const DESTINATION_PORT: usize = 14 + 20 + 2;
 
 pub(crate) fn run(session: &mut Session) -> Done {
-    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("python3")])?;
-    session.require_cpus(2)?;
+    session.require(&[Need::Root, Need::Kernel(6, 6), Need::Tool("python3")], 2)?;
     let stage = Stage::new()?;
     clients::run(session, &stage)?;
     rate(session, &stage)?;
@@ -44,17 +42,12 @@ pub(crate) fn run(session: &mut Session) -> Done {
 
 /// Measures the tap with processes and without, where frames have a socket and where they have none.
 fn rate(session: &mut Session, stage: &Stage) -> Done {
-    let metrics = vec![
-        Metric::new("captured", "million packets/s", 2),
-        Metric::new("processor time", "ns/packet", 0),
+    let metrics = [
+        ("captured", "million packets/s", 2),
+        ("processor time", "ns/packet", 0),
     ];
     session.figure("Packets with processes", Axis::names("frames"), metrics);
-    let load = Load {
-        size: 64,
-        packets: session.amount(PACKETS, QUICK_PACKETS),
-        pace: LoadPace::Top,
-        at_driver: false,
-    };
+    let load = Load::top(64, session.amount(PACKETS, QUICK_PACKETS));
     let ringtap = session.ringtap.clone();
     let frame = datagram(load.size);
     let port = u16::from_be_bytes([frame[DESTINATION_PORT], frame[DESTINATION_PORT + 1]]);
@@ -85,12 +78,8 @@ fn rate(session: &mut Session, stage: &Stage) -> Done {
 
 /// Measures connections of two programs on this host: each is opened, used for a few bytes, and closed.
 fn connections(session: &mut Session, stage: &Stage) -> Done {
-    let metrics = vec![Metric::new("connections", "1/s", 0)];
-    session.figure(
-        "What a capture costs the connections of its host",
-        Axis::names("device"),
-        metrics,
-    );
+    let title = "What a capture costs the connections of its host";
+    session.figure(title, Axis::names("device"), [("connections", "1/s", 0)]);
     let count = session.amount(CONNECTIONS, QUICK_CONNECTIONS);
     let ringtap = session.ringtap.clone();
     let side = &stage.pair.right;
@@ -101,7 +90,7 @@ fn connections(session: &mut Session, stage: &Stage) -> Done {
         let capture = capture.transpose()?;
         let rate = side.run(|| connect(count))?;
         if let Some(running) = capture {
-            end(running)?;
+            ended(running)?;
         }
         Ok(vec![rate])
     })?;
@@ -109,40 +98,19 @@ fn connections(session: &mut Session, stage: &Stage) -> Done {
 }
 
 /// Captures on loopback.
-fn capture(side: &Side, ringtap: &std::path::Path, options: &[&str]) -> Result<Running, String> {
+fn capture(side: &Side, ringtap: &std::path::Path, options: &[&str]) -> Done<Running> {
     let mut command = side.namespace.command(&ringtap.to_string_lossy());
     command.args(["dump", "-i", "tcx:lo", "-Z", "root"]);
-    start(command.args(WRITTEN).args(options), side, "lo")
-}
-
-/// Starts a capture, and waits until it captures on a device of a side.
-fn start(command: &mut Command, side: &Side, device: &str) -> Result<Running, String> {
-    let explain = |error: std::io::Error| error.to_string();
-    let mut running = Running::start_piped(command).map_err(explain)?;
-    let side = Side {
-        device: device.to_owned(),
+    let loopback = Side {
+        device: "lo".to_owned(),
         ..side.clone()
     };
-    running
-        .wait_until_capturing(&side, LIMIT)
-        .map_err(explain)?;
-    Ok(running)
-}
-
-/// Ends a capture in the way of Ctrl-C.
-fn end(running: Running) -> Result<(), String> {
-    running.signal("INT").map_err(|error| error.to_string())?;
-    let output = running.wait(LIMIT).map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+    Ok(capturing(command.args(WRITTEN).args(options), &loopback)?)
 }
 
 /// Makes connections one after the other, to a thread that answers each; returns how many a second.
-fn connect(count: usize) -> Result<f64, String> {
-    let explain = |error: std::io::Error| error.to_string();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).map_err(explain)?;
+fn connect(count: usize) -> Done<f64> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
     thread::scope(|scope| {
         let server = scope.spawn(|| {
             for _ in 0..count {
@@ -153,13 +121,10 @@ fn connect(count: usize) -> Result<f64, String> {
         });
         let begun = Instant::now();
         for _ in 0..count {
-            let mut connection =
-                TcpStream::connect((Ipv4Addr::LOCALHOST, PORT)).map_err(explain)?;
-            std::io::Write::write_all(&mut connection, b"GET / HTTP/1.0\r\n\r\n")
-                .map_err(explain)?;
+            let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))?;
+            connection.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
         }
-        let served = server.join().map_err(|_| "the server has failed")?;
-        served.map_err(explain)?;
+        server.join().map_err(|_| "the server has failed")??;
         Ok(float(count as u64) / begun.elapsed().as_secs_f64())
     })
 }
