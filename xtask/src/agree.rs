@@ -8,13 +8,8 @@ use crate::process;
 pub(crate) fn run(full: bool) -> ExitCode {
     let repository = ringtap_testkit::repository();
     let mut command = process::cargo(&repository);
-    command.args([
-        "test",
-        "--package",
-        "ringtap-agreement",
-        "--test",
-        "agreement",
-    ]);
+    command.args(["test", "--package", "ringtap-agreement"]);
+    command.args(["--test", "agreement"]);
     if full {
         command.env("RINGTAP_AGREEMENT", "full");
         // Native code for every expression takes an hour of a slow processor, which is no hang.

@@ -6,59 +6,39 @@ use std::process::{Command, ExitCode};
 
 use ringtap_bench::table;
 
-use crate::{install, process};
+use crate::install;
+use crate::process::{self, at};
 
 /// Builds ringtap, ringtap-bench and the libpcap, and passes the arguments on.
 pub(crate) fn run(arguments: &[&str]) -> ExitCode {
-    match build_and_run(arguments) {
-        Ok(code) => code,
-        Err(reason) => {
-            eprintln!("bench: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    build_and_run(arguments).unwrap_or_else(|reason| process::exit("bench", Err(reason)))
 }
 
 /// Writes the measured tables into the README and the pages of `docs/`, from the results in a folder.
 pub(crate) fn readme(folder: &str) -> ExitCode {
-    match write_tables(&ringtap_testkit::repository(), Path::new(folder)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("readme: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let written = write_tables(&ringtap_testkit::repository(), Path::new(folder));
+    process::exit("readme", written)
 }
 
 /// Writes the tables of options into the pages of `docs/reference/`, by the tests that check them.
 pub(crate) fn options() -> ExitCode {
     let mut cargo = process::cargo(&ringtap_testkit::repository());
-    cargo.args([
-        "test",
-        "--quiet",
-        "--package=ringtap",
-        "--package=ringtap-bench",
-        "--features=ringtap/parquet",
-    ]);
-    cargo.args(["--bin=ringtap", "--bin=ringtap-bench", "the_options"]);
-    cargo.env("RINGTAP_WRITE_OPTIONS", "1");
-    match process::check(&mut cargo) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("options: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    cargo.args(["test", "--quiet", crate::test::FEATURES, "the_options"]);
+    cargo.args(["--package=ringtap", "--package=ringtap-bench"]);
+    cargo.args(["--bin=ringtap", "--bin=ringtap-bench"]);
+    process::exit(
+        "options",
+        process::check(cargo.env("RINGTAP_WRITE_OPTIONS", "1")),
+    )
 }
 
 fn write_tables(repository: &Path, folder: &Path) -> Result<(), String> {
     let results = ringtap_bench::report::load(folder).map_err(|error| error.to_string())?;
     for path in documents(repository)? {
-        let explain = |reason: String| format!("{}: {reason}", path.display());
-        let text = std::fs::read_to_string(&path).map_err(|error| explain(error.to_string()))?;
-        let new = table::filled(&text, &results).map_err(explain)?;
+        let text = std::fs::read_to_string(&path).map_err(at(&path))?;
+        let new = table::filled(&text, &results).map_err(at(&path))?;
         if new != text {
-            std::fs::write(&path, new).map_err(|error| explain(error.to_string()))?;
+            std::fs::write(&path, new).map_err(at(&path))?;
             println!("written: {}", path.display());
         }
     }
@@ -70,25 +50,12 @@ pub(crate) fn documents(repository: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths = vec![repository.join("README.md")];
     let folder = repository.join("docs");
     if folder.is_dir() {
-        collect(&folder, &mut paths)?;
+        let below = process::below(&folder, &[])?;
+        paths.extend(below.into_iter().map(|(path, _)| path));
     }
     paths.retain(|path| path.is_file() && path.extension().is_some_and(|end| end == "md"));
     paths.sort();
     Ok(paths)
-}
-
-/// Adds the files of a folder and of the folders in it.
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-    for entry in std::fs::read_dir(folder).map_err(explain)? {
-        let path = entry.map_err(explain)?.path();
-        if path.is_dir() {
-            collect(&path, paths)?;
-        } else {
-            paths.push(path);
-        }
-    }
-    Ok(())
 }
 
 /// Checks that the measured tables of documents match the results in `docs/report`.
@@ -97,8 +64,7 @@ pub(crate) fn stale_tables(repository: &Path) -> Result<Vec<String>, String> {
     let results = results.map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for path in documents(repository)? {
-        let explain = |error: std::io::Error| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(&path).map_err(explain)?;
+        let text = std::fs::read_to_string(&path).map_err(at(&path))?;
         let wrong = match table::filled(&text, &results) {
             Ok(new) if new == text => continue,
             Ok(_) => "not what docs/report gives; `cargo xtask readme docs/report`".to_owned(),

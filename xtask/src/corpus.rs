@@ -5,7 +5,6 @@
 //! ([`corpus::fetched`]). The packages of one release are used everywhere, so that everybody has the same
 //! files. Nothing is redistributed, and existing files are not fetched again.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -14,7 +13,7 @@ use std::time::Duration;
 use ringtap_testkit::corpus;
 use ringtap_testkit::need::find_tool;
 
-use crate::process;
+use crate::process::{self, at};
 
 /// Debian 12. Its archives are those of many releases: nDPI's are the same in Debian 13.
 const SUITE: &str = "bookworm";
@@ -78,16 +77,9 @@ pub(crate) enum Missing {
 
 /// Fetches missing captures, and returns their folder.
 pub(crate) fn run() -> ExitCode {
-    match fetch() {
-        Ok(folder) => {
-            println!("{}", folder.display());
-            ExitCode::SUCCESS
-        }
-        Err(Missing::Unreachable(reason) | Missing::Wrong(reason)) => {
-            eprintln!("corpus: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let fetched = fetch().map(|folder| println!("{}", folder.display()));
+    let reason = |(Missing::Unreachable(reason) | Missing::Wrong(reason))| reason;
+    process::exit("corpus", fetched.map_err(reason))
 }
 
 /// Returns the folder of the complete corpus.
@@ -95,8 +87,8 @@ pub(crate) fn run() -> ExitCode {
 /// # Errors
 /// As [`Missing`] says; packages that came before are kept.
 pub(crate) fn fetch() -> Result<PathBuf, Missing> {
-    let folder = corpus::fetched()
-        .ok_or_else(|| Missing::Unreachable("the user has no home folder".to_owned()))?;
+    let homeless = || Missing::Unreachable("the user has no home folder".to_owned());
+    let folder = corpus::fetched().ok_or_else(homeless)?;
     let missing = PACKAGES.iter().filter(|package| !package.is_in(&folder));
     let missing: Vec<_> = missing.collect();
     if missing.is_empty() {
@@ -107,9 +99,9 @@ pub(crate) fn fetch() -> Result<PathBuf, Missing> {
             return Err(Missing::Unreachable(format!("needs the program {tool}")));
         }
     }
-    fs::create_dir_all(&folder).map_err(|error| unreachable_at(&folder, &error))?;
+    fs::create_dir_all(&folder).map_err(unreachable_at(&folder))?;
     // Beside the result, which is then moved into place.
-    let work = tempfile::tempdir_in(&folder).map_err(|error| unreachable_at(&folder, &error))?;
+    let work = tempfile::tempdir_in(&folder).map_err(unreachable_at(&folder))?;
     let apt = Apt::new(work.path())?;
     apt.run(&["update"])?;
     for package in missing {
@@ -131,21 +123,16 @@ impl Package {
         let archive = work.join(self.archive);
         let sum = text_of(Command::new("sha256sum").arg(&archive))?;
         if sum.split(' ').next() != Some(self.sha256) {
-            let reason = format!(
-                "{}: another SHA-256 than {}: {sum}",
-                self.archive, self.sha256
-            );
+            let (archive, sha256) = (self.archive, self.sha256);
+            let reason = format!("{archive}: another SHA-256 than {sha256}: {sum}");
             return Err(Missing::Wrong(reason));
         }
         let unpacked = work.join("unpacked").join(self.name);
-        fs::create_dir_all(&unpacked).map_err(|error| unreachable_at(&unpacked, &error))?;
+        fs::create_dir_all(&unpacked).map_err(unreachable_at(&unpacked))?;
         let mut tar = Command::new("tar");
-        tar.args(["--extract", "--no-same-owner", "--file"])
-            .arg(&archive)
-            .arg("--directory")
-            .arg(&unpacked)
-            .arg(self.folder);
-        process::check(&mut tar).map_err(Missing::Wrong)?;
+        tar.args(["--extract", "--no-same-owner", "--file"]);
+        tar.arg(&archive).arg("--directory").arg(&unpacked);
+        process::check(tar.arg(self.folder)).map_err(Missing::Wrong)?;
         self.keep(&unpacked.join(self.folder), corpus)
     }
 
@@ -157,7 +144,7 @@ impl Package {
 
     /// Moves only the captures to the folder where the tests find them.
     fn keep(&self, unpacked: &Path, corpus: &Path) -> Result<(), Missing> {
-        let explain = |error: std::io::Error| unreachable_at(corpus, &error);
+        let explain = unreachable_at(corpus);
         let kept = unpacked.join(".kept");
         fs::create_dir_all(&kept).map_err(explain)?;
         let mut captures = 0;
@@ -196,19 +183,14 @@ impl<'w> Apt<'w> {
             Missing::Unreachable("needs Debian's keys (debian-archive-keyring)".to_owned())
         })?;
         for folder in ["lists/partial", "cache/archives/partial"] {
-            fs::create_dir_all(work.join(folder)).map_err(|error| unreachable_at(work, &error))?;
+            fs::create_dir_all(work.join(folder)).map_err(unreachable_at(work))?;
         }
         let mirror = mirror();
         let configuration = work.join("apt.conf");
-        let files = [
-            (
-                work.join("sources.list"),
-                format!("deb-src [signed-by={keyring}] {mirror} {SUITE} main\n"),
-            ),
-            (configuration.clone(), settings(work)),
-        ];
-        for (path, text) in files {
-            fs::write(&path, text).map_err(|error| unreachable_at(&path, &error))?;
+        let sources = format!("deb-src [signed-by={keyring}] {mirror} {SUITE} main\n");
+        let settings = (configuration.clone(), settings(work));
+        for (path, text) in [(work.join("sources.list"), sources), settings] {
+            fs::write(&path, text).map_err(unreachable_at(&path))?;
         }
         Ok(Self {
             work,
@@ -263,21 +245,17 @@ fn mirror_in(lines: &str) -> Option<&str> {
 }
 
 fn text_of(command: &mut Command) -> Result<String, Missing> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .map_err(|error| unreachable_at(Path::new(command.get_program()), &error))?;
-    if !output.status.success() {
-        let program = Path::new(OsStr::new(command.get_program())).display();
-        let reason = format!("{program}: {}", output.status);
-        return Err(Missing::Unreachable(reason));
+    let output = command.stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let program = Path::new(command.get_program());
+    let output = output.map_err(unreachable_at(program))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Err(Missing::Unreachable(at(program)(output.status)))
 }
 
-fn unreachable_at(path: &Path, error: &std::io::Error) -> Missing {
-    Missing::Unreachable(format!("{}: {error}", path.display()))
+fn unreachable_at(path: &Path) -> impl Fn(std::io::Error) -> Missing + Copy + use<'_> {
+    move |error| Missing::Unreachable(at(path)(error))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::process;
+use crate::process::{self, at};
 
 pub(crate) use extras::man;
 pub(crate) use package::run as package;
@@ -64,13 +64,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
         );
         return ExitCode::from(2);
     };
-    match layout.and_then(|layout| install(&layout)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("install: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    process::exit("install", layout.and_then(|layout| install(&layout)))
 }
 
 /// Installs into a folder, for programs that are then compiled against it.
@@ -78,13 +72,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
 /// # Errors
 /// The build failed, or a file could not be written.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
-    install(&Layout {
-        prefix: prefix.to_path_buf(),
-        root: PathBuf::from("/"),
-        libraries: PathBuf::from("lib"),
-        headers: PathBuf::from("include"),
-        profile: RELEASE,
-    })
+    install(&Layout::new(prefix, Path::new("/"), RELEASE))
 }
 
 /// Returns `None` if the words are invalid.
@@ -101,16 +89,11 @@ fn parse(words: &[&str]) -> Option<Result<Layout, String>> {
         }
     }
     let absolute = std::path::absolute(prefix?);
-    Some(match absolute {
-        Ok(prefix) => Ok(Layout {
-            prefix,
-            root: PathBuf::from(root.unwrap_or("/")),
-            libraries: PathBuf::from(libraries),
-            headers: PathBuf::from("include"),
-            profile: RELEASE,
-        }),
-        Err(error) => Err(format!("the prefix: {error}")),
-    })
+    let prefix = absolute.map_err(|error| format!("the prefix: {error}"));
+    Some(prefix.map(|prefix| Layout {
+        libraries: PathBuf::from(libraries),
+        ..Layout::new(&prefix, Path::new(root.unwrap_or("/")), RELEASE)
+    }))
 }
 
 fn install(layout: &Layout) -> Result<(), String> {
@@ -123,11 +106,9 @@ fn install(layout: &Layout) -> Result<(), String> {
     layout.manual(&program)?;
     layout.completion(&program)?;
     let libraries = layout.prefix.join(&layout.libraries);
+    let libraries = libraries.display();
     println!("installed below {}", layout.prefix.display());
-    println!(
-        "programs use the library by LD_LIBRARY_PATH={}",
-        libraries.display()
-    );
+    println!("programs use the library by LD_LIBRARY_PATH={libraries}");
     Ok(())
 }
 
@@ -144,6 +125,17 @@ fn build(profile: &str, features: Option<&str>) -> Result<(), String> {
 }
 
 impl Layout {
+    /// Returns the usual folders below a prefix.
+    fn new(prefix: &Path, root: &Path, profile: &'static str) -> Self {
+        Self {
+            prefix: prefix.to_path_buf(),
+            root: root.to_path_buf(),
+            libraries: PathBuf::from("lib"),
+            headers: PathBuf::from("include"),
+            profile,
+        }
+    }
+
     /// Returns the place of a path below the prefix while copying.
     fn place(&self, below: impl AsRef<Path>) -> PathBuf {
         let whole = self.prefix.join(below);
@@ -166,11 +158,8 @@ impl Layout {
     fn library(&self) -> Result<(), String> {
         let name = format!("libpcap.so.{LIBPCAP}");
         let folder = self.place(&self.libraries);
-        copy(
-            &process::built_program(self.profile, "libpcap.so")?,
-            &folder.join(&name),
-            0o644,
-        )?;
+        let built = process::built_program(self.profile, "libpcap.so")?;
+        copy(&built, &folder.join(&name), 0o644)?;
         LINKS.iter().try_for_each(|link| self.link(link))
     }
 
@@ -179,10 +168,9 @@ impl Layout {
         let name = format!("libpcap.so.{LIBPCAP}");
         let folder = self.place(&self.libraries);
         let link = folder.join(link);
-        let explain = |error: std::io::Error| format!("{}: {error}", link.display());
-        fs::create_dir_all(&folder).map_err(explain)?;
+        fs::create_dir_all(&folder).map_err(at(&link))?;
         let _ = fs::remove_file(&link);
-        symlink(&name, &link).map_err(explain)
+        symlink(&name, &link).map_err(at(&link))
     }
 
     /// Installs headers, `libpcap.pc`, `pcap-config`, and the linker's name of the library.
@@ -190,12 +178,8 @@ impl Layout {
         let source = ringtap_testkit::repository().join("crates/pcap-abi");
         copy_folder(&source.join("include"), &self.place(&self.headers))?;
         self.link(LINKER)?;
-        let pc = self.libraries.join("pkgconfig/libpcap.pc");
-        self.fill(
-            &source.join("install/libpcap.pc.in"),
-            &self.place(pc),
-            0o644,
-        )?;
+        let pc = self.place(self.libraries.join("pkgconfig/libpcap.pc"));
+        self.fill(&source.join("install/libpcap.pc.in"), &pc, 0o644)?;
         let script = match self.headers.to_str() {
             Some("include") => self.place("bin/pcap-config"),
             // Debian's own script is beside it.
@@ -216,16 +200,13 @@ impl Layout {
 
     /// Writes a template with the prefix and the versions in it.
     fn fill(&self, template: &Path, to: &Path, mode: u32) -> Result<(), String> {
-        let text = fs::read_to_string(template);
-        let text = text.map_err(|error| format!("{}: {error}", template.display()))?;
-        let libraries = self.prefix.join(&self.libraries);
+        let text = fs::read_to_string(template).map_err(at(template))?;
+        let [libraries, headers] =
+            [&self.libraries, &self.headers].map(|folder| self.prefix.join(folder));
         let text = text
             .replace("@PREFIX@", &self.prefix.to_string_lossy())
             .replace("@LIBDIR@", &libraries.to_string_lossy())
-            .replace(
-                "@INCLUDEDIR@",
-                &self.prefix.join(&self.headers).to_string_lossy(),
-            )
+            .replace("@INCLUDEDIR@", &headers.to_string_lossy())
             .replace("@VERSION@", LIBPCAP)
             .replace("@RINGTAP_VERSION@", RINGTAP);
         write(to, text.as_bytes(), mode)
@@ -234,30 +215,25 @@ impl Layout {
 
 /// Replaces the file as a whole: programs that use the old one keep it.
 fn write(to: &Path, bytes: &[u8], mode: u32) -> Result<(), String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", to.display());
     let folder = to.parent().unwrap_or(to);
-    fs::create_dir_all(folder).map_err(explain)?;
-    let new = tempfile::NamedTempFile::new_in(folder).map_err(explain)?;
-    fs::write(new.path(), bytes).map_err(explain)?;
-    fs::set_permissions(new.path(), fs::Permissions::from_mode(mode)).map_err(explain)?;
-    new.persist(to).map_err(|error| explain(error.error))?;
+    fs::create_dir_all(folder).map_err(at(to))?;
+    let new = tempfile::NamedTempFile::new_in(folder).map_err(at(to))?;
+    fs::write(new.path(), bytes).map_err(at(to))?;
+    fs::set_permissions(new.path(), fs::Permissions::from_mode(mode)).map_err(at(to))?;
+    new.persist(to).map_err(|error| at(to)(error.error))?;
     Ok(())
 }
 
 fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), String> {
-    let bytes = fs::read(from).map_err(|error| format!("{}: {error}", from.display()))?;
+    let bytes = fs::read(from).map_err(at(from))?;
     write(to, &bytes, mode)
 }
 
 fn copy_folder(from: &Path, to: &Path) -> Result<(), String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", from.display());
-    for entry in fs::read_dir(from).map_err(explain)? {
-        let entry = entry.map_err(explain)?;
-        let target = to.join(entry.file_name());
-        if entry.file_type().map_err(explain)?.is_dir() {
-            copy_folder(&entry.path(), &target)?;
-        } else {
-            copy(&entry.path(), &target, 0o644)?;
+    for (path, metadata) in process::below(from, &[])? {
+        if !metadata.is_dir() {
+            let name = path.strip_prefix(from).unwrap_or(&path);
+            copy(&path, &to.join(name), 0o644)?;
         }
     }
     Ok(())

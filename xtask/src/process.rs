@@ -1,9 +1,14 @@
 //! Child processes: cargo and the tools of the system.
 
+use std::fmt::Display;
+use std::fs::{self, Metadata};
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
+
+pub(crate) use ringtap_testkit::need::succeeds;
+use tempfile::TempDir;
 
 /// Returns the same cargo that runs this program, in the repository.
 pub(crate) fn cargo(repository: &Path) -> Command {
@@ -28,11 +33,55 @@ pub(crate) fn nightly_cargo(folder: &Path) -> Command {
     for variable in ["RUSTUP_TOOLCHAIN", "CARGO", "RUSTC", "RUSTDOC"] {
         command.env_remove(variable);
     }
+    command.arg("+nightly").current_dir(folder);
+    command.stdin(Stdio::null());
     command
-        .arg("+nightly")
-        .current_dir(folder)
-        .stdin(Stdio::null());
-    command
+}
+
+/// Returns how an error is told: after a path.
+pub(crate) fn at<E: Display>(path: &Path) -> impl Fn(E) -> String + Copy + use<'_, E> {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// Returns the exit status of a command of `cargo xtask`, and prints why it failed.
+pub(crate) fn exit(name: &str, done: Result<(), String>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("{name}: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns a new temporary folder.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn folder() -> Result<TempDir, String> {
+    tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))
+}
+
+/// Returns all that is below a folder, folders included, but for folders with these names.
+///
+/// # Errors
+/// A folder cannot be read.
+pub(crate) fn below(folder: &Path, without: &[&str]) -> Result<Vec<(PathBuf, Metadata)>, String> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(at(&folder))? {
+            let entry = entry.map_err(at(&folder))?;
+            let metadata = entry.metadata().map_err(at(&folder))?;
+            if metadata.is_dir() {
+                if without.iter().any(|name| entry.file_name() == *name) {
+                    continue;
+                }
+                folders.push(entry.path());
+            }
+            found.push((entry.path(), metadata));
+        }
+    }
+    Ok(found)
 }
 
 /// Returns the path of a program that cargo built, in the folder of the profile `debug` or `release`: beside
@@ -55,9 +104,7 @@ pub(crate) fn built_program(profile: &str, name: &str) -> Result<PathBuf, String
 /// then 124 or 137 (timeout(1)).
 pub(crate) fn limited(limit: Duration, command: &Command) -> Command {
     let mut wrapped = Command::new("timeout");
-    wrapped
-        .arg("--kill-after=10")
-        .arg(limit.as_secs().to_string());
+    wrapped.args(["--kill-after=10", &limit.as_secs().to_string()]);
     wrapped.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
@@ -70,15 +117,6 @@ pub(crate) fn limited(limit: Duration, command: &Command) -> Command {
     }
     wrapped.stdin(Stdio::null());
     wrapped
-}
-
-/// Returns whether the command runs and succeeds; its output is thrown away.
-pub(crate) fn succeeds(command: &mut Command) -> bool {
-    let quiet = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    quiet.status().is_ok_and(|status| status.success())
 }
 
 /// Runs with the output passed through as it comes.

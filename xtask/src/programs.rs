@@ -16,7 +16,8 @@ use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::{Rate, Replay, Traffic};
 
-use crate::{install, process};
+use crate::install;
+use crate::process::{self, at};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// HTTP over IPv4, 33 packets.
@@ -54,26 +55,20 @@ struct Place {
 
 /// Runs all; the last line is the summary.
 pub(crate) fn run() -> ExitCode {
+    run_all().unwrap_or_else(|reason| process::exit("programs", Err(reason)))
+}
+
+fn run_all() -> Result<ExitCode, String> {
     if let Some(reason) = NEEDS.iter().find_map(Need::unmet) {
-        eprintln!("programs: {reason}");
-        return ExitCode::FAILURE;
+        return Err(reason);
     }
-    let folder = match tempfile::tempdir() {
-        Ok(folder) => folder,
-        Err(error) => {
-            eprintln!("programs: no temporary folder: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let folder = process::folder()?;
     let place = Place {
         folder: folder.path().to_path_buf(),
         prefix: folder.path().join("prefix"),
         sources: ringtap_testkit::repository().join("crates/pcap-abi/tests"),
     };
-    if let Err(reason) = install::into(&place.prefix) {
-        eprintln!("programs: {reason}");
-        return ExitCode::FAILURE;
-    }
+    install::into(&place.prefix)?;
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (name, tool, prepare) in GUESTS {
         if tool_path(tool).is_none() {
@@ -93,11 +88,11 @@ pub(crate) fn run() -> ExitCode {
         }
     }
     println!("{passed} passed, {failed} failed, {skipped} skipped");
-    if failed == 0 {
+    Ok(if failed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    }
+    })
 }
 
 /// Returns the path of a tool. Go's own installer puts it where search paths may not lead.
@@ -116,14 +111,12 @@ impl Place {
     fn debians(&self) -> Result<PathBuf, String> {
         let folder = self.folder.join("debian");
         if !folder.exists() {
-            let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-            let asked = Command::new("cc")
-                .arg("-print-file-name=libpcap.so")
-                .output();
-            let asked = asked.map_err(explain)?.stdout;
+            let mut cc = Command::new("cc");
+            let asked = cc.arg("-print-file-name=libpcap.so").output();
+            let asked = asked.map_err(at(&folder))?.stdout;
             let library = PathBuf::from(String::from_utf8_lossy(&asked).trim());
-            std::fs::create_dir(&folder).map_err(explain)?;
-            symlink(library, folder.join("libpcap.so.1")).map_err(explain)?;
+            std::fs::create_dir(&folder).map_err(at(&folder))?;
+            symlink(library, folder.join("libpcap.so.1")).map_err(at(&folder))?;
         }
         Ok(folder)
     }
@@ -133,13 +126,10 @@ impl Place {
         let include = format!("-I{}", self.prefix.join("include").display());
         let link = format!("-L{}", self.libraries().display());
         let mut command = Command::new(program);
-        command
-            .env("CGO_CFLAGS", &include)
-            .env("CGO_LDFLAGS", &link);
-        command.env("CFLAGS", &include).env("LDFLAGS", &link);
-        command
-            .env("LIBPCAP_LIBDIR", self.libraries())
-            .env("LIBPCAP_VER", "1.10.3");
+        command.envs([("CGO_CFLAGS", &include), ("CGO_LDFLAGS", &link)]);
+        command.envs([("CFLAGS", &include), ("LDFLAGS", &link)]);
+        command.env("LIBPCAP_LIBDIR", self.libraries());
+        command.env("LIBPCAP_VER", "1.10.3");
         command.env("CARGO_TARGET_DIR", self.folder.join("rust"));
         command
     }
@@ -153,12 +143,9 @@ fn c(place: &Place) -> Result<Command, String> {
     let program = place.folder.join("c");
     let mut command = Command::new("sh");
     let script = "exec cc -w -pthread \"$1\" -o \"$2\" $(\"$3\" --cflags --libs)";
-    command
-        .args(["-c", script, "sh"])
-        .arg(place.sources.join("c/offline.c"));
-    command
-        .arg(&program)
-        .arg(place.prefix.join("bin/pcap-config"));
+    command.args(["-c", script, "sh"]);
+    command.arg(place.sources.join("c/offline.c")).arg(&program);
+    command.arg(place.prefix.join("bin/pcap-config"));
     process::check(&mut command)?;
     Ok(Command::new(program))
 }
@@ -183,11 +170,8 @@ fn go(place: &Place) -> Result<Command, String> {
 fn python(place: &Place, package: &str, script: &str) -> Result<Command, String> {
     let environment = place.folder.join("python");
     if !environment.exists() {
-        process::check(
-            Command::new(tool("python3")?)
-                .args(["-m", "venv"])
-                .arg(&environment),
-        )?;
+        let mut make = Command::new(tool("python3")?);
+        process::check(make.args(["-m", "venv"]).arg(&environment))?;
     }
     let mut pip = place.builder(&environment.join("bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--no-binary", package]);

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::process;
+use crate::process::{self, at};
 
 /// The tests' packages from PyPI; maturin builds the wheel.
 const FOR_TESTS: [&str; 8] = [
@@ -39,13 +39,7 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("python: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    process::exit("python", done)
 }
 
 /// Builds the wheel into a folder, and returns its path.
@@ -109,8 +103,7 @@ impl Place {
             .current_dir(&self.package)
             .env("CARGO_TARGET_DIR", self.target.join("build"));
         process::check(&mut maturin)?;
-        let wheels =
-            fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let wheels = fs::read_dir(folder).map_err(at(folder))?;
         let mut wheels: Vec<PathBuf> = wheels
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|end| end == "whl"))

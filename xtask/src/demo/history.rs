@@ -13,7 +13,7 @@ use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::Traffic;
 
 use super::place::Place;
-use super::{show, traffic};
+use super::{explain, show, traffic};
 
 /// How long a command may take that should end by itself.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -21,10 +21,8 @@ const QUERY: &str = "ringtap-query";
 
 /// Runs the demo; with `quick` the traffic is shorter.
 pub(super) fn run(program: &Path, quick: bool) -> Result<(), String> {
-    let folder = tempfile::Builder::new()
-        .prefix(super::scenes::FOLDER_PREFIX)
-        .tempdir();
-    let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = tempfile::TempDir::with_prefix(super::scenes::FOLDER_PREFIX);
+    let folder = folder.map_err(explain("no temporary folder"))?;
     let history = History {
         program,
         folder: folder.path(),
@@ -55,29 +53,13 @@ struct History<'a> {
 
 impl History<'_> {
     fn keep_live(&self, pair: &VethPair, duration: Duration) -> Result<(), String> {
-        let mut flow = pair
-            .right
-            .namespace
-            .command(&self.program.to_string_lossy());
-        flow.args([
-            "flow",
-            "-i",
-            &pair.right.device,
-            "--biflow",
-            "--fields",
-            "basic,names",
-        ]);
-        flow.arg("--store").arg(&self.store);
-        flow.args([
-            "--store-interval",
-            "1s",
-            "--retain",
-            "1d",
-            "--retain",
-            "1G",
-            "--top",
-            "0",
-        ]);
+        let side = &pair.right;
+        let mut flow = side.namespace.command(&self.program.to_string_lossy());
+        flow.args(["flow", "-i", &side.device, "--biflow"]);
+        flow.args(["--fields", "basic,names", "--store"])
+            .arg(&self.store);
+        flow.args(["--store-interval", "1s", "--retain", "1d"]);
+        flow.args(["--retain", "1G", "--top", "0"]);
         show::command(&flow, self.folder);
         let mut running = Running::start_piped(&mut flow).map_err(explain("ringtap flow"))?;
         running
@@ -99,14 +81,11 @@ impl History<'_> {
             packets: 20_000,
             ..Traffic::default()
         };
-        traffic
-            .write_file(&input)
-            .map_err(explain("the capture file"))?;
+        let written = traffic.write_file(&input);
+        written.map_err(explain("the capture file"))?;
         let mut flow = Command::new(self.program);
-        flow.args(["flow", "-r"])
-            .arg(&input)
-            .arg("--store")
-            .arg(&self.store);
+        flow.args(["flow", "-r"]).arg(&input);
+        flow.arg("--store").arg(&self.store);
         self.show(flow.args(["--biflow", "--top", "0"]), 12)
             .map(drop)
     }
@@ -177,8 +156,4 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-fn explain(what: &str) -> impl Fn(io::Error) -> String + use<'_> {
-    move |error| format!("{what}: {error}")
 }

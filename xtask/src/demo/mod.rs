@@ -12,6 +12,7 @@ mod traffic;
 mod web;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,13 +26,23 @@ pub(crate) fn run(quick: bool) -> ExitCode {
     println!("ringtap, a demonstration ({})", machine());
     let before = Traces::now();
     let result = build(quick).and_then(|program| show_all(&program, quick));
-    match result.and_then(|engines| finish(&engines, &before)) {
+    ended(result.and_then(|engines| finish(&engines, &before)))
+}
+
+/// Returns the exit status, and prints why the demo failed.
+fn ended(shown: Result<(), String>) -> ExitCode {
+    match shown {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
             println!("\nThe demonstration failed: {reason}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns how an error of input or output is told: after what it is about.
+fn explain(what: &str) -> impl Fn(io::Error) -> String + use<'_> {
+    move |error| format!("{what}: {error}")
 }
 
 /// Shows `ringtap web` on the demo's network, for a browser.
@@ -47,13 +58,7 @@ pub(crate) fn run_web(quick: bool) -> ExitCode {
             )),
         }
     });
-    match shown {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            println!("\nThe demonstration failed: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(shown)
 }
 
 /// Shows flows being kept and asked.
@@ -61,13 +66,7 @@ pub(crate) fn run_history(quick: bool) -> ExitCode {
     println!("ringtap flow --store, a demonstration ({})", machine());
     let before = Traces::now();
     let shown = build(quick).and_then(|program| history::run(&program, quick));
-    match shown.and_then(|()| finish(&[], &before)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            println!("\nThe demonstration failed: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    ended(shown.and_then(|()| finish(&[], &before)))
 }
 
 /// Builds the program. The quick form is that of the tests, which have already built it.
@@ -85,10 +84,8 @@ fn build(quick: bool) -> Result<PathBuf, String> {
 
 fn show_all(program: &Path, quick: bool) -> Result<Vec<Engine>, String> {
     let place = Place::find();
-    let folder = tempfile::Builder::new()
-        .prefix(scenes::FOLDER_PREFIX)
-        .tempdir();
-    let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = tempfile::TempDir::with_prefix(scenes::FOLDER_PREFIX);
+    let folder = folder.map_err(explain("no temporary folder"))?;
     let duration = Duration::from_secs(if quick { 1 } else { 3 });
     let scenes = Scenes {
         program,
@@ -99,10 +96,8 @@ fn show_all(program: &Path, quick: bool) -> Result<Vec<Engine>, String> {
         Place::Network { pair, right } => {
             println!("\nIt runs {right}: two network namespaces, joined by a virtual cable.");
             println!("They are this program's own; no other network is touched.");
-            println!(
-                "\n   {} veth0 ─────────── veth1 {}",
-                pair.left.ipv4, pair.right.ipv4
-            );
+            let (left, right) = (pair.left.ipv4, pair.right.ipv4);
+            println!("\n   {left} veth0 ─────────── veth1 {right}");
             scenes.live(pair)
         }
         Place::FileOnly(reason) => {
@@ -131,11 +126,8 @@ fn finish(engines: &[Engine], before: &Traces) -> Result<(), String> {
 fn machine() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!(
-        "Linux {}, {}, {cpus} CPUs",
-        release.trim(),
-        std::env::consts::ARCH
-    )
+    let (release, processor) = (release.trim(), std::env::consts::ARCH);
+    format!("Linux {release}, {processor}, {cpus} CPUs")
 }
 
 /// Removes everything that a demo could leave on a machine.
@@ -144,28 +136,22 @@ struct Traces(BTreeSet<String>);
 impl Traces {
     fn now() -> Self {
         let mut traces = BTreeSet::new();
-        let interfaces = std::fs::read_dir("/sys/class/net")
-            .into_iter()
-            .flatten()
-            .flatten();
-        for entry in interfaces {
-            traces.insert(format!("interface {}", entry.file_name().display()));
-        }
+        let names = |folder: PathBuf| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().display().to_string())
+        };
+        traces.extend(names("/sys/class/net".into()).map(|name| format!("interface {name}")));
         let own = std::process::id();
-        let children = format!("/proc/self/task/{own}/children");
-        for child in std::fs::read_to_string(children)
-            .unwrap_or_default()
-            .split_whitespace()
-        {
-            traces.insert(format!("process {child}"));
-        }
-        let folder = std::env::temp_dir();
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let name = entry.file_name().display().to_string();
-            if name.starts_with(scenes::FOLDER_PREFIX) {
-                traces.insert(format!("folder {name}"));
-            }
-        }
+        let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));
+        let children = children.unwrap_or_default();
+        traces.extend(
+            children
+                .split_whitespace()
+                .map(|child| format!("process {child}")),
+        );
+        let folders = names(std::env::temp_dir());
+        let folders = folders.filter(|name| name.starts_with(scenes::FOLDER_PREFIX));
+        traces.extend(folders.map(|name| format!("folder {name}")));
         Self(traces)
     }
 

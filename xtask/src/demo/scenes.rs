@@ -1,6 +1,5 @@
 //! The scenes of the demo: commands, their output, and checks of it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use ringtap_testkit::netns::VethPair;
 use ringtap_testkit::process::Running;
 use ringtap_testkit::traffic::Traffic;
 
-use super::{show, traffic};
+use super::{explain, show, traffic};
 
 /// The temporary folder's name begins so.
 pub(super) const FOLDER_PREFIX: &str = "ringtap-demo-";
@@ -40,10 +39,8 @@ impl Scenes<'_> {
         self.devices(pair)?;
         show::heading(2, "Packets as they pass, a line for each");
         self.watch(pair)?;
-        show::heading(
-            3,
-            "A capture into a file, with a filter that runs in the kernel",
-        );
+        let text = "A capture into a file, with a filter that runs in the kernel";
+        show::heading(3, text);
         let (file, captured) = self.capture(pair)?;
         show::heading(4, "The file read back");
         let read = self.read_back(&file, captured, "udp port 53")?;
@@ -123,37 +120,27 @@ impl Scenes<'_> {
     /// Runs the scenes that need no privileges, on made-up traffic.
     pub(super) fn file_only(&self) -> Result<Vec<Engine>, String> {
         let input = self.folder.join("traffic.pcap");
-        let made = Traffic {
+        let traffic = Traffic {
             packets: 50_000,
             ..Traffic::default()
-        }
-        .write_file(&input);
+        };
+        let made = traffic.write_file(&input);
         let made = made.map_err(explain("the capture file"))?;
         show::heading(1, "Packets of a file, a line for each");
         let mut print = Command::new(self.program);
-        print
-            .args(["dump", "-r"])
-            .arg(&input)
-            .args(["-n", "-c", "10"]);
-        let output = self.finished(&mut print)?;
+        print.args(["dump", "-r"]).arg(&input);
+        let output = self.finished(print.args(["-n", "-c", "10"]))?;
         show::output(&output.stdout, 10);
         check(lines(&output.stdout) == 10, "10 packets were to be printed")?;
         show::heading(2, "Some of them into another file, by a filter");
         let file = self.folder.join("capture.pcapng");
         let mut filter = Command::new(self.program);
-        filter
-            .args(["dump", "-r"])
-            .arg(&input)
-            .arg("-w")
-            .arg(&file)
-            .arg(FILTER);
-        let output = self.finished(&mut filter)?;
+        filter.args(["dump", "-r"]).arg(&input).arg("-w").arg(&file);
+        let output = self.finished(filter.arg(FILTER))?;
         show::output(&output.stderr, 10);
         let captured = count(&output.stderr)?;
-        check(
-            captured == made.https + made.udp,
-            "other packets matched than were made",
-        )?;
+        let is_right = captured == made.https + made.udp;
+        check(is_right, "other packets matched than were made")?;
         show::heading(3, "The file read back");
         let read = self.read_back(&file, captured, "udp port 5004")?;
         Ok(vec![
@@ -174,10 +161,8 @@ impl Scenes<'_> {
         let output = self.finished(&mut devices)?;
         show::output(&output.stdout, 20);
         let text = String::from_utf8_lossy(&output.stdout);
-        check(
-            text.contains(&pair.right.device),
-            "the pair's interface is missing",
-        )
+        let is_there = text.contains(&pair.right.device);
+        check(is_there, "the pair's interface is missing")
     }
 
     fn watch(&self, pair: &VethPair) -> Result<(), String> {
@@ -194,30 +179,23 @@ impl Scenes<'_> {
     fn capture(&self, pair: &VethPair) -> Result<(PathBuf, u64), String> {
         let file = self.folder.join("capture.pcapng");
         let mut dump = self.inside(pair);
-        dump.args(["dump", "-i", &pair.right.device, "-w"])
-            .arg(&file)
-            .arg(FILTER);
-        let running = self.capturing(&mut dump, pair)?;
+        dump.args(["dump", "-i", &pair.right.device, "-w"]);
+        let running = self.capturing(dump.arg(&file).arg(FILTER), pair)?;
         let sent = traffic::run(pair, self.duration).map_err(explain("the traffic"))?;
         running.signal("INT").map_err(explain("Ctrl-C"))?;
         let output = self.ended(running)?;
-        println!(
-            "   ^C after {:.0} s; meanwhile there passed",
-            self.duration.as_secs_f64()
-        );
+        let seconds = self.duration.as_secs_f64();
+        println!("   ^C after {seconds:.0} s; meanwhile there passed");
         println!("     {} KB by TCP", show::number(sent.transfer / 1024));
         println!("     {} datagrams by UDP", show::number(sent.datagrams));
-        println!(
-            "     {} DNS queries, and their answers",
-            show::number(sent.queries)
-        );
+        let queries = show::number(sent.queries);
+        println!("     {queries} DNS queries, and their answers");
         show::output(&output.stderr, 20);
         let captured = count(&output.stderr)?;
         let lost = losses(&output.stderr);
         let size = std::fs::metadata(&file)
             .map_err(explain("the capture"))?
             .len();
-        let seconds = self.duration.as_secs_f64();
         show::remark(&format!(
             "{}, {} a second, {} lost ({:.2} %), {:.1} MB in the file",
             packets(captured),
@@ -226,29 +204,21 @@ impl Scenes<'_> {
             share(lost, captured),
             megabytes(size),
         ));
-        check(
-            seconds > 0.0 && captured >= sent.datagrams + 2 * sent.queries,
-            "packets are missing",
-        )?;
+        let is_whole = captured >= sent.datagrams + 2 * sent.queries;
+        check(seconds > 0.0 && is_whole, "packets are missing")?;
         Ok((file, captured))
     }
 
     fn read_back(&self, file: &Path, captured: u64, filter: &str) -> Result<u64, String> {
         let mut names = Command::new(self.program);
-        names
-            .args(["dump", "-r"])
-            .arg(file)
-            .args(["-n", "-c", "4", filter]);
-        let output = self.finished(&mut names)?;
+        names.args(["dump", "-r"]).arg(file);
+        let output = self.finished(names.args(["-n", "-c", "4", filter]))?;
         show::output(&output.stdout, 4);
         check(lines(&output.stdout) == 4, "4 packets were to be printed")?;
         println!();
         let mut whole = Command::new(self.program);
-        whole
-            .args(["dump", "-r"])
-            .arg(file)
-            .args(["-w", "/dev/null"]);
-        let output = self.finished(&mut whole)?;
+        whole.args(["dump", "-r"]).arg(file);
+        let output = self.finished(whole.args(["-w", "/dev/null"]))?;
         show::output(&output.stderr, 10);
         let read = count(&output.stderr)?;
         check(read == captured, "not all that was captured is in the file")?;
@@ -257,17 +227,15 @@ impl Scenes<'_> {
     }
 
     fn inside(&self, pair: &VethPair) -> Command {
-        pair.right
-            .namespace
-            .command(&self.program.to_string_lossy())
+        let program = self.program.to_string_lossy();
+        pair.right.namespace.command(&program)
     }
 
     fn capturing(&self, command: &mut Command, pair: &VethPair) -> Result<Running, String> {
         show::command(command, self.folder);
         let mut running = Running::start_piped(command).map_err(explain("ringtap"))?;
-        running
-            .wait_until_capturing(&pair.right, LIMIT)
-            .map_err(explain("ringtap"))?;
+        let captures = running.wait_until_capturing(&pair.right, LIMIT);
+        captures.map_err(explain("ringtap"))?;
         Ok(running)
     }
 
@@ -281,21 +249,13 @@ impl Scenes<'_> {
         if output.status.success() {
             return Ok(output);
         }
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8_lossy(&output.stderr);
         Err(format!("ringtap: {}: {text}", output.status))
     }
 }
 
-fn explain(what: &'static str) -> impl Fn(io::Error) -> String {
-    move |error| format!("{what}: {error}")
-}
-
 fn check(holds: bool, otherwise: &str) -> Result<(), String> {
-    if holds {
-        Ok(())
-    } else {
-        Err(otherwise.to_owned())
-    }
+    holds.then_some(()).ok_or_else(|| otherwise.to_owned())
 }
 
 fn lines(output: &[u8]) -> usize {

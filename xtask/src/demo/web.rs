@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ringtap_testkit::netns::{Side, VethPair};
 use ringtap_testkit::process::Running;
 
-use super::{show, traffic};
+use super::{explain, show, traffic};
 
 /// Where the page is; another port where that is taken.
 const ADDRESS: &str = "127.0.0.1:8877";
@@ -22,6 +22,8 @@ const ANY_PORT: &str = "127.0.0.1:0";
 const INSIDE: &str = "127.0.0.1:8877";
 /// How long the server may take to start, and the page to show traffic.
 const LIMIT: Duration = Duration::from_secs(30);
+/// What fails.
+const NAME: &str = "ringtap web";
 /// How long traffic goes on before it begins again.
 const TRAFFIC: Duration = Duration::from_secs(5);
 
@@ -44,11 +46,10 @@ pub(super) fn run(
     show::heading(1, "Live traffic in the browser");
     show::command(&command, Path::new("/"));
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut server =
-        Running::start(command.stderr(Stdio::piped())).map_err(|error| explain(&error))?;
-    server
-        .wait_until_told("serving on", LIMIT)
-        .map_err(|error| explain(&error))?;
+    let started = Running::start(command.stderr(Stdio::piped()));
+    let mut server = started.map_err(explain(NAME))?;
+    let told = server.wait_until_told("serving on", LIMIT);
+    told.map_err(explain(NAME))?;
     let inside = pair.right.clone();
     thread::spawn(move || hand_on(&listener, &inside));
     println!("\n   Open http://{address}/ in a browser.");
@@ -59,22 +60,18 @@ pub(super) fn run(
         "   The traffic is the demo's own: a TCP transfer, DNS, datagrams, pings. Ctrl-C ends it."
     );
     while !server.has_ended() {
-        traffic::run(pair, TRAFFIC).map_err(|error| explain(&error))?;
+        traffic::run(pair, TRAFFIC).map_err(explain(NAME))?;
     }
     end(server)
 }
 
-fn explain(error: &io::Error) -> String {
-    format!("ringtap web: {error}")
-}
-
 fn end(server: Running) -> Result<(), String> {
     let _ = server.signal("INT");
-    let output = server.wait(LIMIT).map_err(|error| explain(&error))?;
+    let output = server.wait(LIMIT).map_err(explain(NAME))?;
     show::output(&output.stderr, 10);
     match output.status.success() {
         true => Ok(()),
-        false => Err(format!("ringtap web: {}", output.status)),
+        false => Err(format!("{NAME}: {}", output.status)),
     }
 }
 
@@ -86,7 +83,7 @@ fn check(address: SocketAddr, pair: &VethPair) -> Result<(), String> {
     }
     let host = pair.left.ipv4.to_string();
     loop {
-        traffic::run(pair, Duration::from_secs(1)).map_err(|error| explain(&error))?;
+        traffic::run(pair, Duration::from_secs(1)).map_err(explain(NAME))?;
         let top = get(address, "/api/v1/top?of=hosts")?;
         let applications = get(address, "/api/v1/top?of=applications")?;
         let is_named = top.contains(&host) && top.contains(traffic::SERVER);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use super::{Layout, RINGTAP, write};
-use crate::process;
+use crate::process::{self, at};
 
 /// The date of pages and archives, in seconds since the epoch.
 pub(super) const DATE: &str = "SOURCE_DATE_EPOCH";
@@ -26,13 +26,7 @@ pub(crate) fn man(folder: &str) -> ExitCode {
     let written = process::check(&mut cargo)
         .and_then(|()| process::built_program("debug", "ringtap"))
         .and_then(|program| pages(&program, Path::new(folder)));
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("man: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    process::exit("man", written)
 }
 
 /// Writes all pages: those of the commands, which the program has, and that of the filter language.
@@ -42,8 +36,7 @@ fn pages(program: &Path, folder: &Path) -> Result<(), String> {
     command.arg("manual").arg(folder);
     process::check(command.env(DATE, seconds.to_string()))?;
     let source = ringtap_testkit::repository().join("docs/reference/filter-language.md");
-    let text =
-        fs::read_to_string(&source).map_err(|error| format!("{}: {error}", source.display()))?;
+    let text = fs::read_to_string(&source).map_err(at(&source))?;
     let date = ringtap_manual::date(seconds);
     let source = format!("ringtap {RINGTAP}");
     let title = ringtap_manual::Title {
@@ -79,19 +72,12 @@ fn committed() -> Option<u64> {
 impl Layout {
     /// Installs manual pages, compressed in the same way each time.
     pub(super) fn manual(&self, program: &Path) -> Result<(), String> {
-        let folder =
-            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let folder = process::folder()?;
         pages(program, folder.path())?;
-        let explain = |error: std::io::Error| format!("{}: {error}", folder.path().display());
-        for page in fs::read_dir(folder.path()).map_err(explain)? {
-            let path = page.map_err(explain)?.path();
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+        for (path, _) in process::below(folder.path(), &[])? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
             let section = name.rsplit('.').next().unwrap_or("1");
-            let text = fs::read(&path).map_err(explain)?;
+            let text = fs::read(&path).map_err(at(folder.path()))?;
             let place = self.place(format!("share/man/man{section}/{name}.gz"));
             write(&place, &gzip(&text)?, 0o644)?;
         }
@@ -103,8 +89,10 @@ impl Layout {
         for (shell, place) in SHELLS {
             let mut command = Command::new(program);
             // The program is found by its name where it is used.
-            let output = command.env("RINGTAP_COMPLETE", shell).output();
-            let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+            let output = command
+                .env("RINGTAP_COMPLETE", shell)
+                .output()
+                .map_err(at(program))?;
             if !output.status.success() {
                 return Err(format!("{}: no completion for {shell}", program.display()));
             }
@@ -122,22 +110,15 @@ impl Layout {
 /// Compresses without name and time.
 pub(super) fn gzip(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut gzip = Command::new("gzip");
-    gzip.args(["-9n"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    gzip.arg("-9n").stdin(Stdio::piped()).stdout(Stdio::piped());
     let explain = |error: std::io::Error| format!("gzip: {error}");
     let mut child = gzip.spawn().map_err(explain)?;
     let mut input = child.stdin.take().ok_or("gzip: no input")?;
     let text = text.to_vec();
     let writer = std::thread::spawn(move || input.write_all(&text));
     let output = child.wait_with_output().map_err(explain)?;
-    writer
-        .join()
-        .map_err(|_| "gzip: interrupted")?
-        .map_err(explain)?;
-    output
-        .status
-        .success()
-        .then_some(output.stdout)
-        .ok_or_else(|| "gzip failed".to_owned())
+    let written = writer.join().map_err(|_| "gzip: interrupted")?;
+    written.map_err(explain)?;
+    let packed = output.status.success().then_some(output.stdout);
+    packed.ok_or_else(|| "gzip failed".to_owned())
 }

@@ -18,7 +18,8 @@ use std::process::{Command, ExitCode, Stdio};
 use super::extras::{DATE, gzip, seconds};
 use super::{DOCUMENTS, LIBPCAP, Layout, PROGRAMS, RELEASE, RINGTAP, build, copy, sbom, write};
 use super::{query, rpm, tarball};
-use crate::{process, python};
+use crate::process::{self, at};
+use crate::python;
 
 /// The work in the copy of the system.
 const CHECK: &str = include_str!("check.sh");
@@ -60,25 +61,18 @@ pub(crate) fn run(words: &[&str]) -> ExitCode {
             }
         }
     }
-    let made = build(wanted.profile, Some(FEATURES))
-        .and_then(|()| packages(&wanted))
-        .and_then(|made| {
-            for path in &made {
-                println!("{}", path.display());
-            }
-            if checks {
-                check(&made, &wanted)
-            } else {
-                Ok(())
-            }
-        });
-    match made {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("package: {reason}");
-            ExitCode::FAILURE
+    let made = build(wanted.profile, Some(FEATURES)).and_then(|()| packages(&wanted));
+    let done = made.and_then(|made| {
+        for path in &made {
+            println!("{}", path.display());
         }
-    }
+        if checks {
+            check(&made, &wanted)
+        } else {
+            Ok(())
+        }
+    });
+    process::exit("package", done)
 }
 
 /// The packages that are made.
@@ -92,25 +86,18 @@ struct Wanted {
 
 /// Packs again and compares, has lintian judge, and installs the packages where nothing remains of them.
 fn check(made: &[PathBuf], wanted: &Wanted) -> Result<(), String> {
-    let read =
-        |path: &PathBuf| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
+    let read = |path: &PathBuf| fs::read(path).map_err(at(path));
     let before: Vec<Vec<u8>> = made.iter().map(read).collect::<Result<_, _>>()?;
     for (path, before) in packages(wanted)?.iter().zip(&before) {
         if read(path)? != *before {
-            return Err(format!(
-                "{}: packed twice, the bytes differ",
-                path.display()
-            ));
+            let path = path.display();
+            return Err(format!("{path}: packed twice, the bytes differ"));
         }
     }
     println!("packed twice: the same bytes");
     let mut lintian = Command::new("lintian");
-    lintian.args([
-        "--fail-on",
-        "error,warning",
-        "--tag-display-limit=0",
-        "--allow-root",
-    ]);
+    lintian.args(["--fail-on", "error,warning", "--allow-root"]);
+    lintian.arg("--tag-display-limit=0");
     let of_kind = |kind: &str| -> Vec<&PathBuf> {
         let is = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == kind);
         made.iter().filter(is).collect()
@@ -118,12 +105,12 @@ fn check(made: &[PathBuf], wanted: &Wanted) -> Result<(), String> {
     let debian = of_kind("deb");
     process::check(lintian.args(&debian))?;
     println!("lintian: no errors and no warnings");
-    of_kind("rpm")
-        .into_iter()
-        .try_for_each(|path| rpm::check(path))?;
-    of_kind("gz")
-        .into_iter()
-        .try_for_each(|path| tarball::check(path))?;
+    for path in of_kind("rpm") {
+        rpm::check(path)?;
+    }
+    for path in of_kind("gz") {
+        tarball::check(path)?;
+    }
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "--net", "sh", "-c", CHECK, "sh"]);
     process::check(unshare.args(debian))
@@ -132,7 +119,7 @@ fn check(made: &[PathBuf], wanted: &Wanted) -> Result<(), String> {
 fn packages(wanted: &Wanted) -> Result<Vec<PathBuf>, String> {
     let built = process::built_program(wanted.profile, "ringtap")?;
     let out = built.ancestors().nth(2).unwrap_or(&built).join("debian");
-    fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    fs::create_dir_all(&out).map_err(at(&out))?;
     let pack = Pack {
         architecture: answer("dpkg", &["--print-architecture"])?,
         triplet: answer("cc", &["-print-multiarch"])?,
@@ -151,11 +138,8 @@ fn packages(wanted: &Wanted) -> Result<Vec<PathBuf>, String> {
         made.extend(tarball::pack(&pack)?);
     }
     let list = sbom::list(&["ringtap", "ringtap-bench"])?;
-    write(
-        &pack.out.join(format!("ringtap_{RINGTAP}.cdx.json")),
-        list.as_bytes(),
-        0o644,
-    )?;
+    let place = pack.out.join(format!("ringtap_{RINGTAP}.cdx.json"));
+    write(&place, list.as_bytes(), 0o644)?;
     pack.checksums(&made)?;
     Ok(made)
 }
@@ -236,7 +220,7 @@ impl Pack {
         }
         let up = "../".repeat(Path::new(extcap).components().count());
         let extcap = layout.place(extcap);
-        fs::create_dir_all(&extcap).map_err(|error| format!("{}: {error}", extcap.display()))?;
+        fs::create_dir_all(&extcap).map_err(at(&extcap))?;
         symlink(format!("{up}bin/ringtap"), extcap.join("ringtap-extcap"))
             .map_err(|error| error.to_string())
     }
@@ -246,14 +230,13 @@ impl Pack {
         let Some(names) = rpm::names(&self.architecture) else {
             return Ok(None);
         };
-        let folder =
-            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let folder = process::folder()?;
         let layout = self.layout(folder.path());
         let extcap = format!("{}/wireshark/extcap", names.libraries);
         self.programs(&layout, "usr/lib/systemd/system", &extcap)?;
         let [debians, others] = ["vendor-completions", "site-functions"]
             .map(|name| layout.place("share/zsh").join(name));
-        fs::rename(&debians, others).map_err(|error| format!("{}: {error}", debians.display()))?;
+        fs::rename(&debians, others).map_err(at(&debians))?;
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             let place = layout.place(format!("share/licenses/ringtap/{licence}"));
             copy(&ringtap_testkit::repository().join(licence), &place, 0o644)?;
@@ -264,13 +247,7 @@ impl Pack {
 
     /// Returns where the files of a package go: as they will be installed, below a folder.
     pub(super) fn layout(&self, root: &Path) -> Layout {
-        Layout {
-            prefix: PathBuf::from("/usr"),
-            root: root.to_path_buf(),
-            libraries: PathBuf::from("lib"),
-            headers: PathBuf::from("include"),
-            profile: self.profile,
-        }
+        Layout::new(Path::new("/usr"), root, self.profile)
     }
 
     /// Packs the library, in a folder that the loader does not search by itself.
@@ -284,18 +261,12 @@ impl Pack {
             let contrib = ringtap_testkit::repository().join("contrib/debian");
             let switch = layout.place("sbin/ringtap-libpcap-default");
             layout.fill(&contrib.join("ringtap-libpcap-default"), &switch, 0o755)?;
-            let page = fs::read(contrib.join("ringtap-libpcap-default.8"))
-                .map_err(|error| error.to_string())?;
-            write(
-                &layout.place("share/man/man8/ringtap-libpcap-default.8.gz"),
-                &gzip(&page)?,
-                0o644,
-            )?;
-            copy(
-                &contrib.join("ringtap-libpcap.prerm"),
-                &layout.root.join("DEBIAN/prerm"),
-                0o755,
-            )?;
+            let page = fs::read(contrib.join("ringtap-libpcap-default.8"));
+            let page = gzip(&page.map_err(|error| error.to_string())?)?;
+            let place = layout.place("share/man/man8/ringtap-libpcap-default.8.gz");
+            write(&place, &page, 0o644)?;
+            let place = layout.root.join("DEBIAN/prerm");
+            copy(&contrib.join("ringtap-libpcap.prerm"), &place, 0o755)?;
             let needed = dependencies(&[library])?;
             Ok(format!(
                 "Section: libs\nDepends: {needed}\n\
@@ -344,18 +315,13 @@ impl Pack {
         let wheel = python::wheel(&self.out)?;
         let package = self.package("python3-ringtap", |layout| {
             let modules = layout.place("lib/python3/dist-packages");
-            fs::create_dir_all(&modules)
-                .map_err(|error| format!("{}: {error}", modules.display()))?;
+            fs::create_dir_all(&modules).map_err(at(&modules))?;
             let mut unpack = Command::new("python3");
-            process::check(
-                unpack
-                    .args(["-m", "zipfile", "-e"])
-                    .arg(&wheel)
-                    .arg(&modules),
-            )?;
+            unpack.args(["-m", "zipfile", "-e"]).arg(&wheel);
+            process::check(unpack.arg(&modules))?;
             // pip's list of files, with the checksum of the module before it is stripped.
             let list = modules.join(format!("ringtap-{RINGTAP}.dist-info/RECORD"));
-            fs::remove_file(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+            fs::remove_file(&list).map_err(at(&list))?;
             let module = modules.join("ringtap/_ringtap.abi3.so");
             strip(&module)?;
             // Python writes compiled files beside the modules.
@@ -385,8 +351,7 @@ impl Pack {
         name: &str,
         fill: impl FnOnce(&mut Layout) -> Result<String, String>,
     ) -> Result<PathBuf, String> {
-        let folder =
-            tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let folder = process::folder()?;
         let mut layout = self.layout(folder.path());
         let fields = fill(&mut layout)?;
         self.documents(&layout, name)?;
@@ -401,21 +366,16 @@ impl Pack {
             "Package: {name}\n{source}Version: {RINGTAP}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\n\
              Installed-Size: {size}\nPriority: optional\n{fields}"
         );
-        write(
-            &folder.path().join("DEBIAN/control"),
-            control.as_bytes(),
-            0o644,
-        )?;
+        let place = folder.path().join("DEBIAN/control");
+        write(&place, control.as_bytes(), 0o644)?;
         sums(folder.path())?;
         make_readable(folder.path())?;
-        let path = self
-            .out
-            .join(format!("{name}_{RINGTAP}_{architecture}.deb"));
+        let package = format!("{name}_{RINGTAP}_{architecture}.deb");
+        let path = self.out.join(package);
         let mut pack = Command::new("dpkg-deb");
+        pack.args(["--root-owner-group", "-Zxz", "--build"]);
+        pack.arg(folder.path()).arg(&path);
         pack.env(DATE, seconds().to_string());
-        pack.args(["--root-owner-group", "-Zxz", "--build"])
-            .arg(folder.path())
-            .arg(&path);
         process::check(pack.stdout(Stdio::null()))?;
         Ok(path)
     }
@@ -424,20 +384,14 @@ impl Pack {
     fn documents(&self, layout: &Layout, name: &str) -> Result<(), String> {
         let repository = ringtap_testkit::repository();
         let folder = layout.place(format!("share/doc/{name}"));
-        copy(
-            &repository.join("contrib/debian/copyright"),
-            &folder.join("copyright"),
-            0o644,
-        )?;
+        let copyright = repository.join("contrib/debian/copyright");
+        copy(&copyright, &folder.join("copyright"), 0o644)?;
         let date = answer("date", &["-u", "-R", "-d", &format!("@{}", seconds())])?;
         let entry = format!(
             "ringtap ({RINGTAP}) unstable; urgency=medium\n\n  * The changes are in the project's CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n"
         );
-        write(
-            &folder.join("changelog.gz"),
-            &gzip(entry.as_bytes())?,
-            0o644,
-        )
+        let packed = gzip(entry.as_bytes())?;
+        write(&folder.join("changelog.gz"), &packed, 0o644)
     }
 
     /// Writes the checksums of the packages.
@@ -455,57 +409,38 @@ impl Pack {
 fn debians_name(library: &Path) -> Result<(), String> {
     let folder = library.parent().unwrap_or(library);
     let own = folder.join("libpcap.so.0.8");
-    fs::remove_file(&own).map_err(|error| format!("{}: {error}", own.display()))?;
+    fs::remove_file(&own).map_err(at(&own))?;
     let mut cc = Command::new("cc");
-    cc.args([
-        "-shared",
-        "-nostartfiles",
-        "-Wl,-soname,libpcap.so.0.8",
-        "-Wl,--no-as-needed",
-        "-Wl,-z,noexecstack",
-        "-Wl,--build-id=none",
-        "-o",
-    ]);
+    cc.args(["-shared", "-nostartfiles", "-Wl,-soname,libpcap.so.0.8"]);
+    cc.args(["-Wl,--no-as-needed", "-Wl,-z,noexecstack"]);
+    cc.args(["-Wl,--build-id=none", "-o"]);
     process::check(cc.arg(&own).arg(folder.join("libpcap.so.1")).arg("-lc"))?;
     strip(&own)?;
-    fs::set_permissions(&own, fs::Permissions::from_mode(0o644))
-        .map_err(|error| format!("{}: {error}", own.display()))
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o644)).map_err(at(&own))
 }
 
 /// Removes symbols that are not needed to run.
 fn strip(binary: &Path) -> Result<(), String> {
     let mut strip = Command::new("strip");
-    strip.args([
-        "--strip-unneeded",
-        "--remove-section=.comment",
-        "--remove-section=.note",
-    ]);
-    process::check(strip.arg(binary))
+    strip.args(["--strip-unneeded", "--remove-section=.comment"]);
+    process::check(strip.arg("--remove-section=.note").arg(binary))
 }
 
 /// Returns the size of the files in a folder, as Debian counts it.
 fn kibibytes(folder: &Path) -> Result<u64, String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-    let mut sum = 0;
-    for entry in fs::read_dir(folder).map_err(explain)? {
-        let entry = entry.map_err(explain)?;
-        let data = entry.metadata().map_err(explain)?;
-        sum += if data.is_dir() {
-            kibibytes(&entry.path())? + 1
-        } else {
-            data.len().div_ceil(1024)
-        };
-    }
-    Ok(sum)
+    let size = |metadata: &fs::Metadata| match metadata.is_dir() {
+        true => 1,
+        false => metadata.len().div_ceil(1024),
+    };
+    let below = process::below(folder, &[])?;
+    Ok(below.iter().map(|(_, metadata)| size(metadata)).sum())
 }
 
 /// Writes the checksums of a package's files into it.
 fn sums(folder: &Path) -> Result<(), String> {
     let script = "find . -path ./DEBIAN -prune -o -type f -printf '%P\\0' | LC_ALL=C sort -z | xargs -0 md5sum";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .current_dir(folder)
-        .output();
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", script]).current_dir(folder).output();
     let output = output.map_err(|error| format!("md5sum: {error}"))?;
     if !output.status.success() {
         return Err(format!("md5sum: {}", output.status));
@@ -515,7 +450,7 @@ fn sums(folder: &Path) -> Result<(), String> {
 
 /// Returns the packages that programs or libraries need, with the least versions that have its symbols.
 fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = process::folder()?;
     let control = b"Source: ringtap\n\nPackage: ringtap\nArchitecture: any\n";
     write(&folder.path().join("debian/control"), control, 0o644)?;
     let mut ask = Command::new("dpkg-shlibdeps");
@@ -535,13 +470,10 @@ fn dependencies(binaries: &[PathBuf]) -> Result<String, String> {
 
 /// Makes folders readable: a temporary folder is its owner's alone; those of a package are not.
 pub(super) fn make_readable(folder: &Path) -> Result<(), String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).map_err(explain)?;
-    for entry in fs::read_dir(folder).map_err(explain)? {
-        let entry = entry.map_err(explain)?;
-        if entry.file_type().map_err(explain)?.is_dir() {
-            make_readable(&entry.path())?;
-        }
+    let below = process::below(folder, &[])?.into_iter();
+    let folders = below.filter_map(|(path, metadata)| metadata.is_dir().then_some(path));
+    for path in folders.chain([folder.to_path_buf()]) {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(at(&path))?;
     }
     Ok(())
 }

@@ -21,16 +21,9 @@ pub(super) fn run(words: &[&str]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match install(&repository, &folder) {
-        Ok(program) => {
-            println!("installed {}", program.display());
-            ExitCode::SUCCESS
-        }
-        Err(reason) => {
-            eprintln!("install: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    let installed = install(&repository, &folder);
+    let told = installed.map(|program| println!("installed {}", program.display()));
+    process::exit("install", told)
 }
 
 /// Builds the program and copies it into a folder. Returns its path.

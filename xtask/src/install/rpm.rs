@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::extras::{DATE, seconds};
 use super::{RINGTAP, write};
-use crate::process;
+use crate::process::{self, at};
 
 /// The program of Debian's package `rpm` that packs.
 const RPMBUILD: &str = "rpmbuild";
@@ -87,9 +87,7 @@ pub(super) fn names(debians: &str) -> Option<Names> {
         eprintln!("package: no .rpm, since the name of {debians} is not known");
         return None;
     };
-    let mut ask = Command::new(RPMBUILD);
-    let found = ask.arg("--version").stdout(Stdio::null()).status();
-    if !found.is_ok_and(|status| status.success()) {
+    if !process::succeeds(Command::new(RPMBUILD).arg("--version")) {
         eprintln!("package: no .rpm, since rpmbuild is not installed (Debian's package rpm)");
         return None;
     }
@@ -118,13 +116,10 @@ pub(super) fn pack(root: &Path, names: Names, out: &Path) -> Result<PathBuf, Str
     write(&file, spec.as_bytes(), 0o644)?;
     let packed = work.path().join("packed");
     let mut build = Command::new(RPMBUILD);
-    build
-        .args(["-bb", "--quiet", "--target", names.architecture])
-        .arg("--define")
-        .arg(format!("_topdir {}", work.path().display()))
-        .arg("--define")
-        .arg(format!("_rpmdir {}", packed.display()));
-    for define in DEFINES {
+    build.args(["-bb", "--quiet", "--target", names.architecture]);
+    let top = format!("_topdir {}", work.path().display());
+    let packages = format!("_rpmdir {}", packed.display());
+    for define in [&*top, &packages].into_iter().chain(DEFINES) {
         build.args(["--define", define]);
     }
     let output = build.arg(&file).env(DATE, seconds().to_string()).output();
@@ -135,31 +130,19 @@ pub(super) fn pack(root: &Path, names: Names, out: &Path) -> Result<PathBuf, Str
     }
     let name = format!("ringtap-{RINGTAP}-1.{}.rpm", names.architecture);
     let (from, to) = (packed.join(names.architecture).join(&name), out.join(&name));
-    fs::copy(&from, &to).map_err(|error| format!("{}: {error}", from.display()))?;
+    fs::copy(&from, &to).map_err(at(&from))?;
     Ok(to)
 }
 
 /// Returns the files below a folder, and the folders that belong to ringtap alone, as they will be installed.
 fn listed(root: &Path) -> Result<Vec<(String, bool)>, String> {
-    let (mut found, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
-    while let Some(folder) = folders.pop() {
-        let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(explain)? {
-            let entry = entry.map_err(explain)?;
-            let path = entry.path();
-            let below = path.strip_prefix(root).unwrap_or(&path);
-            let installed = format!("/{}", below.display());
-            let is_folder = entry.file_type().map_err(explain)?.is_dir();
-            if is_folder {
-                folders.push(path.clone());
-            }
-            let is_own = || {
-                let mut parts = below.iter().map(OsStr::as_encoded_bytes);
-                parts.any(|part| part == b"ringtap" || part.ends_with(b".service.d"))
-            };
-            if !is_folder || is_own() {
-                found.push((installed, is_folder));
-            }
+    let mut found = Vec::new();
+    for (path, metadata) in process::below(root, &[])? {
+        let below = path.strip_prefix(root).unwrap_or(&path);
+        let mut parts = below.iter().map(OsStr::as_encoded_bytes);
+        let is_folder = metadata.is_dir();
+        if !is_folder || parts.any(|part| part == b"ringtap" || part.ends_with(b".service.d")) {
+            found.push((format!("/{}", below.display()), is_folder));
         }
     }
     found.sort();
@@ -171,22 +154,18 @@ fn listed(root: &Path) -> Result<Vec<(String, bool)>, String> {
 /// # Errors
 /// A step fails, or something is left.
 pub(super) fn check(package: &Path) -> Result<(), String> {
-    let root = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let root = process::folder()?;
     let place = root.path().to_string_lossy().into_owned();
     let rpm = |words: &[&str], last: &str| {
         let mut rpm = Command::new("rpm");
         rpm.args(["--root", &place, "--dbpath", DATABASE]);
         process::check(rpm.args(words).arg(last))
     };
-    rpm(
-        &["--install", "--nodeps", "--noscripts"],
-        &package.to_string_lossy(),
-    )?;
+    let package = package.to_string_lossy();
+    rpm(&["--install", "--nodeps", "--noscripts"], &package)?;
     // The root has no users and none of the libraries.
-    rpm(
-        &["--verify", "--nodeps", "--nouser", "--nogroup"],
-        "ringtap",
-    )?;
+    let options = ["--verify", "--nodeps", "--nouser", "--nogroup"];
+    rpm(&options, "ringtap")?;
     let program = root.path().join("usr/bin/ringtap");
     process::check(Command::new(program).arg("--version"))?;
     rpm(&["--erase", "--nodeps", "--noscripts"], "ringtap")?;

@@ -79,22 +79,13 @@ fn array(value: &Value) -> impl Iterator<Item = &Value> {
 fn metadata() -> Result<Value, String> {
     let mut cargo = process::cargo(&ringtap_testkit::repository());
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    cargo.args([
-        "metadata",
-        "--format-version=1",
-        "--locked",
-        super::package::FEATURES,
-        "--filter-platform",
-    ]);
-    let output = cargo
-        .arg(target)
-        .output()
-        .map_err(|error| format!("cargo metadata: {error}"))?;
+    cargo.args(["metadata", "--format-version=1", "--locked"]);
+    cargo.args([super::package::FEATURES, "--filter-platform", &target]);
+    let output = cargo.output();
+    let output = output.map_err(|error| format!("cargo metadata: {error}"))?;
     if !output.status.success() {
-        return Err(format!(
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        ));
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo metadata: {}", reason.trim()));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }

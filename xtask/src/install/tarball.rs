@@ -56,11 +56,8 @@ pub(super) fn pack(pack: &Pack) -> Result<Vec<PathBuf>, String> {
     python::environment(&target.join("venv"), &[COMPILER])?;
     let archive = |processor: &&str| {
         build(&target, processor)?;
-        archive(
-            pack,
-            processor,
-            &target.join(triple(processor)).join(RELEASE),
-        )
+        let built = target.join(triple(processor)).join(RELEASE);
+        archive(pack, processor, &built)
     };
     PROCESSORS.iter().map(archive).collect()
 }
@@ -97,7 +94,7 @@ fn build(target: &Path, processor: &str) -> Result<(), String> {
 /// Packs the programs of a folder with all that belongs to them.
 fn archive(pack: &Pack, processor: &str, built: &Path) -> Result<PathBuf, String> {
     let name = format!("ringtap-{RINGTAP}-{}", triple(processor));
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = process::folder()?;
     let layout = Layout {
         prefix: PathBuf::from("/"),
         ..pack.layout(&folder.path().join(&name))
@@ -111,12 +108,9 @@ fn archive(pack: &Pack, processor: &str, built: &Path) -> Result<PathBuf, String
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
         .arg(format!("--mtime=@{}", seconds()))
-        .args(["--format=gnu", "--use-compress-program=gzip -9n"])
-        .arg("--file")
-        .arg(&path)
-        .arg("--directory")
-        .arg(folder.path())
-        .args(["--create", &name]);
+        .args(["--format=gnu", "--use-compress-program=gzip -9n"]);
+    tar.arg("--file").arg(&path).arg("--directory");
+    tar.arg(folder.path()).args(["--create", &name]);
     process::check(&mut tar)?;
     Ok(path)
 }
@@ -127,7 +121,7 @@ fn archive(pack: &Pack, processor: &str, built: &Path) -> Result<PathBuf, String
 /// # Errors
 /// A program needs a library or does not run. Only root can change the root folder.
 pub(super) fn check(path: &Path) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let folder = process::folder()?;
     let mut tar = Command::new("tar");
     tar.arg("--extract").arg("--strip-components=1");
     tar.arg("--file").arg(path).arg("--directory");

@@ -18,7 +18,7 @@ use super::outcome::UNSTEADY;
 use super::processor::Processor;
 use super::suites::Program;
 use super::table::Kernel;
-use crate::process;
+use crate::process::{self, at};
 
 /// The time limit for start and stop, besides the suites.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
@@ -137,9 +137,7 @@ impl Job<'_> {
         match self {
             Self::Suites(programs) => suites(programs, machine, &mut script),
             Self::Script(_) => {
-                script.push_str(&format!(
-                    "sh {OUT}/{JOB} > {OUT}/{OUTPUT} 2>&1 < /dev/null\n"
-                ));
+                script += &format!("sh {OUT}/{JOB} > {OUT}/{OUTPUT} 2>&1 < /dev/null\n");
             }
         }
         script
@@ -159,16 +157,12 @@ pub(crate) fn run(
 ) -> Result<(), String> {
     let write = |name: &str, text: String| {
         let path = results.join(name);
-        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+        fs::write(&path, text).map_err(at(&path))
     };
     write("script", job.script(kernel.machine, results))?;
     keep(results, &job.programs(kernel.machine))?;
     if let Job::Script(path) = job {
-        let text = fs::read_to_string(path);
-        write(
-            JOB,
-            text.map_err(|error| format!("{}: {error}", path.display()))?,
-        )?;
+        write(JOB, fs::read_to_string(path).map_err(at(path))?)?;
     }
     write("release", fetched.release.clone())?;
     let first = results.join("initrd");
@@ -183,7 +177,7 @@ pub(crate) fn run(
     let removed = fs::remove_file(&first);
     let _ = fs::remove_dir_all(results.join(PROGRAMS));
     if results.join("booted").exists() {
-        return removed.map_err(|error| format!("{}: {error}", first.display()));
+        return removed.map_err(at(&first));
     }
     let console = fs::read(results.join("console")).unwrap_or_default();
     let console = String::from_utf8_lossy(&console);
@@ -208,15 +202,14 @@ fn kept(results: &Path, program: &Path) -> PathBuf {
 /// Makes the links.
 fn keep(results: &Path, programs: &[PathBuf]) -> Result<(), String> {
     let folder = results.join(PROGRAMS);
-    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+        fs::remove_dir_all(&folder).map_err(at(&folder))?;
     }
-    fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
     // Suites that do not run the command are built without it.
     for program in programs.iter().filter(|program| program.exists()) {
         let link = kept(results, program);
-        fs::hard_link(program, &link).map_err(|error| failed(&link, error))?;
+        fs::hard_link(program, &link).map_err(at(&link))?;
     }
     Ok(())
 }
@@ -248,9 +241,8 @@ fn suites(programs: &[&Program], machine: &Machine, script: &mut String) {
     for program in programs {
         let suite = program.suite;
         let (id, path) = (suite.id(), program.path.display());
-        let folder = ringtap_testkit::repository()
-            .join("crates")
-            .join(suite.folder);
+        let crates = ringtap_testkit::repository().join("crates");
+        let folder = crates.join(suite.folder);
         // The command's other tests read files, and are the same on every kernel.
         let setting = match suite.folder {
             "ringtap" => format!("export {LIVE_ONLY}=1"),
@@ -278,12 +270,10 @@ fn suites(programs: &[&Program], machine: &Machine, script: &mut String) {
 /// Returns QEMU's command line.
 fn arguments(processor: &Processor, fetched: &Fetched, results: &Path) -> Vec<String> {
     let share = |name: &str, path: &Path, options: &str| {
+        let path = path.display();
         [
             "-fsdev".to_owned(),
-            format!(
-                "local,id={name},path={},security_model=none{options}",
-                path.display()
-            ),
+            format!("local,id={name},path={path},security_model=none{options}"),
             "-device".to_owned(),
             format!("virtio-9p-pci,fsdev={name},mount_tag={name}"),
         ]
@@ -325,38 +315,34 @@ fn arguments(processor: &Processor, fetched: &Fetched, results: &Path) -> Vec<St
 fn first_files(processor: &Processor, fetched: &Fetched, to: &Path) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| format!("a temporary folder: {error}"))?;
     let root = folder.path();
-    let failed = |error: std::io::Error| format!("{}: {error}", root.display());
     for name in ["bin", "proc", "sys", "dev", "modules"] {
-        fs::create_dir(root.join(name)).map_err(failed)?;
+        fs::create_dir(root.join(name)).map_err(at(root))?;
     }
-    fs::copy(&fetched.busybox, root.join("bin/busybox")).map_err(failed)?;
+    fs::copy(&fetched.busybox, root.join("bin/busybox")).map_err(at(root))?;
     let mut order = Vec::new();
     for module in modules::first(&fetched.modules)? {
         let file = format!("{}.ko", module.name);
-        fs::write(root.join("modules").join(&file), module.bytes).map_err(failed)?;
+        fs::write(root.join("modules").join(&file), module.bytes).map_err(at(root))?;
         order.push(file);
     }
-    fs::write(root.join("modules/order"), order.join(" ")).map_err(failed)?;
+    fs::write(root.join("modules/order"), order.join(" ")).map_err(at(root))?;
     let mut modules = fetched.modules.display().to_string();
     if !processor.is_host {
         modules.insert_str(0, &format!("/{REPOSITORY}"));
         let repository = ringtap_testkit::repository();
         let beside = repository.parent().unwrap_or(&repository).display();
-        fs::write(root.join("modules/repository"), beside.to_string()).map_err(failed)?;
+        fs::write(root.join("modules/repository"), beside.to_string()).map_err(at(root))?;
     }
-    fs::write(root.join("modules/folder"), modules).map_err(failed)?;
-    fs::write(root.join("init"), INIT).map_err(failed)?;
+    fs::write(root.join("modules/folder"), modules).map_err(at(root))?;
+    fs::write(root.join("init"), INIT).map_err(at(root))?;
     let pack = format!(
         "chmod 755 init bin/busybox && find . | '{}' cpio -o -H newc | gzip -1 > '{}'",
         fetched.host_busybox.display(),
         to.display()
     );
     let mut shell = Command::new("sh");
-    shell
-        .args(["-c", &pack])
-        .current_dir(root)
-        .stderr(Stdio::null());
-    process::check(&mut shell)
+    shell.args(["-c", &pack]).current_dir(root);
+    process::check(shell.stderr(Stdio::null()))
 }
 
 #[cfg(test)]

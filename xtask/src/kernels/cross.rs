@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use ringtap_testkit::need::find_tool;
+
 use super::fetch;
 use super::outcome::{self, ProgramOutcome};
-use super::suites::{self, Suite};
-use crate::process;
+use super::suites::{self, Built, Suite};
+use crate::process::{self, at};
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 /// Runs a program for AArch64 (Debian: qemu-user-static).
@@ -63,27 +65,20 @@ pub(crate) fn run(
     results: &Path,
     mut see: impl FnMut(&[ProgramOutcome]) -> Result<(), String>,
 ) -> Result<Vec<ProgramOutcome>, String> {
-    let missing = [EMULATOR, "unshare", "apt-get", "dpkg-deb"]
-        .into_iter()
-        .find(|program| ringtap_testkit::need::find_tool(program).is_none());
-    if let Some(program) = missing {
+    let mut needed = [EMULATOR, "unshare", "apt-get", "dpkg-deb"].into_iter();
+    if let Some(program) = needed.find(|program| find_tool(program).is_none()) {
         return Err(format!("needs {program} (Debian: qemu-user-static)"));
     }
     let root = compiler(cache)?;
-    let mut arguments: Vec<String> = [
-        "test",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]
-    .map(str::to_owned)
-    .to_vec();
+    let format = "--message-format=json-render-diagnostics";
+    let mut arguments = ["test", "--no-run", format].map(str::to_owned).to_vec();
     for name in CRATES {
         arguments.extend(["-p".to_owned(), format!("ringtap-{name}")]);
     }
     let messages = build(&root, &arguments)?;
     let mut programs: Vec<Program> = messages.lines().filter_map(program_in).collect();
     programs.sort_by(|a, b| a.name.cmp(&b.name));
-    fs::create_dir_all(results).map_err(|error| format!("{}: {error}", results.display()))?;
+    fs::create_dir_all(results).map_err(at(results))?;
     let mut outcomes = Vec::new();
     for program in programs {
         outcomes.push(run_one(&program, &root.join(LIBRARIES), results)?);
@@ -96,10 +91,7 @@ pub(crate) fn run(
 ///
 /// # Errors
 /// A sentence on what is missing or does not build.
-pub(crate) fn suites(
-    cache: &Path,
-    wanted: &[&'static Suite],
-) -> Result<Vec<suites::Program>, String> {
+pub(crate) fn suites(cache: &Path, wanted: &[&'static Suite]) -> Built {
     let messages = build(&compiler(cache)?, &suites::arguments(wanted))?;
     suites::programs(wanted, &messages)
 }
@@ -138,9 +130,7 @@ fn build(root: &Path, arguments: &[String]) -> Result<String, String> {
     for (from, to) in mounts {
         let to = format!("{}{}", root.display(), to.display());
         let from = from.display();
-        script.push_str(&format!(
-            "mkdir -p '{to}' && mount --rbind '{from}' '{to}'\n"
-        ));
+        script += &format!("mkdir -p '{to}' && mount --rbind '{from}' '{to}'\n");
     }
     script.push_str(&format!(
         "exec chroot '{}' sh -c 'cd \"$0\" && exec cargo \"$@\"' '{}' \"$@\"",
@@ -166,14 +156,7 @@ fn build(root: &Path, arguments: &[String]) -> Result<String, String> {
     if let Some(debug) = std::env::var_os("CARGO_PROFILE_DEV_DEBUG") {
         command.env("CARGO_PROFILE_DEV_DEBUG", debug);
     }
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit());
-    let output = output
-        .output()
-        .map_err(|error| format!("unshare: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("the build: {}", output.status));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    suites::messages(command.stdin(Stdio::null()), "unshare")
 }
 
 /// The program of tests that a message of cargo's is about, also one of a library's own tests.
@@ -199,8 +182,7 @@ fn program_in(line: &str) -> Option<Program> {
 
 fn run_one(program: &Program, libraries: &Path, results: &Path) -> Result<ProgramOutcome, String> {
     let log = results.join(format!("{}.log", program.name.replace(", ", ".")));
-    let failed = |error: std::io::Error| format!("{}: {error}", log.display());
-    let file = fs::File::create(&log).map_err(failed)?;
+    let file = fs::File::create(&log).map_err(at(&log))?;
     let mut emulator = Command::new(EMULATOR);
     emulator
         .arg("-L")
@@ -210,12 +192,10 @@ fn run_one(program: &Program, libraries: &Path, results: &Path) -> Result<Progra
         .env("RINGTAP_TEST_SLOWNESS", SLOWNESS)
         .current_dir(&program.folder);
     let mut limited = process::limited(LIMIT, &emulator);
-    let status = limited
-        .stdout(file.try_clone().map_err(failed)?)
-        .stderr(file)
-        .status();
+    limited.stdout(file.try_clone().map_err(at(&log))?);
+    let status = limited.stderr(file).status();
     let ended = process::judge(&limited, status);
-    let text = String::from_utf8_lossy(&fs::read(&log).map_err(failed)?).into_owned();
+    let text = String::from_utf8_lossy(&fs::read(&log).map_err(at(&log))?).into_owned();
     Ok(outcome::of_program(&program.name, &text, ended))
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::processor::{Processor, X86_64};
 use super::table::Kernel;
-use crate::process;
+use crate::process::{self, at};
 
 /// The time limit for fetching lists or packages.
 const FETCH_LIMIT: Duration = Duration::from_secs(300);
@@ -75,7 +75,7 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
     let whole = folder.join("whole");
     if !whole.exists() {
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(|error| explain(&folder, &error))?;
+            fs::remove_dir_all(&folder).map_err(at(&folder))?;
         }
         let apt = Apt::with(&cache.join("apt"), kernel.suite, &[processor.debian])?;
         let release = newest(kernel, &apt.packages("linux-image-")?)?;
@@ -87,13 +87,13 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
         }
         let root = modules_of(&folder)?;
         index(&host_busybox, &root)?;
-        fs::write(&whole, "").map_err(|error| explain(&whole, &error))?;
+        fs::write(&whole, "").map_err(at(&whole))?;
     }
     let modules = modules_of(&folder)?;
     let short = folder.join("short-index");
     if !short.exists() {
         super::modules::shorten_index(&modules)?;
-        fs::write(&short, "").map_err(|error| explain(&short, &error))?;
+        fs::write(&short, "").map_err(at(&short))?;
     }
     let release = modules.file_name().unwrap_or_default().to_string_lossy();
     // Debian's kernels from 7.0 on are beside their modules.
@@ -101,7 +101,7 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
         folder.join("boot").join(format!("vmlinuz-{release}")),
         modules.join("vmlinuz"),
     ];
-    let image = images.iter().find(|path| path.is_file()).cloned();
+    let image = images.into_iter().find(|path| path.is_file());
     let image = image
         .ok_or_else(|| format!("{}: no vmlinuz among the packages' files", folder.display()))?;
     Ok(Fetched {
@@ -112,10 +112,6 @@ pub(crate) fn kernel(cache: &Path, kernel: &Kernel) -> Result<Fetched, String> {
         host_busybox,
         root: machine_root,
     })
-}
-
-fn explain(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
 
 /// Fetches packages with all that they need and extracts them, unless they are there already.
@@ -131,11 +127,11 @@ pub(crate) fn root(
     let (folder, whole) = (cache.join("root"), cache.join("whole"));
     if !whole.exists() {
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(|error| explain(&folder, &error))?;
+            fs::remove_dir_all(&folder).map_err(at(&folder))?;
         }
         println!("fetching {}", packages.join(", "));
         Apt::with(&cache.join("apt"), suite, architectures)?.extract_all(packages, &folder)?;
-        fs::write(&whole, "").map_err(|error| explain(&whole, &error))?;
+        fs::write(&whole, "").map_err(at(&whole))?;
     }
     Ok(folder)
 }
@@ -143,29 +139,20 @@ pub(crate) fn root(
 /// The root of a machine whose programs the host does not run: Debian's packages, extracted.
 fn foreign_root(cache: &Path, processor: &Processor) -> Result<PathBuf, String> {
     let cache = cache.join(format!("root-{}", processor.debian));
-    let folder = root(
-        &cache,
-        FOREIGN_SUITE,
-        &[processor.debian],
-        &FOREIGN_PACKAGES,
-    )?;
+    let architectures = [processor.debian];
+    let folder = root(&cache, FOREIGN_SUITE, &architectures, &FOREIGN_PACKAGES)?;
     // Installing base-passwd, passwd and tcpdump, which becomes a user of its own, would have made these.
     let shadow = folder.join("etc/shadow");
     fs::write(&shadow, "root:*:::::::\n")
         .and_then(|()| fs::set_permissions(&shadow, fs::Permissions::from_mode(0o600)))
-        .map_err(|error| explain(&shadow, &error))?;
-    for (name, more) in [
-        (
-            "passwd",
-            "tcpdump:*:100:100::/nonexistent:/usr/sbin/nologin\n",
-        ),
-        ("group", "tcpdump:*:100:\n"),
-    ] {
+        .map_err(at(&shadow))?;
+    let user = "tcpdump:*:100:100::/nonexistent:/usr/sbin/nologin\n";
+    for (name, more) in [("passwd", user), ("group", "tcpdump:*:100:\n")] {
         let to = folder.join("etc").join(name);
         let from = folder.join(format!("usr/share/base-passwd/{name}.master"));
         fs::read_to_string(&from)
             .and_then(|text| fs::write(&to, text + more))
-            .map_err(|error| explain(&from, &error))?;
+            .map_err(at(&from))?;
     }
     Ok(folder)
 }
@@ -189,9 +176,7 @@ fn busybox(cache: &Path, processor: &Processor) -> Result<PathBuf, String> {
 
 /// Returns the newest of the packages' versions that are this kernel's.
 fn newest(kernel: &Kernel, packages: &[String]) -> Result<String, String> {
-    let releases = packages
-        .iter()
-        .filter_map(|package| kernel.release_in(package));
+    let releases = packages.iter().filter_map(|name| kernel.release_in(name));
     let newest = releases.max_by(|a, b| by_numbers(a, b));
     newest.map(str::to_owned).ok_or_else(|| {
         format!(
@@ -235,13 +220,10 @@ fn index(busybox: &Path, modules: &Path) -> Result<(), String> {
     process::check(&mut depmod)?;
     let made = modules.join("modules.dep");
     if made.is_file() {
-        Ok(())
-    } else {
-        Err(format!(
-            "{}: depmod has not made it (usr: {usr})",
-            made.display()
-        ))
+        return Ok(());
     }
+    let made = made.display();
+    Err(format!("{made}: depmod has not made it (usr: {usr})"))
 }
 
 /// apt-get with one suite.
@@ -259,23 +241,18 @@ impl Apt {
         };
         for folder in ["state/lists/partial", "cache/archives/partial", "packages"] {
             let path = apt.folder.join(folder);
-            fs::create_dir_all(&path).map_err(|error| explain(&path, &error))?;
+            fs::create_dir_all(&path).map_err(at(&path))?;
         }
         let sources = apt.folder.join("sources.list");
         let line = format!("deb [signed-by={KEYRING}] {} {suite} main\n", mirror());
-        fs::write(&sources, line).map_err(|error| explain(&sources, &error))?;
+        fs::write(&sources, line).map_err(at(&sources))?;
         let configuration = apt.configuration();
-        fs::write(&configuration, apt.options())
-            .map_err(|error| explain(&configuration, &error))?;
+        fs::write(&configuration, apt.options()).map_err(at(&configuration))?;
         let mut update = apt.command("apt-get");
         update.args(["-q", "update"]);
-        if process::succeeds(&mut process::limited(FETCH_LIMIT, &update)) {
-            Ok(apt)
-        } else {
-            Err(format!(
-                "the lists of Debian's suite {suite} cannot be fetched"
-            ))
-        }
+        let fetched = process::succeeds(&mut process::limited(FETCH_LIMIT, &update));
+        let failed = || format!("the lists of Debian's suite {suite} cannot be fetched");
+        fetched.then_some(apt).ok_or_else(failed)
     }
 
     fn configuration(&self) -> PathBuf {
@@ -299,9 +276,8 @@ impl Apt {
 
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command
-            .env("APT_CONFIG", self.configuration())
-            .current_dir(self.folder.join("packages"));
+        command.env("APT_CONFIG", self.configuration());
+        command.current_dir(self.folder.join("packages"));
         command
     }
 
@@ -322,7 +298,7 @@ impl Apt {
             return Err(format!("{package} cannot be fetched"));
         }
         let start = format!("{package}_");
-        let entries = fs::read_dir(&packages).map_err(|error| explain(&packages, &error))?;
+        let entries = fs::read_dir(&packages).map_err(at(&packages))?;
         let file = entries
             .flatten()
             .map(|entry| entry.path())
@@ -331,13 +307,9 @@ impl Apt {
                 name.starts_with(&start) && name.ends_with(".deb")
             })
             .ok_or_else(|| format!("{package}: apt-get has fetched no file"))?;
-        fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
-        process::check(Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder))?;
-        fs::remove_file(&file).map_err(|error| explain(&file, &error))
+        unpack(&file, folder)
     }
-}
 
-impl Apt {
     /// Fetches packages with all that they need, and extracts them. Nothing is installed; none of their
     /// scripts runs.
     fn extract_all(&self, packages: &[&str], folder: &Path) -> Result<(), String> {
@@ -348,7 +320,7 @@ impl Apt {
             return Err(format!("{} cannot be fetched", packages.join(", ")));
         }
         let archives = self.folder.join("cache/archives");
-        let entries = fs::read_dir(&archives).map_err(|error| explain(&archives, &error))?;
+        let entries = fs::read_dir(&archives).map_err(at(&archives))?;
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.retain(|path| path.extension().is_some_and(|extension| extension == "deb"));
         // The one with the links from /bin to /usr/bin comes first.
@@ -356,27 +328,30 @@ impl Apt {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             (!name.starts_with("base-files_"), path.clone())
         });
-        fs::create_dir_all(folder).map_err(|error| explain(folder, &error))?;
-        for file in files {
-            process::check(Command::new("dpkg-deb").arg("-x").arg(&file).arg(folder))?;
-            fs::remove_file(&file).map_err(|error| explain(&file, &error))?;
-        }
-        Ok(())
+        files.iter().try_for_each(|file| unpack(file, folder))
     }
+}
+
+/// Extracts a package's file into a folder, and removes it.
+fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    process::check(Command::new("dpkg-deb").arg("-x").arg(file).arg(folder))?;
+    fs::remove_file(file).map_err(at(file))
 }
 
 /// Returns the mirror that this host uses.
 fn mirror() -> String {
-    let mut texts = vec![fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
-    if let Ok(entries) = fs::read_dir("/etc/apt/sources.list.d") {
-        let paths = entries.flatten().map(|entry| entry.path());
-        let read = paths.filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "list" || extension == "sources")
-        });
-        texts.extend(read.filter_map(|path| fs::read_to_string(path).ok()));
-    }
-    let found = texts.iter().find_map(|text| mirror_in(text));
+    let entries = fs::read_dir("/etc/apt/sources.list.d")
+        .into_iter()
+        .flatten();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let is_list = |path: &PathBuf| {
+        let extension = path.extension();
+        extension.is_some_and(|extension| extension == "list" || extension == "sources")
+    };
+    let first = PathBuf::from("/etc/apt/sources.list");
+    let mut lists = std::iter::once(first).chain(paths.filter(is_list));
+    let found = lists.find_map(|path| mirror_in(&fs::read_to_string(path).ok()?));
     found.unwrap_or_else(|| DEFAULT_MIRROR.to_owned())
 }
 
@@ -384,13 +359,12 @@ fn mirror() -> String {
 fn mirror_in(text: &str) -> Option<String> {
     let lines = text.lines().map(str::trim);
     let live = lines.filter(|line| line.starts_with("deb ") || line.starts_with("URIs:"));
-    let mut addresses = live.flat_map(str::split_whitespace).filter(|word| {
-        (word.starts_with("http://") || word.starts_with("https://"))
-            && word.trim_end_matches('/').ends_with("/debian")
+    let words = live.flat_map(str::split_whitespace);
+    let mut addresses = words.map(|word| word.trim_end_matches('/')).filter(|word| {
+        let is_address = word.starts_with("http://") || word.starts_with("https://");
+        is_address && word.ends_with("/debian")
     });
-    addresses
-        .next()
-        .map(|word| word.trim_end_matches('/').to_owned())
+    addresses.next().map(str::to_owned)
 }
 
 #[cfg(test)]

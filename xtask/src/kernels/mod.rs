@@ -26,14 +26,18 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use boot::Job;
 pub(crate) use outcome::KernelOutcome;
-use processor::X86_64;
+use processor::{Processor, X86_64};
+pub(crate) use report::lines;
+use ringtap_testkit::need::find_tool;
 use suites::{Program, Suite};
 use table::{KERNELS, Kernel};
+
+use crate::process::at;
 
 /// The word for the tests that need no kernel, on another processor.
 const CROSS: &str = "--aarch64";
@@ -93,11 +97,7 @@ pub(crate) fn prepare() -> Result<Prepared, Tested> {
     let request = Request {
         kernels: KERNELS.iter().filter(|one| one.name == name).collect(),
         suites: suites.map(str::to_owned).to_vec(),
-        again: true,
-        jobs: 1,
-        script: None,
-        writes_only: false,
-        measures: false,
+        ..Request::default()
     };
     let place = Place::new();
     let Some(&kernel) = request.kernels.first() else {
@@ -117,18 +117,17 @@ pub(crate) fn prepare() -> Result<Prepared, Tested> {
 impl Prepared {
     /// Boots the kernel and runs its suites, on one of the host's processors.
     pub(crate) fn run(&self) -> Tested {
-        match run_one(
-            &self.place,
-            self.kernel,
-            &self.fetched,
-            &self.programs,
-            true,
-        ) {
+        let Self {
+            place,
+            kernel,
+            fetched,
+            programs,
+        } = self;
+        match run_one(place, kernel, fetched, programs, true) {
             Ok(mut outcome) => {
                 // Results of other suites may be there from earlier runs.
-                outcome
-                    .suites
-                    .retain(|suite| TESTED.1.contains(&suite.name));
+                let suites = &mut outcome.suites;
+                suites.retain(|suite| TESTED.1.contains(&suite.name));
                 Tested::Ran(outcome)
             }
             Err(reason) => Tested::Failed(reason),
@@ -136,12 +135,8 @@ impl Prepared {
     }
 }
 
-/// Returns a kernel's results, a line for each suite and each failed test.
-pub(crate) fn lines(outcome: &KernelOutcome) -> String {
-    report::lines(outcome)
-}
-
 /// The work to do.
+#[derive(Default)]
 struct Request {
     kernels: Vec<&'static Kernel>,
     /// Suites by name; none for all.
@@ -161,14 +156,9 @@ struct Request {
 impl Request {
     fn parse(words: &[&str]) -> Result<Self, String> {
         let mut request = Self {
-            kernels: Vec::new(),
-            suites: Vec::new(),
-            again: false,
             // A machine keeps one of the host's processors busy most of the time, but not always.
             jobs: std::thread::available_parallelism().map_or(1, usize::from) * 3 / 2,
-            script: None,
-            writes_only: false,
-            measures: false,
+            ..Self::default()
         };
         for &word in words {
             if word == "--all" {
@@ -249,10 +239,8 @@ impl Place {
 /// Returns why no kernel can be booted here.
 fn obstacle() -> Option<String> {
     let qemu = X86_64.qemu;
-    let needed = [qemu, "apt-get", "dpkg-deb", "xz", "gzip"];
-    let missing = needed
-        .into_iter()
-        .find(|program| ringtap_testkit::need::find_tool(program).is_none());
+    let mut needed = [qemu, "apt-get", "dpkg-deb", "xz", "gzip"].into_iter();
+    let missing = needed.find(|program| find_tool(program).is_none());
     if !cfg!(target_arch = "x86_64") {
         return Some("needs an x86-64 host".to_owned());
     }
@@ -285,12 +273,7 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         again: request.again,
         turn: Mutex::new(()),
     };
-    let next = || {
-        queue
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop_front()
-    };
+    let next = || held(&queue).pop_front();
     let worker = || {
         let kernels = std::iter::from_fn(next);
         kernels.filter(|kernel| !work.one(kernel)).count()
@@ -300,10 +283,8 @@ fn carry_out(request: &Request) -> Result<bool, String> {
         let failed = workers.into_iter().map(|worker| worker.join().unwrap_or(1));
         failed.sum()
     });
-    println!(
-        "\n{}",
-        report::table(&record::all(&ringtap_testkit::repository()))
-    );
+    let kept = record::all(&ringtap_testkit::repository());
+    println!("\n{}", report::table(&kept));
     Ok(failed == 0)
 }
 
@@ -340,11 +321,13 @@ fn run_cross() -> Result<bool, String> {
 fn write_result(outcome: &KernelOutcome) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     record::keep(&repository, outcome)?;
-    report::write(
-        &repository,
-        &record::all(&repository),
-        &record::programs(&repository),
-    )
+    write_page(&repository)
+}
+
+/// Writes the page from all results that are kept.
+fn write_page(repository: &Path) -> Result<(), String> {
+    let (all, programs) = (record::all(repository), record::programs(repository));
+    report::write(repository, &all, &programs)
 }
 
 /// Writes the results that are there, also of a run that was stopped. Returns whether nothing failed.
@@ -366,29 +349,26 @@ fn write_results(place: &Place, kernels: &[&Kernel]) -> Result<bool, String> {
 fn measure(place: &Place, kernels: &[&Kernel]) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     speed::build(&repository)?;
-    let explain = |error: std::io::Error| format!("{}: {error}", place.results.display());
-    std::fs::create_dir_all(&place.results).map_err(explain)?;
+    std::fs::create_dir_all(&place.results).map_err(at(&place.results))?;
     let script = place.results.join("speed.sh");
-    std::fs::write(&script, speed::script(&repository)).map_err(explain)?;
+    std::fs::write(&script, speed::script(&repository)).map_err(at(&place.results))?;
     for kernel in kernels {
         let output = run_script(place, kernel, &script)?;
         let ratios = speed::ratios(&output).map_err(|error| format!("{}: {error}", kernel.name))?;
         speed::keep(&repository, kernel.name, &ratios)?;
         println!("{}: {} captures compared", kernel.name, ratios.len());
     }
-    let (all, programs) = (record::all(&repository), record::programs(&repository));
-    report::write(&repository, &all, &programs)
+    write_page(&repository)
 }
 
 /// Boots a kernel, runs a script as root, and returns its output.
 fn run_script(place: &Place, kernel: &Kernel, script: &Path) -> Result<String, String> {
     let fetched = fetch::kernel(&place.packages, kernel)?;
     let results = place.results.join(kernel.name).join("run");
-    let explain = |error: std::io::Error| format!("{}: {error}", results.display());
-    std::fs::create_dir_all(&results).map_err(explain)?;
+    std::fs::create_dir_all(&results).map_err(at(&results))?;
     outcome::clear(&results, &[])?;
     boot::run(kernel, &fetched, &results, Job::Script(script))?;
-    let output = std::fs::read(results.join(boot::OUTPUT)).map_err(explain)?;
+    let output = std::fs::read(results.join(boot::OUTPUT)).map_err(at(&results))?;
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
@@ -419,22 +399,21 @@ fn build(place: &Place, request: &Request) -> Result<Programs, String> {
         programs.host = suites::build(&request.wanted())?;
     }
     if let Some(first) = foreign.first() {
-        let processor = first.machine.processor;
-        if ringtap_testkit::need::find_tool(processor.qemu).is_none() {
-            return Err(format!(
-                "needs {} (Debian: {})",
-                processor.qemu, processor.package
-            ));
+        let Processor { qemu, package, .. } = first.machine.processor;
+        if find_tool(qemu).is_none() {
+            return Err(format!("needs {qemu} (Debian: {package})"));
         }
+        let is_run = |suite: &Suite| foreign.iter().any(|one| one.machine.runs(&suite.id()));
         let mut wanted = request.wanted();
-        wanted.retain(|suite| {
-            foreign
-                .iter()
-                .any(|kernel| kernel.machine.runs(&suite.id()))
-        });
+        wanted.retain(|suite| is_run(suite));
         programs.foreign = cross::suites(&place.packages, &wanted)?;
     }
     Ok(programs)
+}
+
+/// Takes a lock, also after a thread that held it has failed.
+fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state that the threads share, each of which boots a kernel.
@@ -449,21 +428,14 @@ struct Work<'a> {
 impl Work<'_> {
     /// Fetches a kernel, boots it, prints and writes its results. Returns whether nothing failed.
     fn one(&self, kernel: &'static Kernel) -> bool {
-        let turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let fetched = {
-            let _turn = turn();
+            let _turn = held(&self.turn);
             fetch::kernel(&self.place.packages, kernel)
         };
-        let outcome = fetched.and_then(|fetched| {
-            run_one(
-                self.place,
-                kernel,
-                &fetched,
-                self.programs.of(kernel),
-                self.again,
-            )
-        });
-        let _turn = turn();
+        let programs = self.programs.of(kernel);
+        let outcome =
+            fetched.and_then(|fetched| run_one(self.place, kernel, &fetched, programs, self.again));
+        let _turn = held(&self.turn);
         println!("\n== Linux {} ({})", kernel.name, kernel.suite);
         let written = outcome.and_then(|outcome| {
             print!("{}", report::lines(&outcome));
@@ -486,7 +458,7 @@ fn run_one(
     again: bool,
 ) -> Result<KernelOutcome, String> {
     let results = place.results.join(kernel.name);
-    std::fs::create_dir_all(&results).map_err(|error| format!("{}: {error}", results.display()))?;
+    std::fs::create_dir_all(&results).map_err(at(&results))?;
     let mut pending: Vec<&Program> = programs
         .iter()
         .filter(|program| kernel.machine.runs(&program.suite.id()))

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::process::at;
+
 /// The modules that the first file system needs. A kernel with one of them built in has no such module.
 const FIRST: [&str; 5] = ["virtio_pci", "9pnet_virtio", "9p", "overlay", "virtio_rng"];
 
@@ -20,18 +22,14 @@ pub(super) struct Module {
 /// A sentence on what cannot be read.
 pub(super) fn first(folder: &Path) -> Result<Vec<Module>, String> {
     let index = folder.join("modules.dep");
-    let text =
-        fs::read_to_string(&index).map_err(|error| format!("{}: {error}", index.display()))?;
-    let paths = order(&text, &FIRST);
-    paths
-        .into_iter()
-        .map(|path| {
-            Ok(Module {
-                name: name_of(path),
-                bytes: read(&folder.join(path))?,
-            })
+    let text = fs::read_to_string(&index).map_err(at(&index))?;
+    let module = |path: &str| {
+        Ok(Module {
+            name: name_of(path),
+            bytes: read(&folder.join(path))?,
         })
-        .collect()
+    };
+    order(&text, &FIRST).into_iter().map(module).collect()
 }
 
 /// Removes entries from the index that no emulated machine needs: hardware drivers, and the names by which
@@ -46,13 +44,12 @@ pub(super) fn shorten_index(folder: &Path) -> Result<(), String> {
         ("modules.alias", is_asked_by_name),
     ] {
         let path = folder.join(name);
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let text = fs::read_to_string(&path).map_err(failed)?;
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
         let lines = text.lines().filter(|line| is_needed(line));
         let short: String = lines.flat_map(|line| [line, "\n"]).collect();
         let new = path.with_extension("new");
-        fs::write(&new, short).map_err(failed)?;
-        fs::rename(&new, &path).map_err(failed)?;
+        fs::write(&new, short).map_err(at(&path))?;
+        fs::rename(&new, &path).map_err(at(&path))?;
     }
     Ok(())
 }
@@ -66,11 +63,8 @@ fn is_needed(line: &str) -> bool {
         return false;
     }
     let driver = line.strip_prefix("kernel/drivers/");
-    driver.is_none_or(|path| {
-        DRIVERS
-            .iter()
-            .any(|kind| path.split('/').next() == Some(kind))
-    })
+    let kind = driver.and_then(|path| path.split('/').next());
+    kind.is_none_or(|kind| DRIVERS.contains(&kind))
 }
 
 /// Returns whether a line of `modules.alias` is about a name such as `net-pf-17`, and not about a bus
@@ -115,12 +109,11 @@ fn name_of(path: &str) -> String {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     if path.extension().is_some_and(|extension| extension == "xz") {
         let output = Command::new("xz").arg("-dc").arg(path).output();
-        return output.map(|output| output.stdout).map_err(failed);
+        return output.map(|output| output.stdout).map_err(at(path));
     }
-    fs::read(path).map_err(failed)
+    fs::read(path).map_err(at(path))
 }
 
 #[cfg(test)]

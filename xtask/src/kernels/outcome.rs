@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use super::suites::{Program, SUITES, Suite};
 use super::table::Kernel;
+use crate::process::at;
 
 /// The status of timeout(1) and of a process that it killed.
 const OUT_OF_TIME: [i32; 2] = [124, KILLED];
@@ -153,7 +154,7 @@ pub(crate) fn clear(results: &Path, programs: &[&Program]) -> Result<(), String>
     for name in of_suites.chain(others) {
         let path = results.join(name);
         if path.exists() {
-            fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            fs::remove_file(&path).map_err(at(&path))?;
         }
     }
     Ok(())
@@ -174,11 +175,10 @@ pub(crate) fn mark_stopped(results: &Path, programs: &[&Program]) -> Result<bool
     };
     let path = file(program, "status");
     let status = format!("{STOPPED} 0 {}\n", stamp(&program.path));
-    fs::write(&path, status).map_err(|error| format!("{}: {error}", path.display()))?;
+    fs::write(&path, status).map_err(at(&path))?;
     // The log of the kernel went to the console only.
     let console = fs::read(results.join("console")).unwrap_or_default();
-    fs::write(file(program, "dmesg"), console)
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+    fs::write(file(program, "dmesg"), console).map_err(at(&path))?;
     Ok(true)
 }
 
@@ -195,10 +195,8 @@ fn read_suite(results: &Path, suite: &'static Suite) -> Option<SuiteOutcome> {
     outcome.ended = words.get(3).copied().unwrap_or_default().to_owned();
     let numbers = words.iter().map_while(|word| word.parse().ok());
     let numbers: Vec<i32> = numbers.collect();
-    outcome.seconds = numbers
-        .get(1)
-        .and_then(|&seconds| u64::try_from(seconds).ok())
-        .unwrap_or_default();
+    let seconds = numbers.get(1).copied().unwrap_or_default();
+    outcome.seconds = u64::try_from(seconds).unwrap_or_default();
     let ended = |how: String| {
         let last = log.lines().next_back().unwrap_or_default();
         let passed = outcome.passed;
@@ -260,8 +258,7 @@ fn read_log(log: &str) -> SuiteOutcome {
         }
     }
     for (test, reason) in &mut outcome.failed {
-        let found = reasons.iter().find(|(of, _)| of == test);
-        if let Some((_, told)) = found {
+        if let Some((_, told)) = reasons.iter().find(|(of, _)| of == test) {
             reason.clone_from(told);
         }
     }

@@ -2,13 +2,14 @@
 //! written from them, also on a machine that has booted only one of the kernels.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 
 use super::outcome::{KernelOutcome, ProgramOutcome, SuiteOutcome};
 use super::suites::SUITES;
 use super::table::{KERNELS, Kernel};
+use crate::process::at;
 
 /// The folder of the results in the repository.
 pub(super) const FOLDER: &str = "docs/report/kernels";
@@ -20,14 +21,21 @@ const PROGRAMS: &str = "aarch64.json";
 /// A file cannot be read or written.
 pub(crate) fn keep(repository: &Path, outcome: &KernelOutcome) -> Result<(), String> {
     let folder = repository.join(FOLDER);
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
     let path = folder.join(format!("{}.json", outcome.kernel));
     let kernel = KERNELS.iter().find(|kernel| kernel.name == outcome.kernel);
     let kept = kernel.and_then(|kernel| read(repository, kernel));
     let all = kept.map_or_else(|| outcome.clone(), |kept| merged(&kept, outcome));
-    let text = serde_json::to_string_pretty(&to_json(&all));
-    let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
-    fs::write(&path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+    save(&path, &to_json(&all))
+}
+
+/// Writes a file of results.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn save(path: &Path, results: &Value) -> Result<(), String> {
+    let text = serde_json::to_string_pretty(results).map_err(at(path))?;
+    fs::write(path, text + "\n").map_err(at(path))
 }
 
 /// Returns the results of all kernels, in the order of their table.
@@ -50,10 +58,7 @@ pub(crate) fn keep_programs(repository: &Path, outcomes: &[ProgramOutcome]) -> R
             "skipped": outcome.skipped,
         })
     };
-    let all: Vec<Value> = outcomes.iter().map(to_json).collect();
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = serde_json::to_string_pretty(&all).map_err(|error| failed(&error))?;
-    fs::write(&path, text + "\n").map_err(|error| failed(&error))
+    save(&path, &outcomes.iter().map(to_json).collect())
 }
 
 /// The results of programs for AArch64.
@@ -63,19 +68,17 @@ pub(crate) fn programs(repository: &Path) -> Vec<ProgramOutcome> {
     let from_json = |value: &Value| {
         Some(ProgramOutcome {
             name: value["program"].as_str()?.to_owned(),
-            passed: usize::try_from(value["passed"].as_u64()?).ok()?,
-            failed: pairs(&value["failed"])?,
-            skipped: pairs(&value["skipped"])?,
+            passed: from_value(value["passed"].clone()).ok()?,
+            failed: from_value(value["failed"].clone()).ok()?,
+            skipped: from_value(value["skipped"].clone()).ok()?,
         })
     };
     all.iter().filter_map(from_json).collect()
 }
 
 fn read(repository: &Path, kernel: &Kernel) -> Option<KernelOutcome> {
-    let path: PathBuf = repository
-        .join(FOLDER)
-        .join(format!("{}.json", kernel.name));
-    let text = fs::read_to_string(path).ok()?;
+    let file = format!("{}.json", kernel.name);
+    let text = fs::read_to_string(repository.join(FOLDER).join(file)).ok()?;
     from_json(&serde_json::from_str(&text).ok()?, kernel)
 }
 
@@ -130,33 +133,19 @@ fn from_json(value: &Value, kernel: &Kernel) -> Option<KernelOutcome> {
 fn suite_from(value: &Value) -> Option<SuiteOutcome> {
     let id = value["suite"].as_str()?;
     let suite = SUITES.iter().find(|suite| suite.id() == id)?;
+    let field = |name: &str| value[name].clone();
     Some(SuiteOutcome {
         name: suite.name,
         id: id.to_owned(),
-        ended: value["ended"].as_str()?.to_owned(),
-        seconds: value["seconds"].as_u64()?,
-        passed: usize::try_from(value["passed"].as_u64()?).ok()?,
-        failed: pairs(&value["failed"])?,
-        skipped: pairs(&value["skipped"])?,
-        unsteady: texts(&value["unsteady"])?,
-        unfinished: value["unfinished"].as_str().map(str::to_owned),
-        alarms: texts(&value["alarms"])?,
+        ended: from_value(field("ended")).ok()?,
+        seconds: from_value(field("seconds")).ok()?,
+        passed: from_value(field("passed")).ok()?,
+        failed: from_value(field("failed")).ok()?,
+        skipped: from_value(field("skipped")).ok()?,
+        unsteady: from_value(field("unsteady")).ok()?,
+        unfinished: from_value(field("unfinished")).ok()?,
+        alarms: from_value(field("alarms")).ok()?,
     })
-}
-
-fn texts(value: &Value) -> Option<Vec<String>> {
-    let all = value.as_array()?.iter();
-    all.map(|text| text.as_str().map(str::to_owned)).collect()
-}
-
-/// Tests with their reasons.
-fn pairs(value: &Value) -> Option<Vec<(String, String)>> {
-    let all = value.as_array()?.iter();
-    all.map(|pair| {
-        let text = |at: usize| pair[at].as_str().map(str::to_owned);
-        text(0).zip(text(1))
-    })
-    .collect()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::outcome::{KernelOutcome, ProgramOutcome, SuiteOutcome};
 use super::speed;
 use super::suites::SUITES;
+use crate::process::at;
 
 const PAGE: &str = "docs/explanation/kernels.md";
 const BEGIN: &str = "<!-- results of `cargo xtask kernels` -->";
@@ -163,12 +164,9 @@ fn details(outcomes: &[KernelOutcome]) -> String {
             if let Some(reason) = &suite.unfinished {
                 let _ = writeln!(text, "- failed, {}: {reason}", suite.name);
             }
+            let name = suite.name;
             for test in &suite.unsteady {
-                let _ = writeln!(
-                    text,
-                    "- unsteady, {}: `{test}` passed only alone",
-                    suite.name
-                );
+                let _ = writeln!(text, "- unsteady, {name}: `{test}` passed only alone");
             }
             for (_, reason) in &suite.skipped {
                 skips.entry(reason).or_default().push(suite.name);
@@ -190,11 +188,8 @@ fn details(outcomes: &[KernelOutcome]) -> String {
         }
         if !text.is_empty() {
             let (kernel, release) = (&outcome.kernel, &outcome.release);
-            let _ = writeln!(
-                all,
-                "\n### {kernel}: Linux {release}\n\n{}",
-                text.trim_end()
-            );
+            let text = text.trim_end();
+            let _ = writeln!(all, "\n### {kernel}: Linux {release}\n\n{text}");
         }
     }
     all
@@ -210,8 +205,7 @@ pub(crate) fn write(
     of_programs: &[ProgramOutcome],
 ) -> Result<(), String> {
     let path = repository.join(PAGE);
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let page = fs::read_to_string(&path).map_err(failed)?;
+    let page = fs::read_to_string(&path).map_err(at(&path))?;
     let mut results = format!("\n{}", table(outcomes));
     results.push_str(&speed::table(repository));
     results.push_str(&details(outcomes));
@@ -220,7 +214,7 @@ pub(crate) fn write(
     }
     let page = replaced(&page, &results)
         .ok_or_else(|| format!("{}: no place for results", path.display()))?;
-    fs::write(&path, page).map_err(failed)
+    fs::write(&path, page).map_err(at(&path))
 }
 
 /// Returns the page with other results between its marks.

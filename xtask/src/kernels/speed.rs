@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::record::FOLDER;
+use super::record::{self, FOLDER};
 use super::table::KERNELS;
 use crate::process;
 
@@ -75,11 +75,9 @@ fn ratio(case: &Value) -> Option<(String, [f64; 2])> {
 /// The file cannot be written.
 pub(crate) fn keep(repository: &Path, kernel: &str, ratios: &Ratios) -> Result<(), String> {
     let path = repository.join(FOLDER).join(FILE);
-    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut all = read(repository);
     all[kernel] = json!(ratios);
-    let text = serde_json::to_string_pretty(&all).map_err(|error| failed(&error))?;
-    fs::write(&path, text + "\n").map_err(|error| failed(&error))
+    record::save(&path, &all)
 }
 
 fn read(repository: &Path) -> Value {

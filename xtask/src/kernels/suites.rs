@@ -1,7 +1,7 @@
 //! The live suites, and the programs that cargo made of them.
 
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::process;
@@ -80,17 +80,25 @@ impl Suite {
 ///
 /// # Errors
 /// The build fails, or lacks a suite of the table.
-pub(crate) fn build(wanted: &[&'static Suite]) -> Result<Vec<Program>, String> {
+pub(crate) fn build(wanted: &[&'static Suite]) -> Built {
     let mut command = process::cargo(&ringtap_testkit::repository());
-    let output = command
-        .args(arguments(wanted))
-        .stderr(Stdio::inherit())
-        .output();
-    let output = output.map_err(|error| format!("cargo: {error}"))?;
+    programs(wanted, &messages(command.args(arguments(wanted)), "cargo")?)
+}
+
+/// The suites' programs, or why there are none.
+pub(crate) type Built = Result<Vec<Program>, String>;
+
+/// Returns cargo's messages about a build, from its standard output. `name` is that of the program that is run.
+///
+/// # Errors
+/// The build fails.
+pub(super) fn messages(command: &mut Command, name: &str) -> Result<String, String> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("{name}: {error}"))?;
     if !output.status.success() {
         return Err(format!("the build: {}", output.status));
     }
-    programs(wanted, &String::from_utf8_lossy(&output.stdout))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Returns cargo's arguments for building the suites alone, with the features of the whole workspace, so that
@@ -109,21 +117,17 @@ pub(crate) fn arguments(wanted: &[&'static Suite]) -> Vec<String> {
 ///
 /// # Errors
 /// A suite is not among them.
-pub(crate) fn programs(wanted: &[&'static Suite], messages: &str) -> Result<Vec<Program>, String> {
+pub(crate) fn programs(wanted: &[&'static Suite], messages: &str) -> Built {
     let built: Vec<(String, String, PathBuf)> = messages.lines().filter_map(program_in).collect();
-    wanted
-        .iter()
-        .map(|&suite| {
-            let found = built
-                .iter()
-                .find(|(folder, target, _)| folder == suite.folder && target == suite.target);
-            let (_, _, path) = found.ok_or_else(|| format!("no test program {}", suite.id()))?;
-            Ok(Program {
-                suite,
-                path: path.clone(),
-            })
-        })
-        .collect()
+    let program = |&suite: &&'static Suite| {
+        let is_it = |(folder, target, _): &&(String, String, PathBuf)| {
+            folder == suite.folder && target == suite.target
+        };
+        let found = built.iter().find(is_it).map(|(_, _, path)| path.clone());
+        let path = found.ok_or_else(|| format!("no test program {}", suite.id()))?;
+        Ok(Program { suite, path })
+    };
+    wanted.iter().map(program).collect()
 }
 
 /// Returns folder, target and path of a test program, from a message of cargo about it.

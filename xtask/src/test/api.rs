@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use super::report::{Outcome, Report};
 use super::tools::{self, PUBLIC_API};
-use crate::process;
+use crate::process::{self, at};
 
 /// The libraries that others may use.
 const CRATES: [&str; 13] = [
@@ -43,27 +43,16 @@ const SHOWN: [&str; 18] = [
 
 /// Compares all lists.
 pub(super) fn run(repository: &Path, report: &mut Report) {
-    let mut missing = None;
-    report.step(
-        "the libraries' interfaces are described",
-        || match describe(repository) {
-            Ok(()) => Outcome::Passed,
-            Err(reason) => {
-                missing = Some(reason.clone());
-                Outcome::Skipped(reason)
-            }
-        },
-    );
+    let step = "the libraries' interfaces are described";
+    let described = report.find(step, || describe(repository));
     for name in CRATES {
-        report.step(&format!("public interface of ringtap-{name}"), || {
-            if let Some(reason) = &missing {
-                return Outcome::Skipped(reason.clone());
-            }
-            match list(repository, name) {
+        report.step(
+            &format!("public interface of ringtap-{name}"),
+            || match described.clone().and_then(|()| list(repository, name)) {
                 Ok(list) => Outcome::from(compare(repository, name, &list)),
                 Err(reason) => Outcome::Skipped(reason),
-            }
-        });
+            },
+        );
     }
 }
 
@@ -74,16 +63,10 @@ pub(crate) fn write() -> ExitCode {
         CRATES.iter().try_for_each(|name| {
             let path = repository.join(FOLDER).join(format!("{name}.txt"));
             let list = list(&repository, name)?;
-            std::fs::write(&path, list).map_err(|error| format!("{}: {error}", path.display()))
+            std::fs::write(&path, list).map_err(at(&path))
         })
     });
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(reason) => {
-            eprintln!("api: {reason}");
-            ExitCode::FAILURE
-        }
-    }
+    process::exit("api", written)
 }
 
 /// Has rustdoc describe all crates in one run.
@@ -108,13 +91,11 @@ fn list(repository: &Path, name: &str) -> Result<String, String> {
     command.args(["public-api", "-sss", "--rustdoc-json", &file]);
     let output = command.output().map_err(|error| error.to_string())?;
     if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        let reason = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(format!(
-            "needs a cargo-public-api that reads this toolchain's descriptions: {reason}"
-        ))
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
+    let reason = String::from_utf8_lossy(&output.stderr);
+    let needed = "needs a cargo-public-api that reads this toolchain's descriptions";
+    Err(format!("{needed}: {reason}"))
 }
 
 fn compare(repository: &Path, name: &str, list: &str) -> Result<(), String> {

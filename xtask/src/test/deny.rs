@@ -21,29 +21,19 @@ const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs two checks of each lock file.
 pub(super) fn run(repository: &Path, report: &mut Report) {
-    let mut missing = None;
-    report.step("cargo-deny", || match DENY.cargo(repository) {
-        Ok(_) => Outcome::Passed,
-        Err(reason) => {
-            missing = Some(reason.clone());
-            Outcome::Skipped(reason)
-        }
-    });
+    let missing = report.find("cargo-deny", || DENY.cargo(repository)).err();
     // The database comes from the network, again each time.
     let no_database = missing.clone().or_else(|| fetch(repository));
     for manifest in MANIFESTS {
         let rules = ["licenses", "bans", "sources"];
-        report.step(
-            &format!("licences, versions and sources of dependencies: {manifest}"),
-            || check(repository, manifest, &rules, missing.as_deref()),
-        );
-        report.step(&format!("advisories on dependencies: {manifest}"), || {
-            check(
-                repository,
-                manifest,
-                &["advisories"],
-                no_database.as_deref(),
-            )
+        let step = format!("licences, versions and sources of dependencies: {manifest}");
+        report.step(&step, || {
+            check(repository, manifest, &rules, missing.as_deref())
+        });
+        let step = format!("advisories on dependencies: {manifest}");
+        let rules = ["advisories"];
+        report.step(&step, || {
+            check(repository, manifest, &rules, no_database.as_deref())
         });
     }
 }
@@ -63,22 +53,14 @@ fn fetch(repository: &Path) -> Option<String> {
         Ok(deny) => deny,
         Err(reason) => return Some(reason),
     };
-    let fetched = process::succeeds(&mut process::limited(
-        FETCH_LIMIT,
-        fetch.args(["fetch", "db"]),
-    ));
-    (!fetched).then(|| "the advisory database (RustSec, on GitHub) cannot be fetched".to_owned())
+    let mut fetch = process::limited(FETCH_LIMIT, fetch.args(["fetch", "db"]));
+    (!process::succeeds(&mut fetch))
+        .then(|| "the advisory database (RustSec, on GitHub) cannot be fetched".to_owned())
 }
 
 fn deny(repository: &Path, manifest: &str) -> Result<Command, String> {
     let mut deny = DENY.cargo(repository)?;
-    deny.args([
-        "deny",
-        "--locked",
-        "--config",
-        "deny.toml",
-        "--manifest-path",
-        manifest,
-    ]);
+    deny.args(["deny", "--locked", "--config", "deny.toml"]);
+    deny.args(["--manifest-path", manifest]);
     Ok(deny)
 }

@@ -30,21 +30,13 @@ const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// Builds the targets once, then runs each as a check of its own.
 pub(super) fn run(repository: &Path, report: &mut Report) {
     let targets = targets(repository);
-    let mut cargo = Err(String::new());
-    report.step("cargo-fuzz", || {
-        cargo = tools::nightly(repository).and_then(|()| FUZZ.cargo(repository));
-        match &cargo {
-            Ok(_) => Outcome::Passed,
-            Err(reason) => Outcome::Skipped(reason.clone()),
-        }
-    });
-    let mut cargo = match cargo {
+    let cargo = || tools::nightly(repository).and_then(|()| FUZZ.cargo(repository));
+    let mut cargo = match report.find("cargo-fuzz", cargo) {
         Ok(cargo) => cargo,
         Err(reason) => {
             for target in targets {
-                report.step(&format!("fuzz {target}"), || {
-                    Outcome::Skipped(reason.clone())
-                });
+                let skipped = || Outcome::Skipped(reason.clone());
+                report.step(&format!("fuzz {target}"), skipped);
             }
             return;
         }
@@ -125,31 +117,25 @@ fn environment(cargo: &Command) -> Vec<(OsString, OsString)> {
 }
 
 fn fuzz(repository: &Path, target: &str, environment: &[(OsString, OsString)]) -> Outcome {
-    let seconds = std::env::var("RINGTAP_FUZZ_SECONDS")
-        .ok()
-        .and_then(|value| value.parse().ok());
+    let seconds = std::env::var("RINGTAP_FUZZ_SECONDS").ok();
+    let seconds = seconds.and_then(|value| value.parse().ok());
     let seconds = seconds.unwrap_or(SECONDS);
     // New inputs go to the first folder: not into the committed corpus.
-    let finds = match tempfile::tempdir() {
+    let finds = match process::folder() {
         Ok(folder) => folder,
-        Err(error) => return Outcome::Failed(format!("no temporary folder: {error}")),
+        Err(reason) => return Outcome::Failed(reason),
     };
     let mut command = process::nightly_cargo(repository);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    command
-        .args(["fuzz", "run", target])
-        .arg(finds.path())
-        .args(seeds(repository, target));
+    command.args(["fuzz", "run", target]).arg(finds.path());
+    command.args(seeds(repository, target));
     command.arg("--").arg(format!("-max_total_time={seconds}"));
-    command.args([
-        "-timeout=10",
-        "-rss_limit_mb=2048",
-        "-print_final_stats=1",
-        "-verbosity=0",
-    ]);
+    command.args(["-timeout=10", "-rss_limit_mb=2048"]);
+    command.args(["-print_final_stats=1", "-verbosity=0"]);
     let limit = Duration::from_secs(seconds + SLACK);
-    let command: &mut Command = &mut process::limited(limit, &command);
-    Outcome::from(process::check_quietly(command))
+    Outcome::from(process::check_quietly(&mut process::limited(
+        limit, &command,
+    )))
 }
 
 fn seeds(repository: &Path, target: &str) -> Option<PathBuf> {

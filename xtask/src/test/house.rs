@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::silence;
+use crate::process::{self, at};
 
 /// One rule.
 pub(super) struct Check {
@@ -11,48 +12,34 @@ pub(super) struct Check {
     find: fn(&Path) -> Result<Vec<String>, String>,
 }
 
+const fn check(name: &'static str, find: fn(&Path) -> Result<Vec<String>, String>) -> Check {
+    Check { name, find }
+}
+
 /// All rules.
 pub(super) const CHECKS: [Check; 10] = [
-    Check {
-        name: "house: no file over 800 lines",
-        find: long_files,
-    },
-    Check {
-        name: "house: unsafe only where it is allowed",
-        find: stray_unsafe,
-    },
-    Check {
-        name: "house: every unsafe block says why",
-        find: unexplained_unsafe,
-    },
-    Check {
-        name: "house: no allow, todo, unimplemented, dbg",
-        find: banned_words,
-    },
-    Check {
-        name: "house: tests are skipped by name, never in silence",
-        find: silent_tests,
-    },
-    Check {
-        name: "house: numbers of protocols are named by crates/packet",
-        find: spelled_numbers,
-    },
-    Check {
-        name: "house: comments begin with their subject or verb",
-        find: subjectless,
-    },
-    Check {
-        name: "house: links in documents lead somewhere",
-        find: dead_links,
-    },
-    Check {
-        name: "house: ARCHITECTURE.md names every crate",
-        find: unnamed_crates,
-    },
-    Check {
-        name: "house: measured tables are what docs/report gives",
-        find: crate::bench::stale_tables,
-    },
+    check("house: no file over 800 lines", long_files),
+    check("house: unsafe only where it is allowed", stray_unsafe),
+    check("house: every unsafe block says why", unexplained_unsafe),
+    check("house: no allow, todo, unimplemented, dbg", banned_words),
+    check(
+        "house: tests are skipped by name, never in silence",
+        silent_tests,
+    ),
+    check(
+        "house: numbers of protocols are named by crates/packet",
+        spelled_numbers,
+    ),
+    check(
+        "house: comments begin with their subject or verb",
+        subjectless,
+    ),
+    check("house: links in documents lead somewhere", dead_links),
+    check("house: ARCHITECTURE.md names every crate", unnamed_crates),
+    check(
+        "house: measured tables are what docs/report gives",
+        crate::bench::stale_tables,
+    ),
 ];
 
 const LONGEST: usize = 800;
@@ -101,10 +88,7 @@ struct Source {
 impl Source {
     /// Returns lines with their numbers, from 1.
     fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        (1..).zip(self.text.lines())
     }
 
     fn at(&self, number: usize, what: &str) -> String {
@@ -113,37 +97,21 @@ impl Source {
 }
 
 fn sources(repository: &Path, extension: &str) -> Result<Vec<Source>, String> {
-    let mut paths = Vec::new();
-    walk(repository, &mut paths)?;
+    let below = process::below(repository, &NOT_SOURCE)?.into_iter();
+    let files = below.filter(|(_, metadata)| !metadata.is_dir());
+    let wanted = |path: &PathBuf| path.extension().is_some_and(|e| e == extension);
+    let mut paths: Vec<PathBuf> = files.map(|(path, _)| path).filter(wanted).collect();
     paths.sort();
-    let wanted = paths
-        .into_iter()
-        .filter(|path| path.extension().is_some_and(|e| e == extension));
-    wanted.map(|path| source(repository, &path)).collect()
+    paths.iter().map(|path| source(repository, path)).collect()
 }
 
 fn source(repository: &Path, path: &Path) -> Result<Source, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let path = path
-        .strip_prefix(repository)
-        .unwrap_or(path)
-        .display()
-        .to_string();
-    Ok(Source { path, text })
-}
-
-fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
-    for entry in fs::read_dir(folder).map_err(explain)? {
-        let entry = entry.map_err(explain)?;
-        let is_folder = entry.file_type().map_err(explain)?.is_dir();
-        if !is_folder {
-            paths.push(entry.path());
-        } else if !NOT_SOURCE.iter().any(|name| entry.file_name() == *name) {
-            walk(&entry.path(), paths)?;
-        }
-    }
-    Ok(())
+    let text = fs::read_to_string(path).map_err(at(path))?;
+    let path = path.strip_prefix(repository).unwrap_or(path);
+    Ok(Source {
+        path: path.display().to_string(),
+        text,
+    })
 }
 
 fn long_files(repository: &Path) -> Result<Vec<String>, String> {
@@ -157,10 +125,8 @@ fn long_files(repository: &Path) -> Result<Vec<String>, String> {
 fn stray_unsafe(repository: &Path) -> Result<Vec<String>, String> {
     let is_allowed = |path: &str| UNSAFE_CRATES.iter().any(|allowed| is_below(path, allowed));
     let mut found = Vec::new();
-    for source in sources(repository, "rs")?
-        .iter()
-        .filter(|source| !is_allowed(&source.path))
-    {
+    let sources = sources(repository, "rs")?;
+    for source in sources.iter().filter(|source| !is_allowed(&source.path)) {
         for (number, line) in source.lines() {
             if has_word(&code(line), "unsafe") {
                 found.push(source.at(number, "unsafe code"));
@@ -194,13 +160,9 @@ fn banned_words(repository: &Path) -> Result<Vec<String>, String> {
     for source in &sources(repository, "rs")? {
         for (number, line) in source.lines() {
             let code = code(line);
-            for word in macros
-                .iter()
-                .chain(&allows)
-                .filter(|word| code.contains(word.as_str()))
-            {
-                found.push(source.at(number, word));
-            }
+            let banned = macros.iter().chain(&allows);
+            let banned = banned.filter(|word| code.contains(word.as_str()));
+            found.extend(banned.map(|word| source.at(number, word)));
         }
     }
     Ok(found)
@@ -237,18 +199,14 @@ fn silent_tests(repository: &Path) -> Result<Vec<String>, String> {
         let beside = sources
             .iter()
             .filter(|other| folder.is_some() && tests_folder(&other.path) == folder);
-        let bodies: Vec<String> = beside
-            .flat_map(|other| silence::bodies(&other.text))
-            .collect();
+        let bodies = beside.flat_map(|other| silence::bodies(&other.text));
+        let bodies: Vec<String> = bodies.collect();
         let mut silent = silence::find(&source.text, &bodies);
         if folder.is_some() {
             silent.extend(silence::find_searches(&source.text));
         }
-        found.extend(
-            silent
-                .into_iter()
-                .map(|(number, what)| source.at(number, what)),
-        );
+        let silent = silent.into_iter();
+        found.extend(silent.map(|(number, what)| source.at(number, what)));
     }
     Ok(found)
 }
@@ -268,12 +226,10 @@ fn spelled_numbers(repository: &Path) -> Result<Vec<String>, String> {
             .lines()
             .take_while(|(_, line)| !["#[cfg(test)]", "mod tests {"].contains(line));
         for (number, line) in product {
-            for word in ETHER_TYPES
+            let spelled = ETHER_TYPES
                 .iter()
-                .filter(|word| has_word(&code(line), word))
-            {
-                found.push(source.at(number, word));
-            }
+                .filter(|word| has_word(&code(line), word));
+            found.extend(spelled.map(|word| source.at(number, word)));
         }
     }
     Ok(found)
@@ -314,10 +270,8 @@ fn unnamed_crates(repository: &Path) -> Result<Vec<String>, String> {
     let explain = |error: std::io::Error| format!("crates: {error}");
     let mut found = Vec::new();
     for entry in fs::read_dir(repository.join("crates")).map_err(explain)? {
-        let folder = format!(
-            "crates/{}",
-            entry.map_err(explain)?.file_name().to_string_lossy()
-        );
+        let name = entry.map_err(explain)?.file_name();
+        let folder = format!("crates/{}", name.to_string_lossy());
         if !text.contains(&format!("`{folder}`")) {
             found.push(format!("{folder} is not in ARCHITECTURE.md"));
         }

@@ -129,11 +129,7 @@ impl Results {
         }
         if self.started == self.ended {
             let is_noise = NOISE.iter().any(|word| line.trim_start().starts_with(word));
-            return if is_noise || line.is_empty() {
-                Vec::new()
-            } else {
-                vec![line.to_owned()]
-            };
+            return shown(line, !is_noise && !line.is_empty());
         }
         self.written.push(line.to_owned());
         let is_slow = line.starts_with("slow: ") || line.starts_with("hangs: ");
@@ -149,11 +145,7 @@ impl Results {
         } else if let Some(test) = line.strip_prefix("test ") {
             self.read_test(test);
         }
-        if self.in_detail || line.starts_with("took ") {
-            vec![line.to_owned()]
-        } else {
-            Vec::new()
-        }
+        shown(line, self.in_detail || line.starts_with("took "))
     }
 
     fn begin(&mut self, program: &str, target: Option<String>) -> Vec<String> {
@@ -200,12 +192,12 @@ impl Results {
         if verdict == "FAILED" {
             let label = format!("{}: {name}", self.program);
             self.tally.failures.push(label.clone());
-            self.failed
-                .extend(self.target.clone().map(|target| FailedTest {
-                    target,
-                    name: name.to_owned(),
-                    label,
-                }));
+            let test = |target| FailedTest {
+                target,
+                name: name.to_owned(),
+                label,
+            };
+            self.failed.extend(self.target.clone().map(test));
         } else if let Some(reason) = verdict.strip_prefix("ignored, ") {
             self.tally.skips.push(format!("{name}: {reason}"));
         }
@@ -234,6 +226,11 @@ impl Results {
     }
 }
 
+/// Returns a line, if it is to be printed.
+fn shown(line: &str, is_wanted: bool) -> Vec<String> {
+    Vec::from_iter(is_wanted.then(|| line.to_owned()))
+}
+
 /// Returns the name in `tests/tap/main.rs (target/debug/deps/tap-0123456789abcdef)`.
 fn program_of(running: &str) -> &str {
     let path = running.rsplit_once('(').map_or(running, |(_, path)| path);
@@ -255,14 +252,9 @@ fn target_of(running: &str) -> Option<String> {
 }
 
 fn number_before(text: &str, label: &str) -> usize {
-    let Some((before, _)) = text.split_once(label) else {
-        return 0;
-    };
-    before
-        .rsplit(' ')
-        .next()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or_default()
+    let before = text.split_once(label).map(|(before, _)| before);
+    let number = before.and_then(|before| before.rsplit(' ').next()?.parse().ok());
+    number.unwrap_or_default()
 }
 
 #[cfg(test)]

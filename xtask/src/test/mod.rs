@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use crate::corpus::Missing;
-use crate::process;
+use crate::process::{self, at};
 use kernels::Machine;
 use libtest::Log;
 use report::{Outcome, Report};
@@ -112,29 +112,25 @@ fn run_tests(repository: &Path, extent: Extent, report: &mut Report) {
 }
 
 fn house_rules(repository: &Path, report: &mut Report) {
-    report.step("format", || {
-        cargo_check(repository, &["fmt", "--all", "--check"])
-    });
+    let format = ["fmt", "--all", "--check"];
+    report.step("format", || cargo_check(repository, &format));
     for check in house::CHECKS {
         report.step(check.name, || Outcome::from(check.run(repository)));
     }
 }
 
 fn after_tests(repository: &Path, report: &mut Report, log: &mut Log) {
-    report.step("libpcap.so.1 without native code", || {
-        without_native_code(repository, log)
-    });
+    let step = "libpcap.so.1 without native code";
+    report.step(step, || without_native_code(repository, log));
     report.step("tests in the documentation", || {
         let mut command = tests(repository, &["--doc"], Extent::Whole);
         Outcome::Tests(libtest::run(&mut command, log).tally)
     });
-    report.step("documentation without warnings", || {
-        documentation(repository)
-    });
+    let step = "documentation without warnings";
+    report.step(step, || documentation(repository));
     api::run(repository, report);
-    report.step("savefile without codecs", || {
-        without_codecs(repository, log)
-    });
+    let step = "savefile without codecs";
+    report.step(step, || without_codecs(repository, log));
     deny::run(repository, report);
     fuzz::run(repository, report);
     report.step("demo", demo);
@@ -159,10 +155,8 @@ fn demo() -> Outcome {
         Err(error) => return Outcome::Failed(format!("this program's path: {error}")),
     };
     let mut command = Command::new(program);
-    Outcome::from(process::check(&mut process::limited(
-        DEMO_LIMIT,
-        command.args(["demo", "--quick"]),
-    )))
+    let command = command.args(["demo", "--quick"]);
+    Outcome::from(process::check(&mut process::limited(DEMO_LIMIT, command)))
 }
 
 fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {
@@ -173,9 +167,8 @@ fn cargo_check(repository: &Path, arguments: &[&str]) -> Outcome {
 
 fn tests(repository: &Path, kinds: &[&str], extent: Extent) -> Command {
     let mut command = process::cargo(repository);
-    command
-        .args(["test", "--workspace", FEATURES, "--no-fail-fast"])
-        .args(kinds);
+    command.args(["test", "--workspace", FEATURES, "--no-fail-fast"]);
+    command.args(kinds);
     if extent == Extent::Quick {
         command.env(ringtap_testkit::QUICK, "1");
     }
@@ -193,12 +186,8 @@ fn documentation(repository: &Path) -> Outcome {
 /// Tests savefile without gzip, lz4 and zstd.
 fn without_codecs(repository: &Path, log: &mut Log) -> Outcome {
     let mut cargo = process::cargo(repository);
-    cargo.args([
-        "test",
-        "--package=ringtap-savefile",
-        "--no-default-features",
-    ]);
-    cargo.args(["--lib", "--no-fail-fast"]);
+    cargo.args(["test", "--package=ringtap-savefile", "--lib"]);
+    cargo.args(["--no-default-features", "--no-fail-fast"]);
     let mut command = process::limited(TESTS_LIMIT, &cargo);
     Outcome::Tests(libtest::run(&mut command, log).tally)
 }
@@ -207,17 +196,14 @@ fn without_codecs(repository: &Path, log: &mut Log) -> Outcome {
 /// about waiting. It uses the existing test program.
 fn without_native_code(repository: &Path, log: &mut Log) -> Outcome {
     let mut build = process::cargo(repository);
-    build.args([
-        "build",
-        "--package=ringtap-pcap-abi",
-        "--no-default-features",
-    ]);
+    build.args(["build", "--package=ringtap-pcap-abi"]);
+    build.arg("--no-default-features");
     let library = process::check(process::quiet_off_screen(&mut build))
         .and_then(|()| process::built_program("debug", "libpcap.so"))
         .and_then(|built| {
             // The next build with native code takes its name.
             let kept = built.with_file_name("libpcap-without-native-code.so");
-            std::fs::copy(&built, &kept).map_err(|error| format!("{}: {error}", kept.display()))?;
+            std::fs::copy(&built, &kept).map_err(at(&kept))?;
             Ok(kept)
         });
     let library = match library {

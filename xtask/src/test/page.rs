@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::report::{Outcome, Report};
-use crate::process;
+use crate::process::{self, at};
 
 /// The sources, below the repository.
 const SOURCES: &str = "crates/ringtap/ui";
@@ -43,13 +43,11 @@ pub(super) fn run(repository: &Path, report: &mut Report) {
             }
         }
     });
-    report.step(
-        "the committed page is built from its sources",
-        || match obstacle {
-            Some(reason) => Outcome::Skipped(reason),
-            None => Outcome::from(build(repository, &place)),
-        },
-    );
+    let step = "the committed page is built from its sources";
+    report.step(step, || match obstacle {
+        Some(reason) => Outcome::Skipped(reason),
+        None => Outcome::from(build(repository, &place)),
+    });
 }
 
 fn fetch(repository: &Path, place: &Path) -> Result<(), Outcome> {
@@ -67,10 +65,8 @@ fn node() -> Result<(), String> {
     let (major, minor) = NODE;
     let needed = || format!("needs Node.js {major}.{minor} or later, with npm");
     let output = Command::new("node").arg("--version").output();
-    let version = output
-        .ok()
-        .and_then(|output| String::from_utf8(output.stdout).ok());
-    let version = version.ok_or_else(needed)?;
+    let output = output.map_err(|_| needed())?;
+    let version = String::from_utf8(output.stdout).map_err(|_| needed())?;
     let mut numbers = version.trim().trim_start_matches('v').split('.');
     let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
     let found = (number().unwrap_or(0), number().unwrap_or(0));
@@ -82,12 +78,11 @@ fn node() -> Result<(), String> {
 
 /// Replaces the sources in the folder, and leaves its packages.
 fn copy_sources(repository: &Path, place: &Path) -> Result<(), String> {
-    let explain = |path: &Path, error: &std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(place).map_err(|error| explain(place, &error))?;
+    fs::create_dir_all(place).map_err(at(place))?;
     for name in INPUTS {
         let (from, to) = (repository.join(SOURCES).join(name), place.join(name));
         if to.is_dir() {
-            fs::remove_dir_all(&to).map_err(|error| explain(&to, &error))?;
+            fs::remove_dir_all(&to).map_err(at(&to))?;
         }
         process::check(Command::new("cp").arg("-r").arg(&from).arg(&to))?;
     }
@@ -106,16 +101,9 @@ fn build(repository: &Path, place: &Path) -> Result<(), String> {
     process::check_quietly(&mut process::limited(BUILD_LIMIT, &build))?;
     let committed = repository.join(SOURCES).join("dist");
     let (expected, built) = (files(&committed)?, files(&place.join("dist"))?);
-    let differs = |(name, bytes): &&(PathBuf, Vec<u8>)| {
-        !built
-            .iter()
-            .any(|(other, found)| other == name && found == bytes)
-    };
-    let different: Vec<String> = expected
-        .iter()
-        .filter(differs)
-        .map(|(name, _)| name.display().to_string())
-        .collect();
+    let different = expected.iter().filter(|file| !built.contains(file));
+    let different = different.map(|(name, _)| name.display().to_string());
+    let different: Vec<String> = different.collect();
     if different.is_empty() && expected.len() == built.len() {
         return Ok(());
     }
@@ -127,12 +115,11 @@ fn build(repository: &Path, place: &Path) -> Result<(), String> {
 
 /// Returns the names and contents of the files of a folder.
 fn files(folder: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
-    let explain = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(explain)? {
-        let path = entry.map_err(explain)?.path();
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let path = entry.map_err(at(folder))?.path();
         let name = path.file_name().map(PathBuf::from).unwrap_or_default();
-        found.push((name, fs::read(&path).map_err(explain)?));
+        found.push((name, fs::read(&path).map_err(at(folder))?));
     }
     Ok(found)
 }

@@ -10,89 +10,74 @@ use ringtap_testkit::need::find_tool;
 use super::report::Outcome;
 use crate::process;
 
-/// A file of the package, which shows that it is installed.
-enum Sign {
-    Program(&'static str),
-    File(&'static str),
-}
-
-/// Debian's packages and what tests use of them.
-const PEERS: [(&str, Sign); 52] = [
-    ("arp-scan", Sign::Program("arp-scan")),
-    ("arpwatch", Sign::Program("arpwatch")),
-    ("chromium", Sign::Program("chromium")),
-    ("curl", Sign::Program("curl")),
-    ("darkstat", Sign::Program("darkstat")),
-    ("ethtool", Sign::Program("ethtool")),
-    ("fish", Sign::Program("fish")),
-    ("g++", Sign::Program("c++")),
-    ("gcc", Sign::Program("cc")),
-    ("gzip", Sign::Program("gzip")),
-    ("iftop", Sign::Program("iftop")),
-    ("iproute2", Sign::Program("ip")),
-    ("iputils-ping", Sign::Program("ping")),
-    (
-        "libc6-dbg",
-        Sign::File("/usr/share/doc/libc6-dbg/copyright"),
-    ),
-    ("libpcap-dev", Sign::File("/usr/include/pcap/pcap.h")),
+/// Debian's packages, and a program or file of each, which shows that it is installed.
+const PEERS: [(&str, &str); 52] = [
+    ("arp-scan", "arp-scan"),
+    ("arpwatch", "arpwatch"),
+    ("chromium", "chromium"),
+    ("curl", "curl"),
+    ("darkstat", "darkstat"),
+    ("ethtool", "ethtool"),
+    ("fish", "fish"),
+    ("g++", "c++"),
+    ("gcc", "cc"),
+    ("gzip", "gzip"),
+    ("iftop", "iftop"),
+    ("iproute2", "ip"),
+    ("iputils-ping", "ping"),
+    ("libc6-dbg", "/usr/share/doc/libc6-dbg/copyright"),
+    ("libpcap-dev", "/usr/include/pcap/pcap.h"),
     // cargo-public-api is built with it.
-    ("libssl-dev", Sign::File("/usr/include/openssl/ssl.h")),
-    ("lz4", Sign::Program("lz4")),
-    ("mandoc", Sign::Program("mandoc")),
-    ("masscan", Sign::Program("masscan")),
-    ("netsniff-ng", Sign::Program("trafgen")),
-    ("nfdump", Sign::Program("nfpcapd")),
-    ("nfdump-sflow", Sign::Program("sfcapd")),
-    ("ngrep", Sign::Program("ngrep")),
-    ("nmap", Sign::Program("nmap")),
-    ("openssh-client", Sign::Program("ssh")),
-    ("openssh-server", Sign::Program("sshd")),
-    ("openssl", Sign::Program("openssl")),
-    ("p0f", Sign::Program("p0f")),
-    ("pkg-config", Sign::Program("pkg-config")),
-    ("pmacct", Sign::Program("pmacctd")),
-    ("podman", Sign::Program("podman")),
-    ("prometheus", Sign::Program("prometheus")),
-    ("protobuf-compiler", Sign::Program("protoc")),
-    (
-        "python3-pcapy",
-        Sign::File("/usr/share/doc/python3-pcapy/copyright"),
-    ),
+    ("libssl-dev", "/usr/include/openssl/ssl.h"),
+    ("lz4", "lz4"),
+    ("mandoc", "mandoc"),
+    ("masscan", "masscan"),
+    ("netsniff-ng", "trafgen"),
+    ("nfdump", "nfpcapd"),
+    ("nfdump-sflow", "sfcapd"),
+    ("ngrep", "ngrep"),
+    ("nmap", "nmap"),
+    ("openssh-client", "ssh"),
+    ("openssh-server", "sshd"),
+    ("openssl", "openssl"),
+    ("p0f", "p0f"),
+    ("pkg-config", "pkg-config"),
+    ("pmacct", "pmacctd"),
+    ("podman", "podman"),
+    ("prometheus", "prometheus"),
+    ("protobuf-compiler", "protoc"),
+    ("python3-pcapy", "/usr/share/doc/python3-pcapy/copyright"),
     (
         "python3-scapy",
-        Sign::File("/usr/lib/python3/dist-packages/scapy/__init__.py"),
+        "/usr/lib/python3/dist-packages/scapy/__init__.py",
     ),
-    ("qemu-system-x86", Sign::Program("qemu-system-x86_64")),
-    ("runc", Sign::Program("runc")),
-    ("softflowd", Sign::Program("softflowd")),
-    ("strace", Sign::Program("strace")),
-    ("sudo", Sign::Program("sudo")),
-    ("systemd", Sign::Program("systemd-cat")),
-    ("tcpdump", Sign::Program("tcpdump")),
-    ("tcpflow", Sign::Program("tcpflow")),
-    ("tcpreplay", Sign::Program("tcpreplay")),
-    ("tmux", Sign::Program("tmux")),
-    ("tshark", Sign::Program("tshark")),
-    ("valgrind", Sign::Program("valgrind")),
-    ("wireguard-tools", Sign::Program("wg")),
-    ("wireshark-common", Sign::Program("capinfos")),
-    ("xfsprogs", Sign::Program("mkfs.xfs")),
-    ("zsh", Sign::Program("zsh")),
-    ("zstd", Sign::Program("zstd")),
+    ("qemu-system-x86", "qemu-system-x86_64"),
+    ("runc", "runc"),
+    ("softflowd", "softflowd"),
+    ("strace", "strace"),
+    ("sudo", "sudo"),
+    ("systemd", "systemd-cat"),
+    ("tcpdump", "tcpdump"),
+    ("tcpflow", "tcpflow"),
+    ("tcpreplay", "tcpreplay"),
+    ("tmux", "tmux"),
+    ("tshark", "tshark"),
+    ("valgrind", "valgrind"),
+    ("wireguard-tools", "wg"),
+    ("wireshark-common", "capinfos"),
+    ("xfsprogs", "mkfs.xfs"),
+    ("zsh", "zsh"),
+    ("zstd", "zstd"),
 ];
 
 /// A collector of flows that Debian does not have: its Go module, in the version that the tests know.
-const GOFLOW: (&str, &str) = (
-    "goflow2",
-    "github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6",
-);
+const GOFLOW: &str = "github.com/netsampler/goflow2/v2/cmd/goflow2@v2.2.6";
 /// The time limit for building it.
 const GO_LIMIT: Duration = Duration::from_secs(600);
 
 /// Installs the collector with Go, if the machine has Go. Otherwise its tests are skipped.
 pub(super) fn install_by_go() -> Outcome {
-    let (program, module) = GOFLOW;
+    let program = "goflow2";
     if find_tool(program).is_some() {
         return Outcome::Passed;
     }
@@ -100,7 +85,7 @@ pub(super) fn install_by_go() -> Outcome {
         return Outcome::Skipped(format!("needs go to install {program}"));
     }
     let mut install = Command::new("go");
-    install.args(["install", module]);
+    install.args(["install", GOFLOW]);
     match process::check(&mut process::limited(GO_LIMIT, &install)) {
         Ok(()) => Outcome::Passed,
         Err(reason) => Outcome::Skipped(format!("cannot install {program}: {reason}")),
@@ -113,12 +98,10 @@ pub(super) fn install() -> Outcome {
     if missing.is_empty() {
         return Outcome::Passed;
     }
-    println!("missing: {}", missing.join(" "));
+    let names = missing.join(" ");
+    println!("missing: {names}");
     if !is_debian() || !is_root() {
-        return Outcome::Skipped(format!(
-            "needs root on Debian to install {}",
-            missing.join(" ")
-        ));
+        return Outcome::Skipped(format!("needs root on Debian to install {names}"));
     }
     let mut get = apt_get();
     let mut update = apt_get();
@@ -131,7 +114,7 @@ pub(super) fn install() -> Outcome {
     }
     match installed {
         Ok(()) => Outcome::Passed,
-        Err(reason) => Outcome::Skipped(format!("cannot install {}: {reason}", missing.join(" "))),
+        Err(reason) => Outcome::Skipped(format!("cannot install {names}: {reason}")),
     }
 }
 
@@ -164,15 +147,12 @@ fn unit_of(file: &str) -> Option<&str> {
 }
 
 fn missing() -> Vec<&'static str> {
-    let is_missing = |sign: &Sign| match sign {
-        Sign::Program(name) => find_tool(name).is_none(),
-        Sign::File(path) => !Path::new(path).exists(),
+    let is_there = |sign: &str| match sign.starts_with('/') {
+        true => Path::new(sign).exists(),
+        false => find_tool(sign).is_some(),
     };
-    PEERS
-        .iter()
-        .filter(|(_, sign)| is_missing(sign))
-        .map(|&(package, _)| package)
-        .collect()
+    let missing = PEERS.iter().filter(|(_, sign)| !is_there(sign));
+    missing.map(|&(package, _)| package).collect()
 }
 
 fn apt_get() -> Command {

@@ -83,6 +83,21 @@ impl Report {
         self.total.failed == failed_before
     }
 
+    /// Runs a step that finds what others need; if it is missing, this is no failure.
+    pub(super) fn find<T>(
+        &mut self,
+        name: &str,
+        find: impl FnOnce() -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut found = Err(String::new());
+        self.step(name, || {
+            found = find();
+            let missing = found.as_ref().err().cloned();
+            missing.map_or(Outcome::Passed, Outcome::Skipped)
+        });
+        found
+    }
+
     fn add(&mut self, name: &str, outcome: Outcome) {
         let total = &mut self.total;
         match outcome {

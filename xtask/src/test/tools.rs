@@ -20,23 +20,18 @@ pub(super) struct Tool {
     nightly: bool,
 }
 
-/// The version that `deny.toml` is written for.
-pub(super) const DENY: Tool = Tool {
-    name: "deny",
-    version: "0.20.2",
-    nightly: false,
-};
-pub(super) const FUZZ: Tool = Tool {
-    name: "fuzz",
-    version: "0.13.2",
-    nightly: true,
-};
+const fn tool(name: &'static str, version: &'static str, nightly: bool) -> Tool {
+    Tool {
+        name,
+        version,
+        nightly,
+    }
+}
 
-pub(super) const PUBLIC_API: Tool = Tool {
-    name: "public-api",
-    version: "0.52.0",
-    nightly: true,
-};
+/// The version that `deny.toml` is written for.
+pub(super) const DENY: Tool = tool("deny", "0.20.2", false);
+pub(super) const FUZZ: Tool = tool("fuzz", "0.13.2", true);
+pub(super) const PUBLIC_API: Tool = tool("public-api", "0.52.0", true);
 
 /// The time limit for building one.
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
@@ -100,10 +95,8 @@ impl Tool {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let own = std::iter::once(folder(repository).join("bin"));
             let path = std::env::join_paths(own.chain(std::env::split_paths(&path)));
-            command.env(
-                "PATH",
-                path.map_err(|error| format!("the search path: {error}"))?,
-            );
+            let path = path.map_err(|error| format!("the search path: {error}"))?;
+            command.env("PATH", path);
         }
         Ok(command)
     }
