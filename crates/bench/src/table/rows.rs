@@ -111,12 +111,12 @@ fn found(row: &Row, all: &[Results]) -> Option<String> {
     let peer = row.peer.as_deref().map_or(Some(case.reference), place)?;
     let ratio = ratio(case, own, peer, figure.metric(row.metrics.first()?)?)?;
     let (own, peer) = (&case.contenders[own], &case.contenders[peer]);
-    let (name, own_text, peer_text) = (
-        &peer.name,
+    let (own, name, peer) = (
         values(own, figure, row)?,
+        &peer.name,
         values(peer, figure, row)?,
     );
-    Some(format!("{own_text} | {name}: {peer_text} | {ratio}"))
+    Some(format!("{own} | {name}: {peer} | {ratio}"))
 }
 
 fn values(contender: &Contender, figure: &Figure, row: &Row) -> Option<String> {

@@ -70,9 +70,7 @@ pub(super) fn run(session: &mut Session) -> Done {
 /// thousand flows.
 fn write(path: &Path, flows: u32, rate: u32) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.write_all(&word.to_le_bytes())?;
-    }
+    file.write_all(&pcap::header(1))?;
     let mut frame = [0_u8; 60];
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14..38].copy_from_slice(&[

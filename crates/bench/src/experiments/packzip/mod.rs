@@ -89,7 +89,8 @@ const KINDS: [Kind; 2] = [
 pub(crate) fn run(session: &mut Session) -> Done {
     session.require(&[Need::Root, Need::Corpus], 2)?;
     let tcpdump = session.needed_peer("tcpdump")?;
-    let storage = Storage::first(session)?;
+    let mut places = Storage::find(session).into_iter();
+    let storage = places.next().ok_or("no place to write to")?;
     let pair = VethPair::new();
     let sizes = session.amount(SIZES.len(), 1);
     for kind in session.amount(&KINDS[..], &KINDS[..1]) {
