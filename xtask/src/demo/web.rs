@@ -22,7 +22,7 @@ const ANY_PORT: &str = "127.0.0.1:0";
 const INSIDE: &str = "127.0.0.1:8877";
 /// How long the server may take to start, and the page to show traffic.
 const LIMIT: Duration = Duration::from_secs(30);
-/// What fails.
+/// The command, before the reason of its failure.
 const NAME: &str = "ringtap web";
 /// How long traffic goes on before it begins again.
 const TRAFFIC: Duration = Duration::from_secs(5);

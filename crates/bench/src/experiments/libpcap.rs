@@ -37,7 +37,7 @@ const STARTS: u64 = 15;
 const QUICK_STARTS: u64 = 10;
 /// After binding the socket, a program still sets its filter and gives up its privileges.
 const SETTLING: Duration = Duration::from_millis(100);
-/// What the goal of captures compares.
+/// The goal of captures is about this part.
 const PROCESSOR: &str = "of the processor time on Debian's";
 
 /// The setup that all runs share.
