@@ -11,7 +11,7 @@ mod table;
 mod value;
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use ringtap_inspect::Fields as Application;
 
@@ -253,9 +253,4 @@ pub(crate) fn protocol(
         key.source_port,
         key.destination_port,
     )
-}
-
-/// Returns the address of the exporter of a row.
-fn exporter(row: &Row<'_>) -> Option<IpAddr> {
-    Some(row.origin?.exporter.ip())
 }

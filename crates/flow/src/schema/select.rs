@@ -40,10 +40,7 @@ impl Fields {
     /// Returns all fields.
     #[must_use]
     pub fn all() -> Self {
-        Group::ALL
-            .into_iter()
-            .map(Self::of)
-            .fold(Self(0), Self::with)
+        Self(u128::MAX >> (128 - FIELD_COUNT))
     }
 
     /// Returns the fields of a list of names and groups between commas, such as `basic,names`.

@@ -1,13 +1,11 @@
 //! The table of fields.
 
-use std::net::IpAddr;
-
 use ringtap_packet::protocol::{DCCP, SCTP, TCP, UDP, UDP_LITE};
 
-use super::{Field, Get, Group, Kind, Row, VARIABLE, Value, Wire, exporter, protocol};
+use super::{Field, Get, Group, Kind, Row, VARIABLE, Value, Wire, protocol};
+use crate::TunnelKind;
 use crate::export::{Form, NTOP_PEN, OWN_PEN, REVERSE_PEN};
-use crate::record::{EndReason, FlowRecord, TcpCounts, TcpMeasures, Traffic};
-use crate::{Process, TunnelKind, schema::Place};
+use crate::record::{EndReason, TcpCounts, Traffic};
 
 /// The number of fields.
 pub const FIELD_COUNT: usize = 102;
@@ -17,13 +15,13 @@ pub static FIELDS: [Field; FIELD_COUNT] = TABLE;
 
 #[rustfmt::skip]
 const TABLE: [Field; FIELD_COUNT] = [
-    time("first", "Time of the first packet", |r| at(r.record.forward.first_ns))
+    time("first", "Time of the first packet", |r| Some(Value::Time(r.record.forward.first_ns)))
         .on(&[v9(Form::FirstUptime, 22, 4), ipfix(Form::FirstMillis, 152, 8), ipfix(Form::FirstNanos, 156, 8)]),
-    time("last", "Time of the last packet", |r| at(r.record.forward.last_ns))
+    time("last", "Time of the last packet", |r| Some(Value::Time(r.record.forward.last_ns)))
         .on(&[v9(Form::LastUptime, 21, 4), ipfix(Form::LastMillis, 153, 8), ipfix(Form::LastNanos, 157, 8)]),
-    address("src", "Source address", |r| ip(r.record.key.source))
+    address("src", "Source address", |r| Some(Value::Address(r.record.key.source)))
         .on(&[both(Form::Source4, 8, 4), both(Form::Source6, 27, 16)]),
-    address("dst", "Destination address", |r| ip(r.record.key.destination))
+    address("dst", "Destination address", |r| Some(Value::Address(r.record.key.destination)))
         .on(&[both(Form::Destination4, 12, 4), both(Form::Destination6, 28, 16)]),
     number16("src_port", "Source port, of TCP, UDP, UDP-Lite, SCTP and DCCP", |r| port(r, r.record.key.source_port))
         .on(&[both(Form::SourcePort, 7, 2)]),
@@ -50,9 +48,9 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[both(Form::MinLength, 25, 2)]),
     number16("max_length", "Greatest length of a packet, in bytes of layer 3", |r| of(r.record.forward.max_length))
         .on(&[both(Form::MaxLength, 26, 2)]),
-    time("reverse_first", "Time of the other direction's first packet", |r| at(r.record.reverse?.first_ns))
+    time("reverse_first", "Time of the other direction's first packet", |r| Some(Value::Time(r.record.reverse?.first_ns)))
         .on(&[reverse(Form::FirstMillis, 152, 8), reverse(Form::FirstNanos, 156, 8)]),
-    time("reverse_last", "Time of the other direction's last packet", |r| at(r.record.reverse?.last_ns))
+    time("reverse_last", "Time of the other direction's last packet", |r| Some(Value::Time(r.record.reverse?.last_ns)))
         .on(&[reverse(Form::LastMillis, 153, 8), reverse(Form::LastNanos, 157, 8)]),
     number("reverse_packets", "Packets of the other direction", |r| of(r.record.reverse?.packets))
         .on(&[reverse(Form::Packets, 2, 8)]),
@@ -76,25 +74,25 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[both(Form::Vlan, 58, 2)]),
     number16("inner_vlan", "Second VLAN tag", |r| of(r.record.key.inner_vlan?))
         .on(&[both(Form::InnerVlan, 245, 2)]),
-    mac("src_mac", "MAC address of the sender", |r| mac_value(r.record.macs?.source))
+    mac("src_mac", "MAC address of the sender", |r| Some(Value::Mac(r.record.macs?.source)))
         .on(&[both(Form::SourceMac, 56, 6)]),
-    mac("dst_mac", "MAC address of the receiver", |r| mac_value(r.record.macs?.destination))
+    mac("dst_mac", "MAC address of the receiver", |r| Some(Value::Mac(r.record.macs?.destination)))
         .on(&[both(Form::DestinationMac, 80, 6)]),
     number32("mpls_label", "Topmost MPLS label", |r| of(r.record.mpls_label?))
         .on(&[both(Form::MplsTop, 70, 3)]),
     text("tunnel", "Kind of the tunnel: gre, vxlan, gtp-u, ipip", |r| word(tunnel(r.record.key.tunnel?.kind))),
     number32("tunnel_id", "Key, VNI or TEID of the tunnel", |r| of(r.record.key.tunnel?.id))
         .on(&[both(Form::SegmentId, 351, 8), both(Form::GreKey, 296, 4), both(Form::Teid, 507, 4)]),
-    number32("retransmissions", "TCP segments that were sent again", |r| of(tcp(r)?.forward.retransmissions))
+    number32("retransmissions", "TCP segments that were sent again", |r| of(r.record.tcp?.forward.retransmissions))
         .on(&[ntop(Form::Retransmissions, 109, 4)]),
-    number32("reverse_retransmissions", "The same of the other direction", |r| of(tcp(r)?.reverse.retransmissions))
+    number32("reverse_retransmissions", "The same of the other direction", |r| of(r.record.tcp?.reverse.retransmissions))
         .on(&[ntop(Form::ReverseRetransmissions, 110, 4)]),
-    number("server_rtt_ns", "From SYN to SYN and ACK; in messages half of it in milliseconds", |r| of(tcp(r)?.server_rtt_ns?))
+    number("server_rtt_ns", "From SYN to SYN and ACK; in messages half of it in milliseconds", |r| of(r.record.tcp?.server_rtt_ns?))
         .on(&[ntop(Form::ServerLatency, 124, 4)]),
-    number("client_rtt_ns", "From SYN and ACK to ACK; in messages half of it in milliseconds", |r| of(tcp(r)?.client_rtt_ns?))
+    number("client_rtt_ns", "From SYN and ACK to ACK; in messages half of it in milliseconds", |r| of(r.record.tcp?.client_rtt_ns?))
         .on(&[ntop(Form::ClientLatency, 123, 4)]),
     number32("sampling", "One packet in this many was metered; counters are not multiplied", |r| of(r.sampling)),
-    address("exporter", "Address of the exporter of a collected record", |r| ip(exporter(r)?)),
+    address("exporter", "Address of the exporter of a collected record", |r| Some(Value::Address(r.origin?.exporter.ip()))),
     number16("exporter_port", "Its port", |r| of(r.origin?.exporter.port())),
     number32("domain", "Its observation domain, source id or engine id", |r| of(r.origin?.domain)),
     number8("ip_version", "Version of IP", |r| of(if r.record.key.is_ipv6() { 6_u8 } else { 4 }))
@@ -102,19 +100,19 @@ const TABLE: [Field; FIELD_COUNT] = [
     number8("biflow_direction", "1: the record's direction is the initiator's", |r| r.record.reverse.map(|_| Value::Number(1)))
         .on(&[ipfix(Form::BiflowDirection, 239, 1)]).in_messages(),
 
-    number32("out_of_order", "TCP segments that filled a gap, late", |r| counted(r, |c| c.out_of_order))
+    number32("out_of_order", "TCP segments that filled a gap, late", |r| of(r.record.tcp?.forward.out_of_order))
         .on(&[ntop_too(111, 4)]).of(Group::Tcp),
     number32("reverse_out_of_order", "The same of the other direction", |r| counted_back(r, |c| c.out_of_order))
         .on(&[ntop(Form::Plain, 112, 4)]).of(Group::Tcp),
-    number32("duplicate_acks", "TCP acknowledgments that repeat the one before", |r| counted(r, |c| c.duplicate_acks))
+    number32("duplicate_acks", "TCP acknowledgments that repeat the one before", |r| of(r.record.tcp?.forward.duplicate_acks))
         .on(&[own(1, 4)]).of(Group::Tcp),
     number32("reverse_duplicate_acks", "The same of the other direction", |r| counted_back(r, |c| c.duplicate_acks))
         .on(&[own(2, 4)]).of(Group::Tcp),
-    number32("zero_windows", "TCP segments with a closed window", |r| counted(r, |c| c.zero_windows))
+    number32("zero_windows", "TCP segments with a closed window", |r| of(r.record.tcp?.forward.zero_windows))
         .on(&[own(3, 4)]).of(Group::Tcp),
     number32("reverse_zero_windows", "The same of the other direction", |r| counted_back(r, |c| c.zero_windows))
         .on(&[own(4, 4)]).of(Group::Tcp),
-    number32("resets", "TCP resets from the source", |r| counted(r, |c| c.resets))
+    number32("resets", "TCP resets from the source", |r| of(r.record.tcp?.forward.resets))
         .on(&[both(Form::Plain, 220, 8)]).of(Group::Tcp),
     number32("reverse_resets", "TCP resets from the destination", |r| counted_back(r, |c| c.resets))
         .on(&[reverse(Form::Plain, 220, 8)]).of(Group::Tcp),
@@ -190,103 +188,76 @@ const TABLE: [Field; FIELD_COUNT] = [
         .on(&[both(Form::Plain, 16, 4)]).of(Group::As),
     number32("dst_as", "The same of the destination", |r| of(r.destination.as_number?))
         .on(&[both(Form::Plain, 17, 4)]).of(Group::As),
-    text("src_as_name", "Organisation of the source's autonomous system", |r| place(r.source, |p| p.as_name))
+    text("src_as_name", "Organisation of the source's autonomous system", |r| r.source.as_name.map(Value::Text))
         .on(&[ntop_too(443, VARIABLE)]).of(Group::As),
-    text("dst_as_name", "The same of the destination", |r| place(r.destination, |p| p.as_name))
+    text("dst_as_name", "The same of the destination", |r| r.destination.as_name.map(Value::Text))
         .on(&[ntop_too(444, VARIABLE)]).of(Group::As),
-    text("src_country", "Country of the source, two letters", |r| place(r.source, |p| p.country))
+    text("src_country", "Country of the source, two letters", |r| r.source.country.map(Value::Text))
         .on(&[ntop_too(101, VARIABLE)]).of(Group::As),
-    text("dst_country", "The same of the destination", |r| place(r.destination, |p| p.country))
+    text("dst_country", "The same of the destination", |r| r.destination.country.map(Value::Text))
         .on(&[ntop_too(103, VARIABLE)]).of(Group::As),
-    text("src_vendor", "Vendor of the sender's network card, with --oui", |r| place(r.source, |p| p.vendor))
+    text("src_vendor", "Vendor of the sender's network card, with --oui", |r| r.source.vendor.map(Value::Text))
         .on(&[own(60, VARIABLE)]).of(Group::Mac),
-    text("dst_vendor", "The same of the receiver", |r| place(r.destination, |p| p.vendor))
+    text("dst_vendor", "The same of the receiver", |r| r.destination.vendor.map(Value::Text))
         .on(&[own(61, VARIABLE)]).of(Group::Mac),
 
-    number32("src_pid", "Number of the process at the source, with --who", |r| of(at_source(r)?.pid))
+    number32("src_pid", "Number of the process at the source, with --who", |r| of(r.record.source_process.as_ref()?.pid))
         .on(&[own(70, 4)]).of(Group::Process),
-    number32("dst_pid", "The same of the destination", |r| of(at_destination(r)?.pid))
+    number32("dst_pid", "The same of the destination", |r| of(r.record.destination_process.as_ref()?.pid))
         .on(&[own(71, 4)]).of(Group::Process),
-    text("src_process", "Name of the process at the source", |r| given(&at_source(r)?.name))
+    text("src_process", "Name of the process at the source", |r| given(&r.record.source_process.as_ref()?.name))
         .on(&[own(72, VARIABLE)]).of(Group::Process),
-    text("dst_process", "The same of the destination", |r| given(&at_destination(r)?.name))
+    text("dst_process", "The same of the destination", |r| given(&r.record.destination_process.as_ref()?.name))
         .on(&[own(73, VARIABLE)]).of(Group::Process),
-    number32("src_uid", "Effective user of the process at the source; in messages 4294967295 if it is unknown", |r| of(at_source(r)?.uid?))
+    number32("src_uid", "Effective user of the process at the source; in messages 4294967295 if it is unknown", |r| of(r.record.source_process.as_ref()?.uid?))
         .on(&[user(74)]).of(Group::Process),
-    number32("dst_uid", "The same of the destination", |r| of(at_destination(r)?.uid?))
+    number32("dst_uid", "The same of the destination", |r| of(r.record.destination_process.as_ref()?.uid?))
         .on(&[user(75)]).of(Group::Process),
-    text("src_container", "Container of the process at the source: its name, or its id if the name is unknown", |r| given(&at_source(r)?.container))
+    text("src_container", "Container of the process at the source: its name, or its id if the name is unknown", |r| given(&r.record.source_process.as_ref()?.container))
         .on(&[own(76, VARIABLE)]).of(Group::Process),
-    text("dst_container", "The same of the destination", |r| given(&at_destination(r)?.container))
+    text("dst_container", "The same of the destination", |r| given(&r.record.destination_process.as_ref()?.container))
         .on(&[own(77, VARIABLE)]).of(Group::Process),
-    text("src_cgroup", "Control group of the process at the source", |r| given(&at_source(r)?.cgroup))
+    text("src_cgroup", "Control group of the process at the source", |r| given(&r.record.source_process.as_ref()?.cgroup))
         .on(&[own(78, VARIABLE)]).of(Group::Process),
-    text("dst_cgroup", "The same of the destination", |r| given(&at_destination(r)?.cgroup))
+    text("dst_cgroup", "The same of the destination", |r| given(&r.record.destination_process.as_ref()?.cgroup))
         .on(&[own(79, VARIABLE)]).of(Group::Process),
 ];
 
-const fn field(name: &'static str, kind: Kind, doc: &'static str, get: Get) -> Field {
-    Field {
-        name,
-        group: Group::Basic,
-        kind,
-        doc,
-        elements: &[],
-        in_files: true,
-        bits: 64,
-        get,
-    }
+/// Makes the constructors of fields, each for a kind of values and the bits that its numbers need.
+macro_rules! constructors {
+    ($($constructor:ident($kind:ident, $bits:literal),)*) => {$(
+        const fn $constructor(name: &'static str, doc: &'static str, get: Get) -> Field {
+            Field {
+                name,
+                group: Group::Basic,
+                kind: Kind::$kind,
+                doc,
+                elements: &[],
+                in_files: true,
+                bits: $bits,
+                get,
+            }
+        }
+    )*};
 }
 
-const fn number8(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Number, doc, get).bits(8)
-}
-
-const fn number16(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Number, doc, get).bits(16)
-}
-
-const fn number32(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Number, doc, get).bits(32)
-}
-
-const fn number(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Number, doc, get)
-}
-
-const fn code(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Code, doc, get).bits(32)
-}
-
-const fn code16(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Code, doc, get).bits(16)
-}
-
-const fn time(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Time, doc, get)
-}
-
-const fn address(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Address, doc, get)
-}
-
-const fn mac(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Mac, doc, get)
-}
-
-const fn text(name: &'static str, doc: &'static str, get: Get) -> Field {
-    field(name, Kind::Text, doc, get)
+constructors! {
+    number8(Number, 8),
+    number16(Number, 16),
+    number32(Number, 32),
+    number(Number, 64),
+    code16(Code, 16),
+    code(Code, 32),
+    time(Time, 64),
+    address(Address, 64),
+    mac(Mac, 64),
+    text(Text, 64),
 }
 
 impl Field {
     /// The field with the elements that carry it.
     const fn on(self, elements: &'static [Wire]) -> Self {
         Self { elements, ..self }
-    }
-
-    /// The field with numbers of this width.
-    const fn bits(self, bits: u8) -> Self {
-        Self { bits, ..self }
     }
 
     /// The field in another group.
@@ -377,18 +348,6 @@ fn coded<'r>(code: impl Into<u32>) -> Option<Value<'r>> {
     Some(Value::Code(code.into()))
 }
 
-fn at<'r>(nanos: u64) -> Option<Value<'r>> {
-    Some(Value::Time(nanos))
-}
-
-fn ip<'r>(address: IpAddr) -> Option<Value<'r>> {
-    Some(Value::Address(address))
-}
-
-fn mac_value<'r>(address: [u8; 6]) -> Option<Value<'r>> {
-    Some(Value::Mac(address))
-}
-
 fn word<'r>(word: &'static str) -> Option<Value<'r>> {
     Some(Value::Text(word))
 }
@@ -397,28 +356,8 @@ fn shown(text: ringtap_inspect::Text<'_>) -> Option<Value<'_>> {
     Some(Value::Text(text.as_str()))
 }
 
-fn place<'r>(place: Place<'r>, part: fn(Place<'r>) -> Option<&'r str>) -> Option<Value<'r>> {
-    part(place).map(Value::Text)
-}
-
-fn at_source<'r>(row: &'r Row<'r>) -> Option<&'r Process> {
-    row.record.source_process.as_deref()
-}
-
-fn at_destination<'r>(row: &'r Row<'r>) -> Option<&'r Process> {
-    row.record.destination_process.as_deref()
-}
-
 fn given(text: &str) -> Option<Value<'_>> {
     (!text.is_empty()).then_some(Value::Text(text))
-}
-
-fn tcp(row: &Row<'_>) -> Option<TcpMeasures> {
-    row.record.tcp
-}
-
-fn counted<'r>(row: &Row<'r>, count: fn(&TcpCounts) -> u32) -> Option<Value<'r>> {
-    of(count(&row.record.tcp.as_ref()?.forward))
 }
 
 /// A count of the other direction, if it had packets.
@@ -434,11 +373,7 @@ fn port<'r>(row: &Row<'r>, port: u16) -> Option<Value<'r>> {
 }
 
 fn flags<'r>(row: &Row<'r>, traffic: &Traffic) -> Option<Value<'r>> {
-    is_tcp(row.record).then(|| Value::Number(traffic.tcp_flags.into()))
-}
-
-fn is_tcp(record: &FlowRecord) -> bool {
-    record.key.protocol == TCP
+    (row.record.key.protocol == TCP).then(|| Value::Number(traffic.tcp_flags.into()))
 }
 
 fn end(reason: EndReason) -> &'static str {
