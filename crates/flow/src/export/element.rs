@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use super::steps::traffic;
 use super::template::Dialect;
+use crate::TunnelKind;
 use crate::schema::{FIELDS, Row, VARIABLE, Value, Wire};
-use crate::{FlowRecord, Traffic, TunnelKind};
 
 /// Private enterprise number for elements of the reverse direction (RFC 5103).
 pub const REVERSE_PEN: u32 = 29_305;
@@ -25,6 +26,8 @@ const LONGEST_TEXT: usize = 254;
 const NTP_TO_UNIX_SECONDS: u64 = 2_208_988_800;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub(crate) const NANOS_PER_MILLI: u64 = 1_000_000;
+/// The bit of an element's number that announces an enterprise number.
+const ENTERPRISE_BIT: u16 = 1 << 15;
 /// Types of `layer2SegmentId` (351): the upper byte, 1 for VXLAN.
 const SEGMENT_VXLAN: u64 = 1 << 56;
 
@@ -91,7 +94,7 @@ pub(crate) struct Column {
     pub(crate) reverse: bool,
     /// The index of the field in the table.
     field: u8,
-    element: Element,
+    pub(crate) element: Element,
 }
 
 /// An element in a template.
@@ -111,6 +114,23 @@ impl From<Wire> for Element {
             id: wire.id,
             enterprise: wire.enterprise,
             length: wire.length,
+        }
+    }
+}
+
+impl Element {
+    /// Appends the element as templates have it, with its enterprise only if that is not IANA's registry.
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        let is_iana = self.enterprise == 0;
+        let id = if is_iana {
+            self.id
+        } else {
+            self.id | ENTERPRISE_BIT
+        };
+        out.extend_from_slice(&id.to_be_bytes());
+        out.extend_from_slice(&self.length.to_be_bytes());
+        if !is_iana {
+            out.extend_from_slice(&self.enterprise.to_be_bytes());
         }
     }
 }
@@ -157,10 +177,6 @@ impl Column {
         }
     }
 
-    pub(crate) const fn element(self) -> Element {
-        self.element
-    }
-
     /// Whether each value has a length of its own.
     pub(crate) fn is_variable(self) -> bool {
         self.element.length == VARIABLE
@@ -178,35 +194,56 @@ impl Column {
     /// their own are cut to `room` bytes.
     #[inline]
     pub(crate) fn put(self, row: &Row<'_>, boot_ms: u64, room: usize, out: &mut Vec<u8>) {
-        let record = row.record;
+        let (record, key) = (row.record, &row.record.key);
+        let traffic = traffic(record, self.reverse);
+        let tcp = || record.tcp.unwrap_or_default();
+        let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
         match self.form {
-            Form::Packets
-            | Form::Bytes
-            | Form::FirstUptime
-            | Form::LastUptime
-            | Form::FirstMillis
-            | Form::LastMillis
-            | Form::FirstNanos
-            | Form::LastNanos
-            | Form::TcpFlags
-            | Form::TcpFlags8
-            | Form::MinTtl
-            | Form::MaxTtl
-            | Form::MinLength
-            | Form::MaxLength => {
-                let traffic = if self.reverse {
-                    &record.reverse.unwrap_or_default()
-                } else {
-                    &record.forward
-                };
-                put_traffic(self.form, traffic, boot_ms, out);
+            Form::IpVersion => put(&[if key.is_ipv6() { 6 } else { 4 }]),
+            Form::Source4 | Form::Source6 => put_address(key.source, out),
+            Form::Destination4 | Form::Destination6 => put_address(key.destination, out),
+            Form::Protocol => put(&[key.protocol]),
+            Form::Tos => put(&[key.tos]),
+            Form::SourcePort => put(&key.source_port.to_be_bytes()),
+            Form::DestinationPort | Form::Icmp4 | Form::Icmp6 => {
+                put(&key.destination_port.to_be_bytes());
             }
-            Form::Retransmissions
-            | Form::ReverseRetransmissions
-            | Form::ClientLatency
-            | Form::ServerLatency => put_tcp(self.form, record, out),
+            Form::Input => put(&key.input.to_be_bytes()),
+            Form::Packets => put(&traffic.packets.to_be_bytes()),
+            Form::Bytes => put(&traffic.bytes.to_be_bytes()),
+            Form::FirstUptime => put(&uptime(traffic.first_ns, boot_ms).to_be_bytes()),
+            Form::LastUptime => put(&uptime(traffic.last_ns, boot_ms).to_be_bytes()),
+            Form::FirstMillis => put(&(traffic.first_ns / NANOS_PER_MILLI).to_be_bytes()),
+            Form::LastMillis => put(&(traffic.last_ns / NANOS_PER_MILLI).to_be_bytes()),
+            Form::FirstNanos => put(&ntp(traffic.first_ns).to_be_bytes()),
+            Form::LastNanos => put(&ntp(traffic.last_ns).to_be_bytes()),
+            Form::TcpFlags => put(&traffic.tcp_flags.to_be_bytes()),
+            Form::TcpFlags8 => put(&traffic.tcp_flags.to_be_bytes()[1..]),
+            Form::MinTtl => put(&[traffic.min_ttl]),
+            Form::MaxTtl => put(&[traffic.max_ttl]),
+            Form::MinLength => put(&traffic.min_length.to_be_bytes()),
+            Form::MaxLength => put(&traffic.max_length.to_be_bytes()),
+            Form::EndReason => put(&[record.end.code()]),
+            // The initiator's direction is the forward one (RFC 5103, section 5.2).
+            Form::BiflowDirection => put(&[1]),
+            Form::Vlan => put(&key.vlan.unwrap_or_default().to_be_bytes()),
+            Form::InnerVlan => put(&key.inner_vlan.unwrap_or_default().to_be_bytes()),
+            Form::SourceMac => put(&record.macs.unwrap_or_default().source),
+            Form::DestinationMac => put(&record.macs.unwrap_or_default().destination),
+            Form::MplsTop => {
+                let section = record.mpls_label.unwrap_or_default() << 4;
+                put(&section.to_be_bytes()[1..]);
+            }
+            Form::SegmentId => {
+                let id = key.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
+                put(&(SEGMENT_VXLAN | id).to_be_bytes());
+            }
+            Form::GreKey | Form::Teid => put(&key.tunnel.map_or(0, |it| it.id).to_be_bytes()),
+            Form::Retransmissions => put(&tcp().forward.retransmissions.to_be_bytes()),
+            Form::ReverseRetransmissions => put(&tcp().reverse.retransmissions.to_be_bytes()),
+            Form::ClientLatency => put(&half_in_millis(tcp().client_rtt_ns).to_be_bytes()),
+            Form::ServerLatency => put(&half_in_millis(tcp().server_rtt_ns).to_be_bytes()),
             Form::Plain | Form::Millis | Form::User => self.put_value(row, room, out),
-            _ => put_key(self.form, record, out),
         }
     }
 
@@ -259,73 +296,6 @@ impl Column {
             }
         }
     }
-}
-
-fn put_key(field: Form, record: &FlowRecord, out: &mut Vec<u8>) {
-    let key = &record.key;
-    let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
-    match field {
-        Form::Source4 | Form::Source6 => put_address(key.source, out),
-        Form::Destination4 | Form::Destination6 => put_address(key.destination, out),
-        Form::IpVersion => put(&[if key.is_ipv6() { 6 } else { 4 }]),
-        Form::Protocol => put(&[key.protocol]),
-        Form::Tos => put(&[key.tos]),
-        Form::SourcePort => put(&key.source_port.to_be_bytes()),
-        Form::DestinationPort | Form::Icmp4 | Form::Icmp6 => {
-            put(&key.destination_port.to_be_bytes());
-        }
-        Form::Input => put(&key.input.to_be_bytes()),
-        Form::EndReason => put(&[record.end.code()]),
-        // The initiator's direction is the forward one (RFC 5103, section 5.2).
-        Form::BiflowDirection => put(&[1]),
-        Form::Vlan => put(&key.vlan.unwrap_or_default().to_be_bytes()),
-        Form::InnerVlan => put(&key.inner_vlan.unwrap_or_default().to_be_bytes()),
-        Form::SourceMac => put(&record.macs.unwrap_or_default().source),
-        Form::DestinationMac => put(&record.macs.unwrap_or_default().destination),
-        Form::MplsTop => {
-            let section = record.mpls_label.unwrap_or_default() << 4;
-            put(&section.to_be_bytes()[1..]);
-        }
-        Form::SegmentId => {
-            let id = key.tunnel.map_or(0, |tunnel| u64::from(tunnel.id));
-            put(&(SEGMENT_VXLAN | id).to_be_bytes());
-        }
-        Form::GreKey | Form::Teid => put(&key.tunnel.map_or(0, |tunnel| tunnel.id).to_be_bytes()),
-        _ => {}
-    }
-}
-
-fn put_traffic(field: Form, traffic: &Traffic, boot_ms: u64, out: &mut Vec<u8>) {
-    let mut put = |bytes: &[u8]| out.extend_from_slice(bytes);
-    match field {
-        Form::Packets => put(&traffic.packets.to_be_bytes()),
-        Form::Bytes => put(&traffic.bytes.to_be_bytes()),
-        Form::FirstUptime => put(&uptime(traffic.first_ns, boot_ms).to_be_bytes()),
-        Form::LastUptime => put(&uptime(traffic.last_ns, boot_ms).to_be_bytes()),
-        Form::FirstMillis => put(&(traffic.first_ns / NANOS_PER_MILLI).to_be_bytes()),
-        Form::LastMillis => put(&(traffic.last_ns / NANOS_PER_MILLI).to_be_bytes()),
-        Form::FirstNanos => put(&ntp(traffic.first_ns).to_be_bytes()),
-        Form::LastNanos => put(&ntp(traffic.last_ns).to_be_bytes()),
-        Form::TcpFlags => put(&traffic.tcp_flags.to_be_bytes()),
-        Form::TcpFlags8 => put(&traffic.tcp_flags.to_be_bytes()[1..]),
-        Form::MinTtl => put(&[traffic.min_ttl]),
-        Form::MaxTtl => put(&[traffic.max_ttl]),
-        Form::MinLength => put(&traffic.min_length.to_be_bytes()),
-        Form::MaxLength => put(&traffic.max_length.to_be_bytes()),
-        _ => {}
-    }
-}
-
-fn put_tcp(field: Form, record: &FlowRecord, out: &mut Vec<u8>) {
-    let tcp = record.tcp.unwrap_or_default();
-    let value = match field {
-        Form::Retransmissions => tcp.forward.retransmissions,
-        Form::ReverseRetransmissions => tcp.reverse.retransmissions,
-        Form::ClientLatency => half_in_millis(tcp.client_rtt_ns),
-        Form::ServerLatency => half_in_millis(tcp.server_rtt_ns),
-        _ => 0,
-    };
-    out.extend_from_slice(&value.to_be_bytes());
 }
 
 fn put_address(address: IpAddr, out: &mut Vec<u8>) {

@@ -88,8 +88,8 @@ impl Encoder {
     pub fn set_statistics(&mut self, statistics: Statistics) {
         match &mut self.0 {
             Kind::V5(_) => {}
-            Kind::V9(session) => session.set_statistics(statistics),
-            Kind::Ipfix(session) => session.set_statistics(statistics),
+            Kind::V9(session) => session.statistics = statistics,
+            Kind::Ipfix(session) => session.statistics = statistics,
         }
     }
 
@@ -126,8 +126,8 @@ impl Encoder {
     pub fn counters(&self) -> ExportCounters {
         match &self.0 {
             Kind::V5(v5) => v5.counters,
-            Kind::V9(session) => session.counters,
-            Kind::Ipfix(session) => session.counters,
+            Kind::V9(session) => session.counters(),
+            Kind::Ipfix(session) => session.counters(),
         }
     }
 }

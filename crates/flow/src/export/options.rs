@@ -1,5 +1,6 @@
 //! Options: the data that an exporter sends about itself, besides flows.
 
+use super::ExportCounters;
 use super::element::Element;
 use crate::Sampling;
 
@@ -22,14 +23,6 @@ pub struct Statistics {
     pub ignored_packets: u64,
     /// Flow records that could not be sent (166).
     pub not_sent_flows: u64,
-}
-
-/// The sent numbers, for the statistics.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
-    pub(crate) bytes: u64,
-    pub(crate) messages: u64,
-    pub(crate) flows: u64,
 }
 
 /// One options record with its template. The scope is the whole exporter.
@@ -61,7 +54,11 @@ impl OptionsRecord {
     }
 
     /// Returns the record of the other options, with both elements of the sampling.
-    pub(crate) fn statistics(sampling: Sampling, statistics: &Statistics, sent: Sent) -> Self {
+    pub(crate) fn statistics(
+        sampling: Sampling,
+        statistics: &Statistics,
+        sent: &ExportCounters,
+    ) -> Self {
         Self {
             id: STATISTICS_ID,
             values: vec![

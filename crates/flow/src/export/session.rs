@@ -1,7 +1,7 @@
 //! The common part of NetFlow v9 and IPFIX: templates on demand and their refresh, records gathered into
 //! sets, sets into messages.
 
-use super::options::{OptionsRecord, Sent, Statistics};
+use super::options::{OptionsRecord, Statistics};
 use super::steps::Step;
 use super::template::{Dialect, Template, TemplatePlace, Templates};
 use super::{ExportCounters, ExportOptions, Message, MessageKind, MessageSink};
@@ -9,7 +9,7 @@ use crate::FlowRecord;
 use crate::schema::Row;
 
 /// The differences between v9 and IPFIX on the wire.
-pub(crate) trait Protocol {
+pub(crate) trait Protocol: Default {
     /// Length of a message header, in bytes.
     const HEADER: usize;
     /// Sets are padded to a multiple of this number of bytes.
@@ -19,9 +19,7 @@ pub(crate) trait Protocol {
     /// The set for options templates.
     const OPTIONS_TEMPLATE_SET: u16;
 
-    fn new(options: &ExportOptions) -> Self;
-
-    fn dialect(&self) -> Dialect;
+    fn dialect(options: &ExportOptions) -> Dialect;
 
     /// Returns how well the message that is being filled can express the record's times. `empty` means that it
     /// has no other record.
@@ -33,15 +31,11 @@ pub(crate) trait Protocol {
     /// Returns the start of uptime, in milliseconds since 1970.
     fn boot_ms(&self) -> u64;
 
-    /// Writes the header of a complete message, and counts the message for the sequence number.
-    fn seal(&mut self, message: &mut [u8], records: u16, data_records: u16, now_ns: u64);
+    /// Writes the header of a complete message, up to the sequence number. Returns what the message adds to
+    /// that number.
+    fn seal(&self, message: &mut [u8], records: u16, data_records: u16, now_ns: u64) -> u16;
 
-    /// Starts a new session: sequence numbers start again.
-    fn restart(&mut self);
-
-    fn put_template(template: &Template, out: &mut Vec<u8>);
     fn put_options_template(record: &OptionsRecord, out: &mut Vec<u8>);
-    fn put_scope(&self, out: &mut Vec<u8>);
 }
 
 /// Whether a record's times fit the clock of the message that is being filled.
@@ -58,7 +52,7 @@ pub(crate) enum Clock {
 const SET_HEADER: usize = 4;
 
 /// A message that is being filled.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Draft {
     bytes: Vec<u8>,
     /// The offset of the open set, and its number.
@@ -70,10 +64,19 @@ struct Draft {
     time_ns: u64,
 }
 
+/// The messages of a session that are complete.
+#[derive(Debug)]
+struct Sent<P> {
+    protocol: P,
+    domain: u32,
+    sequence: u32,
+    counters: ExportCounters,
+}
+
 /// An exporter's session with its collectors.
 #[derive(Debug)]
 pub(crate) struct Session<P> {
-    protocol: P,
+    sent: Sent<P>,
     options: ExportOptions,
     templates: Templates,
     flows: Draft,
@@ -85,18 +88,21 @@ pub(crate) struct Session<P> {
     now_ns: u64,
     refreshed_ns: Option<u64>,
     messages_since_refresh: u32,
-    statistics: Statistics,
-    pub(crate) counters: ExportCounters,
+    pub(crate) statistics: Statistics,
 }
 
 impl<P: Protocol> Session<P> {
     pub(crate) fn new(options: ExportOptions) -> Self {
         let limit = usize::from(options.max_message);
-        let protocol = P::new(&options);
         let longest = limit - P::HEADER - SET_HEADER - 2 * (P::ALIGNMENT - 1);
-        let templates = Templates::new(protocol.dialect(), options.fields, longest);
+        let templates = Templates::new(P::dialect(&options), options.fields, longest);
         Self {
-            protocol,
+            sent: Sent {
+                protocol: P::default(),
+                domain: options.domain,
+                sequence: 0,
+                counters: ExportCounters::default(),
+            },
             options,
             templates,
             scratch: Vec::with_capacity(limit),
@@ -107,7 +113,6 @@ impl<P: Protocol> Session<P> {
             refreshed_ns: None,
             messages_since_refresh: 0,
             statistics: Statistics::default(),
-            counters: ExportCounters::default(),
         }
     }
 
@@ -133,7 +138,7 @@ impl<P: Protocol> Session<P> {
         if is_variable {
             self.flows.bytes.extend_from_slice(&self.scratch);
         } else if let Some(template) = self.templates.get(place) {
-            let boot_ms = self.protocol.boot_ms();
+            let boot_ms = self.sent.protocol.boot_ms();
             for step in &template.steps {
                 step.put(row, boot_ms, 0, &mut self.flows.bytes);
             }
@@ -155,7 +160,7 @@ impl<P: Protocol> Session<P> {
         for step in &template.steps {
             let before = self.scratch.len();
             // Only NetFlow's clock begins with the first record, and its texts have fixed lengths.
-            step.put(row, self.protocol.boot_ms(), room, &mut self.scratch);
+            step.put(row, self.sent.protocol.boot_ms(), room, &mut self.scratch);
             if let Step::One(column) = step {
                 let more = self.scratch.len() - before - column.least();
                 room = room.saturating_sub(more);
@@ -167,14 +172,17 @@ impl<P: Protocol> Session<P> {
     fn keep_clock(&mut self, record: &FlowRecord, sink: &mut impl MessageSink) {
         let fits = |session: &mut Self| {
             let empty = session.flows.records == 0;
-            session.protocol.fits_clock(record, session.now_ns, empty)
+            session
+                .sent
+                .protocol
+                .fits_clock(record, session.now_ns, empty)
         };
         let mut clock = fits(self);
         if clock == Clock::NeedsNewMessage {
             self.send_flows(sink);
             clock = fits(self);
         }
-        self.counters.clamped += u64::from(clock == Clock::Clamped);
+        self.sent.counters.clamped += u64::from(clock == Clock::Clamped);
     }
 
     pub(crate) fn advance(&mut self, now_ns: u64, sink: &mut impl MessageSink) {
@@ -189,8 +197,8 @@ impl<P: Protocol> Session<P> {
         }
     }
 
-    pub(crate) fn set_statistics(&mut self, statistics: Statistics) {
-        self.statistics = statistics;
+    pub(crate) fn counters(&self) -> ExportCounters {
+        self.sent.counters
     }
 
     pub(crate) fn finish(&mut self, sink: &mut impl MessageSink) {
@@ -207,7 +215,7 @@ impl<P: Protocol> Session<P> {
     }
 
     pub(crate) fn restart(&mut self) {
-        self.protocol.restart();
+        self.sent.sequence = 0;
         self.refreshed_ns = None;
         self.messages_since_refresh = 0;
         for template in self.templates.iter_mut() {
@@ -239,20 +247,9 @@ impl<P: Protocol> Session<P> {
         }
         self.waiting_since = None;
         self.messages_since_refresh = self.messages_since_refresh.saturating_add(1);
-        let flows = self.flows.records;
-        self.flows.close::<P>();
         let time_ns = self.flows.time_ns;
-        self.protocol
-            .seal(&mut self.flows.bytes, flows, flows, time_ns);
-        self.counters.flows += u64::from(flows);
-        self.counters.messages += 1;
-        self.counters.bytes += self.flows.bytes.len() as u64;
-        sink.message(Message {
-            bytes: &self.flows.bytes,
-            kind: MessageKind::Flows,
-            flows: flows.into(),
-        });
-        self.flows.clear::<P>();
+        self.sent
+            .send(&mut self.flows, MessageKind::Flows, time_ns, sink);
     }
 
     fn announce_all(&mut self, sink: &mut impl MessageSink) {
@@ -267,40 +264,27 @@ impl<P: Protocol> Session<P> {
     fn announce(&mut self, select: impl Fn(&Template) -> bool, sink: &mut impl MessageSink) {
         self.templates.unannounced = false;
         let limit = self.options.max_message;
+        let now_ns = self.now_ns.max(self.flows.time_ns);
         for template in self.templates.iter_mut().filter(|t| select(t)) {
             // Enterprise elements take 8 bytes, IANA's 4.
             let most = SET_HEADER + 8 * template.columns.len();
             if !self.other.has_room::<P>(P::TEMPLATE_SET, most, limit) {
-                let now_ns = self.now_ns.max(self.flows.time_ns);
-                let draft = Outgoing {
-                    kind: MessageKind::Templates,
-                    data_records: 0,
-                    now_ns,
-                };
-                draft.send(
-                    &mut self.other,
-                    &mut self.protocol,
-                    &mut self.counters,
-                    sink,
-                );
+                self.sent
+                    .send(&mut self.other, MessageKind::Templates, now_ns, sink);
             }
             self.other.open::<P>(P::TEMPLATE_SET);
-            P::put_template(template, &mut self.other.bytes);
+            template.put(&mut self.other.bytes);
             self.other.records += 1;
             template.announced = true;
         }
-        self.send_other(MessageKind::Templates, 0, sink);
+        self.send_other(MessageKind::Templates, sink);
     }
 
     fn option_records(&self) -> [OptionsRecord; 2] {
-        let sent = Sent {
-            bytes: self.counters.bytes,
-            messages: self.counters.messages,
-            flows: self.counters.flows,
-        };
+        let sampling = self.options.sampling;
         [
-            OptionsRecord::sampling(self.options.sampling),
-            OptionsRecord::statistics(self.options.sampling, &self.statistics, sent),
+            OptionsRecord::sampling(sampling),
+            OptionsRecord::statistics(sampling, &self.statistics, &self.sent.counters),
         ]
     }
 
@@ -312,61 +296,57 @@ impl<P: Protocol> Session<P> {
             // In a set of its own: pmacct 1.7.7 does not read a second one.
             self.other.close::<P>();
         }
-        self.send_other(MessageKind::OptionsTemplates, 0, sink);
+        self.send_other(MessageKind::OptionsTemplates, sink);
     }
 
     fn send_options(&mut self, sink: &mut impl MessageSink) {
         for record in self.option_records() {
             self.other.open::<P>(record.id);
-            self.protocol.put_scope(&mut self.other.bytes);
-            record.put(&mut self.other.bytes);
+            let out = &mut self.other.bytes;
+            out.extend_from_slice(&self.options.domain.to_be_bytes());
+            record.put(out);
             self.other.records += 1;
         }
-        self.send_other(MessageKind::Options, self.other.records, sink);
+        self.send_other(MessageKind::Options, sink);
     }
 
-    fn send_other(&mut self, kind: MessageKind, data_records: u16, sink: &mut impl MessageSink) {
-        let message = Outgoing {
-            kind,
-            data_records,
-            now_ns: self.now_ns.max(self.flows.time_ns),
-        };
-        message.send(
-            &mut self.other,
-            &mut self.protocol,
-            &mut self.counters,
-            sink,
-        );
+    fn send_other(&mut self, kind: MessageKind, sink: &mut impl MessageSink) {
+        let now_ns = self.now_ns.max(self.flows.time_ns);
+        self.sent.send(&mut self.other, kind, now_ns, sink);
     }
 }
 
-/// A message without flows that is complete.
-struct Outgoing {
-    kind: MessageKind,
-    data_records: u16,
-    now_ns: u64,
-}
-
-impl Outgoing {
-    fn send<P: Protocol>(
-        &self,
+impl<P: Protocol> Sent<P> {
+    /// Completes a message and sends it, unless it has no records.
+    fn send(
+        &mut self,
         draft: &mut Draft,
-        protocol: &mut P,
-        counters: &mut ExportCounters,
+        kind: MessageKind,
+        now_ns: u64,
         sink: &mut impl MessageSink,
     ) {
-        if draft.records == 0 {
+        let records = draft.records;
+        if records == 0 {
             return;
         }
+        let (data_records, flows) = match kind {
+            MessageKind::Flows => (records, records),
+            MessageKind::Options => (records, 0),
+            MessageKind::Templates | MessageKind::OptionsTemplates => (0, 0),
+        };
         draft.close::<P>();
-        let records = draft.records;
-        protocol.seal(&mut draft.bytes, records, self.data_records, self.now_ns);
-        counters.messages += 1;
-        counters.bytes += draft.bytes.len() as u64;
+        let message = &mut draft.bytes;
+        let counted = self.protocol.seal(message, records, data_records, now_ns);
+        message[P::HEADER - 8..P::HEADER - 4].copy_from_slice(&self.sequence.to_be_bytes());
+        message[P::HEADER - 4..P::HEADER].copy_from_slice(&self.domain.to_be_bytes());
+        self.sequence = self.sequence.wrapping_add(counted.into());
+        self.counters.flows += u64::from(flows);
+        self.counters.messages += 1;
+        self.counters.bytes += message.len() as u64;
         sink.message(Message {
-            bytes: &draft.bytes,
-            kind: self.kind,
-            flows: 0,
+            bytes: message,
+            kind,
+            flows: flows.into(),
         });
         draft.clear::<P>();
     }
@@ -384,9 +364,7 @@ impl Draft {
         bytes.resize(P::HEADER, 0);
         Self {
             bytes,
-            set: None,
-            records: 0,
-            time_ns: 0,
+            ..Self::default()
         }
     }
 

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use super::element::{Column, Form, NANOS_PER_MILLI, uptime};
-use crate::{FlowRecord, Traffic, schema};
+use crate::{FlowKey, FlowRecord, Traffic, schema};
 
 /// Columns that are written at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,49 +26,38 @@ pub(crate) enum Step {
     One(Column),
 }
 
-const ENDS_4: [Form; 8] = [
-    Form::IpVersion,
-    Form::Source4,
-    Form::Destination4,
-    Form::SourcePort,
-    Form::DestinationPort,
-    Form::Protocol,
-    Form::Tos,
-    Form::Input,
-];
-const ENDS_6: [Form; 8] = [
-    Form::IpVersion,
-    Form::Source6,
-    Form::Destination6,
-    Form::SourcePort,
-    Form::DestinationPort,
-    Form::Protocol,
-    Form::Tos,
-    Form::Input,
-];
-const UPTIMES: [Form; 9] = [
-    Form::Bytes,
-    Form::Packets,
-    Form::FirstUptime,
-    Form::LastUptime,
-    Form::TcpFlags8,
-    Form::MinTtl,
-    Form::MaxTtl,
-    Form::MinLength,
-    Form::MaxLength,
-];
-const MILLIS: [Form; 9] = [
-    Form::Bytes,
-    Form::Packets,
-    Form::FirstMillis,
-    Form::LastMillis,
-    Form::TcpFlags8,
-    Form::MinTtl,
-    Form::MaxTtl,
-    Form::MinLength,
-    Form::MaxLength,
-];
+const ENDS_4: [Form; 8] = ends(Form::Source4, Form::Destination4);
+const ENDS_6: [Form; 8] = ends(Form::Source6, Form::Destination6);
+const UPTIMES: [Form; 9] = counts(Form::FirstUptime, Form::LastUptime);
+const MILLIS: [Form; 9] = counts(Form::FirstMillis, Form::LastMillis);
 const END_AND_MACS: [Form; 3] = [Form::EndReason, Form::SourceMac, Form::DestinationMac];
+
+const fn ends(source: Form, destination: Form) -> [Form; 8] {
+    [
+        Form::IpVersion,
+        source,
+        destination,
+        Form::SourcePort,
+        Form::DestinationPort,
+        Form::Protocol,
+        Form::Tos,
+        Form::Input,
+    ]
+}
+
+const fn counts(first: Form, last: Form) -> [Form; 9] {
+    [
+        Form::Bytes,
+        Form::Packets,
+        first,
+        last,
+        Form::TcpFlags8,
+        Form::MinTtl,
+        Form::MaxTtl,
+        Form::MinLength,
+        Form::MaxLength,
+    ]
+}
 
 /// Returns the steps that write these columns, in their order.
 pub(crate) fn steps(columns: &[Column]) -> Vec<Step> {
@@ -111,17 +100,29 @@ impl Step {
     pub(crate) fn put(self, row: &schema::Row<'_>, boot_ms: u64, room: usize, out: &mut Vec<u8>) {
         let record = row.record;
         match self {
-            Self::Ends4 => out.extend_from_slice(&ends_4(record)),
-            Self::Ends6 => out.extend_from_slice(&ends_6(record)),
+            Self::Ends4 => {
+                let octets = |address| match address {
+                    IpAddr::V4(address) => address.octets(),
+                    IpAddr::V6(_) => [0; 4],
+                };
+                out.extend_from_slice(&both_ends::<19, 4>(4, &record.key, octets));
+            }
+            Self::Ends6 => {
+                let octets = |address| match address {
+                    IpAddr::V6(address) => address.octets(),
+                    IpAddr::V4(_) => [0; 16],
+                };
+                out.extend_from_slice(&both_ends::<43, 16>(6, &record.key, octets));
+            }
             Self::Uptimes { reverse } => {
                 let traffic = traffic(record, reverse);
                 let time = |time_ns| uptime(time_ns, boot_ms).to_be_bytes();
-                out.extend_from_slice(&counters::<31, 4>(traffic, time));
+                out.extend_from_slice(&counters::<31, 4>(&traffic, time));
             }
             Self::Millis { reverse } => {
                 let traffic = traffic(record, reverse);
                 let time = |time_ns: u64| (time_ns / NANOS_PER_MILLI).to_be_bytes();
-                out.extend_from_slice(&counters::<39, 8>(traffic, time));
+                out.extend_from_slice(&counters::<39, 8>(&traffic, time));
             }
             Self::EndAndMacs => {
                 let macs = record.macs.unwrap_or_default();
@@ -136,22 +137,12 @@ impl Step {
     }
 }
 
-fn traffic(record: &FlowRecord, reverse: bool) -> &Traffic {
-    const NONE: &Traffic = &Traffic {
-        packets: 0,
-        bytes: 0,
-        first_ns: 0,
-        last_ns: 0,
-        tcp_flags: 0,
-        min_ttl: 0,
-        max_ttl: 0,
-        min_length: 0,
-        max_length: 0,
-    };
-    if reverse {
-        record.reverse.as_ref().unwrap_or(NONE)
-    } else {
-        &record.forward
+/// Returns the traffic of a direction, zeros if the record has none.
+#[inline]
+pub(super) fn traffic(record: &FlowRecord, reverse: bool) -> Traffic {
+    match reverse {
+        true => record.reverse.unwrap_or_default(),
+        false => record.forward,
     }
 }
 
@@ -174,40 +165,22 @@ impl<const N: usize> Row<N> {
         self.bytes[self.length..self.length + M].copy_from_slice(&value);
         self.length += M;
     }
-
-    #[inline(always)]
-    fn put_ports_and_place(&mut self, record: &FlowRecord) {
-        let key = &record.key;
-        self.put(key.source_port.to_be_bytes());
-        self.put(key.destination_port.to_be_bytes());
-        self.put([key.protocol, key.tos]);
-        self.put(key.input.to_be_bytes());
-    }
 }
 
-fn ends_4(record: &FlowRecord) -> [u8; 19] {
+#[inline(always)]
+fn both_ends<const N: usize, const A: usize>(
+    version: u8,
+    key: &FlowKey,
+    octets: impl Fn(IpAddr) -> [u8; A],
+) -> [u8; N] {
     let mut row = Row::new();
-    row.put([4]);
-    for address in [record.key.source, record.key.destination] {
-        row.put(match address {
-            IpAddr::V4(address) => address.octets(),
-            IpAddr::V6(_) => [0; 4],
-        });
-    }
-    row.put_ports_and_place(record);
-    row.bytes
-}
-
-fn ends_6(record: &FlowRecord) -> [u8; 43] {
-    let mut row = Row::new();
-    row.put([6]);
-    for address in [record.key.source, record.key.destination] {
-        row.put(match address {
-            IpAddr::V6(address) => address.octets(),
-            IpAddr::V4(_) => [0; 16],
-        });
-    }
-    row.put_ports_and_place(record);
+    row.put([version]);
+    row.put(octets(key.source));
+    row.put(octets(key.destination));
+    row.put(key.source_port.to_be_bytes());
+    row.put(key.destination_port.to_be_bytes());
+    row.put([key.protocol, key.tos]);
+    row.put(key.input.to_be_bytes());
     row.bytes
 }
 
@@ -234,7 +207,7 @@ mod tests {
     use super::super::template::{Dialect, Template, Templates};
     use super::*;
     use crate::schema::Fields;
-    use crate::{EndReason, FlowKey, MacAddresses, TcpMeasures};
+    use crate::{EndReason, MacAddresses, TcpMeasures};
 
     fn traffic(step: u64) -> Traffic {
         Traffic {

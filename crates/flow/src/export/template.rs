@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::Enterprise;
 use super::element::{Column, Form, tunnel_field};
 use super::steps::{Step, steps};
+use super::{Enterprise, count};
 use crate::schema::{FIELD_COUNT, Field, Fields, Row, Value};
 
 /// The columns of a record: a set of the bits below, and the fields beside the basic ones that it has.
@@ -131,56 +131,42 @@ impl Shape {
     }
 
     fn key_columns(self, dialect: Dialect, columns: &mut Vec<Column>) {
-        let mut add = |field| columns.push(forward(field));
-        add(Form::IpVersion);
-        if self.has(IPV6) {
-            add(Form::Source6);
-            add(Form::Destination6);
-        } else {
-            add(Form::Source4);
-            add(Form::Destination4);
+        let mut add = |forms: &[Form]| columns.extend(forms.iter().map(|&form| forward(form)));
+        add(&[Form::IpVersion]);
+        match self.has(IPV6) {
+            true => add(&[Form::Source6, Form::Destination6]),
+            false => add(&[Form::Source4, Form::Destination4]),
         }
         // Type and code of ICMP are also in the destination port, as in NetFlow v5, where most collectors
         // look. v9 has one element for ICMP of both versions.
-        add(Form::SourcePort);
-        add(Form::DestinationPort);
+        add(&[Form::SourcePort, Form::DestinationPort]);
         match (self.has(ICMP), self.has(IPV6) && dialect != Dialect::V9) {
-            (true, true) => add(Form::Icmp6),
-            (true, false) => add(Form::Icmp4),
+            (true, true) => add(&[Form::Icmp6]),
+            (true, false) => add(&[Form::Icmp4]),
             (false, _) => {}
         }
-        add(Form::Protocol);
-        add(Form::Tos);
-        add(Form::Input);
+        add(&[Form::Protocol, Form::Tos, Form::Input]);
     }
 
     fn traffic_columns(self, dialect: Dialect, reverse: bool, columns: &mut Vec<Column>) {
-        let mut add = |field| columns.push(Column::basic(field, reverse));
-        add(Form::Bytes);
-        add(Form::Packets);
+        let column = |&form: &Form| Column::basic(form, reverse);
+        let mut add = |forms: &[Form]| columns.extend(forms.iter().map(column));
+        add(&[Form::Bytes, Form::Packets]);
         match dialect {
-            Dialect::V9 => {
-                add(Form::FirstUptime);
-                add(Form::LastUptime);
-            }
+            Dialect::V9 => add(&[Form::FirstUptime, Form::LastUptime]),
             Dialect::Ipfix { nanos, .. } => {
-                add(Form::FirstMillis);
-                add(Form::LastMillis);
+                add(&[Form::FirstMillis, Form::LastMillis]);
                 if nanos {
-                    add(Form::FirstNanos);
-                    add(Form::LastNanos);
+                    add(&[Form::FirstNanos, Form::LastNanos]);
                 }
             }
         }
-        add(if self.has(WIDE_FLAGS) {
-            Form::TcpFlags
-        } else {
-            Form::TcpFlags8
-        });
-        add(Form::MinTtl);
-        add(Form::MaxTtl);
-        add(Form::MinLength);
-        add(Form::MaxLength);
+        match self.has(WIDE_FLAGS) {
+            true => add(&[Form::TcpFlags]),
+            false => add(&[Form::TcpFlags8]),
+        }
+        add(&[Form::MinTtl, Form::MaxTtl]);
+        add(&[Form::MinLength, Form::MaxLength]);
     }
 
     fn optional_columns(self, columns: &mut Vec<Column>) {
@@ -203,6 +189,17 @@ impl Shape {
             Form::ServerLatency,
         ];
         add(TCP, &tcp);
+    }
+}
+
+impl Template {
+    /// Appends the template, as sets of templates have it.
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.id.to_be_bytes());
+        out.extend_from_slice(&count(self.columns.len()).to_be_bytes());
+        for column in &self.columns {
+            column.element.put(out);
+        }
     }
 }
 

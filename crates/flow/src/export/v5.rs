@@ -18,7 +18,7 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 const MAX_PARTS: u64 = 4096;
 
 /// Writes messages of NetFlow v5.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct V5 {
     options: ExportOptions,
     bytes: Vec<u8>,
@@ -39,13 +39,7 @@ impl V5 {
         Self {
             options,
             bytes,
-            records: 0,
-            time_ns: 0,
-            waiting_since: None,
-            now_ns: 0,
-            uptime: Uptime::default(),
-            sequence: 0,
-            counters: ExportCounters::default(),
+            ..Self::default()
         }
     }
 

@@ -5,10 +5,10 @@
 //! the machine's. It starts an hour before the first flow that is exported. If a flow is earlier still, or 49
 //! days later, uptime starts again, as if the exporter had been restarted.
 
-use super::element::{Column, uptime};
+use super::element::uptime;
 use super::options::OptionsRecord;
 use super::session::{Clock, Protocol, latest};
-use super::template::{Dialect, Template};
+use super::template::Dialect;
 use super::{ExportOptions, count, saturate};
 use crate::FlowRecord;
 
@@ -21,10 +21,8 @@ const SPAN_MS: u64 = u32::MAX as u64;
 /// Scope field type "System", with a value of 4 bytes.
 const SCOPE_SYSTEM: [u8; 4] = [0, 1, 0, 4];
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct V9 {
-    source: u32,
-    sequence: u32,
     uptime: Uptime,
 }
 
@@ -91,15 +89,7 @@ impl Protocol for V9 {
     const TEMPLATE_SET: u16 = 0;
     const OPTIONS_TEMPLATE_SET: u16 = 1;
 
-    fn new(options: &ExportOptions) -> Self {
-        Self {
-            source: options.domain,
-            sequence: 0,
-            uptime: Uptime::default(),
-        }
-    }
-
-    fn dialect(&self) -> Dialect {
+    fn dialect(_options: &ExportOptions) -> Dialect {
         Dialect::V9
     }
 
@@ -115,35 +105,18 @@ impl Protocol for V9 {
         self.uptime.boot_ms()
     }
 
-    fn seal(&mut self, message: &mut [u8], records: u16, _data_records: u16, now_ns: u64) {
+    fn seal(&self, message: &mut [u8], records: u16, _data_records: u16, now_ns: u64) -> u16 {
         let seconds = whole_second(now_ns);
         let uptime = uptime(
             seconds.saturating_mul(NANOS_PER_SECOND),
             self.uptime.boot_ms(),
         );
-        let header = &mut message[..Self::HEADER];
-        header[..2].copy_from_slice(&9u16.to_be_bytes());
-        header[2..4].copy_from_slice(&records.to_be_bytes());
-        header[4..8].copy_from_slice(&uptime.to_be_bytes());
-        header[8..12].copy_from_slice(&saturate(seconds).to_be_bytes());
-        header[12..16].copy_from_slice(&self.sequence.to_be_bytes());
-        header[16..].copy_from_slice(&self.source.to_be_bytes());
+        message[..2].copy_from_slice(&9u16.to_be_bytes());
+        message[2..4].copy_from_slice(&records.to_be_bytes());
+        message[4..8].copy_from_slice(&uptime.to_be_bytes());
+        message[8..12].copy_from_slice(&saturate(seconds).to_be_bytes());
         // Messages are counted, not flows (section 5.1).
-        self.sequence = self.sequence.wrapping_add(1);
-    }
-
-    fn restart(&mut self) {
-        self.sequence = 0;
-    }
-
-    fn put_template(template: &Template, out: &mut Vec<u8>) {
-        out.extend_from_slice(&template.id.to_be_bytes());
-        let fields = count(template.columns.len());
-        out.extend_from_slice(&fields.to_be_bytes());
-        for element in template.columns.iter().copied().map(Column::element) {
-            out.extend_from_slice(&element.id.to_be_bytes());
-            out.extend_from_slice(&element.length.to_be_bytes());
-        }
+        1
     }
 
     fn put_options_template(record: &OptionsRecord, out: &mut Vec<u8>) {
@@ -154,12 +127,7 @@ impl Protocol for V9 {
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(&SCOPE_SYSTEM);
         for (element, _) in &record.values {
-            out.extend_from_slice(&element.id.to_be_bytes());
-            out.extend_from_slice(&element.length.to_be_bytes());
+            element.put(out);
         }
-    }
-
-    fn put_scope(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.source.to_be_bytes());
     }
 }
