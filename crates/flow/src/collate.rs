@@ -27,7 +27,7 @@ pub struct Collator {
 }
 
 /// The batches of one reader that wait.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lane {
     /// No batch in it is empty.
     batches: VecDeque<Batch>,
@@ -46,9 +46,7 @@ impl Collator {
         let most = BATCHES * readers;
         let lane = || Lane {
             batches: VecDeque::with_capacity(most + 1),
-            taken: 0,
-            until_ns: 0,
-            next_ns: None,
+            ..Lane::default()
         };
         Self {
             lanes: (0..readers).map(|_| lane()).collect(),
@@ -64,10 +62,10 @@ impl Collator {
         let Some(lane) = self.lanes.get_mut(reader) else {
             return Some(batch);
         };
-        if let Some((_, now_ns)) = batch.times() {
+        if let Some((_, now_ns)) = batch.times {
             lane.until_ns = lane.until_ns.max(now_ns);
         }
-        let Some(first) = batch.observations().first() else {
+        let Some(first) = batch.observations.first() else {
             return Some(batch);
         };
         lane.next_ns.get_or_insert(first.time_ns);
@@ -162,16 +160,16 @@ impl Lane {
         sink: &mut S,
     ) -> Option<Batch> {
         let batch = self.batches.front()?;
-        if let Some((begin_ns, _)) = batch.times() {
+        if let Some((begin_ns, _)) = batch.times {
             meter.begin_at(begin_ns);
         }
-        let rest = batch.observations().get(self.taken..).unwrap_or_default();
+        let rest = batch.observations.get(self.taken..).unwrap_or_default();
         let mut run = 0;
         for observation in rest {
             if run > 0 && observation.time_ns > until_ns {
                 break;
             }
-            meter.take_one(observation, batch.payload(observation), sink);
+            meter.take_one(observation, batch.payloads.of(observation), sink);
             run += 1;
         }
         self.taken += run;
@@ -183,7 +181,7 @@ impl Lane {
         let mut batch = self.batches.pop_front()?;
         batch.clear();
         let first = self.batches.front();
-        let first = first.and_then(|batch| batch.observations().first());
+        let first = first.and_then(|batch| batch.observations.first());
         self.next_ns = first.map(|observation| observation.time_ns);
         Some(batch)
     }

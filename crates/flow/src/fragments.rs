@@ -69,7 +69,6 @@ impl Fragments {
     /// Returns a table for this number of datagrams, or slightly more.
     pub(crate) fn new(datagrams: usize, timeout_ns: u64, seed: Seed) -> Self {
         let sets = datagrams.div_ceil(WAYS).max(1);
-        const EMPTY: Traffic = NO_TRAFFIC;
         let entry = Entry {
             datagram: (Key::default(), 0),
             seen_ns: 0,
@@ -77,7 +76,7 @@ impl Fragments {
             ports: 0,
             protocol: 0,
             waiting: Observation::default(),
-            traffic: EMPTY,
+            traffic: NO_TRAFFIC,
         };
         Self {
             entries: vec![entry; sets * WAYS],
@@ -199,11 +198,7 @@ impl Fragments {
         while *looks > 0 && self.used > 0 {
             *looks -= 1;
             let at = self.hand;
-            self.hand = if at + 1 < self.entries.len() {
-                at + 1
-            } else {
-                0
-            };
+            self.hand = (at + 1) % self.entries.len();
             if self.tags[at] == 0 {
                 continue;
             }

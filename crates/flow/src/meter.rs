@@ -95,11 +95,7 @@ impl Meter {
         Ok(Self {
             block: Box::new([Observation::default(); BLOCK]),
             waiting: 0,
-            payloads: if options.inspect.is_some() {
-                Payloads::new()
-            } else {
-                Payloads::default()
-            },
+            payloads: Payloads::new(options.inspect.is_some()),
             inspects: options.inspect.is_some(),
             cache: Cache::new(options.limits(), seed, options.inspect.as_ref())
                 .map_err(OptionError::Inspect)?,
@@ -111,9 +107,7 @@ impl Meter {
             both_ways: options.both_ways,
             at_once: false,
             seed,
-            sampler: options
-                .sampling
-                .map(|sampling| Sampler::new(sampling, options.seed)),
+            sampler: Sampler::new(options),
             counters: Counters::default(),
         })
     }
@@ -212,16 +206,8 @@ impl Meter {
             // Packets that wait hold the numbers of processes that no flow has yet.
             self.settle(sink);
         }
-        let processes = self
-            .cache
-            .owners
-            .as_mut()
-            .map(|owners| &mut owners.processes);
-        let owner = processes.and_then(|processes| {
-            processes
-                .add(process)
-                .then(|| processes.find(process, end))?
-        });
+        let owners = self.cache.owners.as_mut();
+        let owner = owners.and_then(|owners| owners.processes.add(process, end));
         self.counters.processes_dropped += u64::from(owner.is_none());
         owner.unwrap_or_default()
     }
@@ -285,13 +271,13 @@ impl Meter {
     /// Meters the packets that a [`crate::Spreader`] chose for this meter, one of several. The batch contains
     /// the time up to which packets were chosen. The spreader has already counted and sampled them.
     pub fn take<S: FlowSink + ?Sized>(&mut self, batch: &Batch, sink: &mut S) {
-        let Some((begin_ns, now_ns)) = batch.times() else {
+        let Some((begin_ns, now_ns)) = batch.times else {
             return;
         };
         // The wheels of all meters start with the first packet of all.
         self.cache.begin_at(begin_ns);
-        for observation in batch.observations() {
-            self.take_one(observation, batch.payload(observation), sink);
+        for observation in &batch.observations {
+            self.take_one(observation, batch.payloads.of(observation), sink);
         }
         self.advance(now_ns, sink);
     }
@@ -386,12 +372,9 @@ impl Meter {
         if self.both_ways {
             turn(&mut packets.observation);
         }
-        let Released {
-            observation,
-            traffic,
-        } = packets;
+        let Released { observation, .. } = &packets;
         self.cache
-            .late(&observation, &traffic, &mut self.counters, sink);
+            .late(observation, &packets.traffic, &mut self.counters, sink);
     }
 
     /// Counts the packets that wait for a full block.
@@ -425,7 +408,7 @@ impl Meter {
 
     /// Counts fragments that have waited too long. It checks at most `most` entries.
     fn sweep<S: FlowSink + ?Sized>(&mut self, most: u64, sink: &mut S) {
-        let now_ns = self.cache.now_ns();
+        let now_ns = self.cache.now_ns;
         let steps = now_ns.abs_diff(self.swept_ns) / SWEEP_NS;
         if steps == 0 {
             return;
@@ -461,16 +444,15 @@ impl Meter {
     /// Returns the time by the clock of the packets, in nanoseconds since 1970.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.cache.now_ns()
+        self.cache.now_ns
     }
 
     /// Returns the counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
-        let (active, peak) = self.cache.flows();
-        counters.active = active.into();
-        counters.peak = peak.into();
+        counters.active = self.cache.active.into();
+        counters.peak = self.cache.peak.into();
         if let Some((inspected, cuts_dropped)) = self.cache.inspected() {
             counters.payloads = inspected.payloads;
             counters.handshakes_dropped = inspected.buffers_evicted + inspected.buffers_overrun;

@@ -212,9 +212,9 @@ impl Processes {
         self.places.len() >= self.most as usize
     }
 
-    /// Adds the process of a packet; [`Processes::find`] then finds it. Returns false if flows have all places. No
-    /// packet may wait whose owner is in no flow.
-    pub(crate) fn add(&mut self, process: &PacketProcess<'_>) -> bool {
+    /// Adds the process of a packet. Returns the owner of the packet, or `None` if flows have all places. No packet
+    /// may wait whose owner is in no flow.
+    pub(crate) fn add(&mut self, process: &PacketProcess<'_>, end: PacketEnd) -> Option<Owner> {
         let key = process.tag.as_ref().map_or_else(|| bare(process), key_of);
         let known = match &process.tag {
             Some(tag) => process_of(tag, self.descriptions.get(tag)),
@@ -233,7 +233,7 @@ impl Processes {
         let number = if self.is_full() {
             let number = self.oldest;
             if number == NONE {
-                return false;
+                return None;
             }
             self.unlink(number);
             let before = std::mem::replace(&mut self.places[number as usize], place);
@@ -247,7 +247,7 @@ impl Processes {
         };
         self.numbers.insert(key, number);
         self.link(number);
-        true
+        self.find(process, end)
     }
 
     /// An end of a flow has this process.
@@ -378,11 +378,7 @@ mod tests {
     fn owner(processes: &mut Processes, bytes: &[u8]) -> Option<Owner> {
         let packet = packet(bytes);
         let found = processes.find(&packet, PacketEnd::Source);
-        found.or_else(|| {
-            processes
-                .add(&packet)
-                .then(|| processes.find(&packet, PacketEnd::Source))?
-        })
+        found.or_else(|| processes.add(&packet, PacketEnd::Source))
     }
 
     fn pid(processes: &Processes, owner: Owner) -> u32 {

@@ -1,5 +1,6 @@
 //! Sampling: selects the packets that are metered.
 
+use crate::options::MeterOptions;
 use crate::record::{Sampling, SamplingMode};
 
 /// Selects one of N packets.
@@ -11,13 +12,15 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    pub(crate) fn new(sampling: Sampling, seed: u64) -> Self {
+    /// Returns what selects the packets, unless all are metered.
+    pub(crate) fn new(options: &MeterOptions) -> Option<Self> {
+        let sampling = options.sampling?;
         let state = match sampling.mode {
             SamplingMode::Deterministic => 0,
             // The state of a xorshift generator must not be 0.
-            SamplingMode::Random => seed | 1,
+            SamplingMode::Random => options.seed | 1,
         };
-        Self { sampling, state }
+        Some(Self { sampling, state })
     }
 
     #[inline]

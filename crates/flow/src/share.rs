@@ -31,11 +31,11 @@ const BATCH_MIN: usize = 64;
 /// Observations of packets for one meter.
 #[derive(Debug)]
 pub struct Batch {
-    observations: Vec<Observation>,
+    pub(crate) observations: Vec<Observation>,
     /// Payloads of those observations, where they are wanted.
-    payloads: Payloads,
+    pub(crate) payloads: Payloads,
     /// The time of the first packet of all, and the time up to which packets were chosen.
-    times: Option<(u64, u64)>,
+    pub(crate) times: Option<(u64, u64)>,
 }
 
 impl Batch {
@@ -75,14 +75,6 @@ impl Batch {
         self.times = None;
     }
 
-    pub(crate) fn observations(&self) -> &[Observation] {
-        &self.observations
-    }
-
-    pub(crate) fn payload(&self, observation: &Observation) -> &[u8] {
-        self.payloads.of(observation)
-    }
-
     /// Adds an observation with its payload, if that is wanted; whether it is the last one that finds room.
     fn put(&mut self, mut observation: Observation, payload: Option<&[u8]>, full: usize) -> bool {
         let mut has_room = true;
@@ -92,10 +84,6 @@ impl Batch {
         }
         self.observations.push(observation);
         self.observations.len() >= full || !has_room
-    }
-
-    pub(crate) fn times(&self) -> Option<(u64, u64)> {
-        self.times
     }
 }
 
@@ -177,20 +165,14 @@ impl Spreader {
         Ok(Self {
             batches: (0..meters)
                 .map(|_| Batch {
-                    payloads: if options.inspect.is_some() {
-                        Payloads::new()
-                    } else {
-                        Payloads::default()
-                    },
+                    payloads: Payloads::new(options.inspect.is_some()),
                     ..Batch::for_readers(readers)
                 })
                 .collect(),
             full: batch_of(readers),
             seed: Seed::new(options.seed),
             tunnels: options.tunnels,
-            sampler: options
-                .sampling
-                .map(|sampling| Sampler::new(sampling, options.seed)),
+            sampler: Sampler::new(options),
             counters: Counters::default(),
             times: None,
             wanted: options.inspect.as_ref().map(|inspect| {

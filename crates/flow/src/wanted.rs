@@ -117,9 +117,11 @@ pub(crate) struct Payloads {
 }
 
 impl Payloads {
-    pub(crate) fn new() -> Self {
+    /// Returns the memory for payloads, which is needed only where they are looked at.
+    pub(crate) fn new(is_needed: bool) -> Self {
+        let room = if is_needed { ROOM } else { 0 };
         Self {
-            bytes: Vec::with_capacity(ROOM),
+            bytes: Vec::with_capacity(room),
         }
     }
 

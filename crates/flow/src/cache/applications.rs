@@ -27,7 +27,7 @@ pub(crate) struct Applications {
     /// One per slot.
     flows: Vec<Flow>,
     pool: Pool,
-    cuts: Cuts,
+    pub(super) cuts: Cuts,
     pub(crate) wanted: Wanted,
     both_ways: bool,
     inactive_ns: u64,
@@ -43,13 +43,6 @@ struct Flow {
 }
 
 const _: () = assert!(size_of::<Flow>() == 12);
-
-/// The ends of a flow, as payloads are looked at.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    initiator: (IpAddr, u16),
-    responder: (IpAddr, u16),
-}
 
 impl Applications {
     pub(crate) fn new(
@@ -70,11 +63,6 @@ impl Applications {
 
     pub(crate) fn counters(&self) -> Counters {
         self.inspector.counters()
-    }
-
-    /// Returns how many flows were forgotten between two records, because another one took their place.
-    pub(crate) fn cuts_dropped(&self) -> u64 {
-        self.cuts.dropped
     }
 
     /// Bytes that all flows together may take.
@@ -157,14 +145,13 @@ impl Applications {
         data: &[u8],
     ) -> Verdict {
         let key = slot.key.export(slot.tos);
-        let (ends, from_initiator) = if self.both_ways {
-            let from_destination = slot.state.has(State::FROM_DESTINATION);
-            let reverse = packet.reversed != from_destination;
-            (Ends::of(&key, from_destination), !reverse)
+        let is_turned = self.is_turned(slot, &key);
+        let from_initiator = if self.both_ways {
+            packet.reversed == is_turned
         } else {
-            let is_answer = answers(&key);
-            (Ends::of(&key, is_answer), !is_answer)
+            !is_turned
         };
+        let [initiator, responder] = ends(&key, is_turned);
         let transport = match key.protocol {
             TCP => Transport::Tcp {
                 sequence: packet.sequence,
@@ -174,10 +161,10 @@ impl Applications {
         let payload = Payload {
             transport,
             from_initiator,
-            initiator: ends.initiator.0,
-            responder: ends.responder.0,
-            initiator_port: ends.initiator.1,
-            responder_port: ends.responder.1,
+            initiator: initiator.0,
+            responder: responder.0,
+            initiator_port: initiator.1,
+            responder_port: responder.1,
             time_ns: packet.time_ns,
             data,
             complete: data.len() == packet.payload() as usize,
@@ -209,17 +196,22 @@ impl Applications {
             return known;
         }
         let key = slot.key.export(slot.tos);
-        let turned = if self.both_ways {
-            slot.state.has(State::FROM_DESTINATION)
-        } else {
-            answers(&key)
-        };
-        let responder = Ends::of(&key, turned).responder.0;
+        let [_, (responder, _)] = ends(&key, self.is_turned(slot, &key));
         let Some(name) = self.inspector.name_of(responder, slot.traffic.first_ns) else {
             return known;
         };
         entry.set_dns_name(name);
         Some(entry)
+    }
+
+    /// Returns whether the initiator of a slot's flow is the destination of its key. A flow of one direction looks
+    /// like that of a server's answers if the source has the lower port.
+    fn is_turned(&self, slot: &Slot, key: &FlowKey) -> bool {
+        if self.both_ways {
+            slot.state.has(State::FROM_DESTINATION)
+        } else {
+            key.source_port < key.destination_port
+        }
     }
 }
 
@@ -245,24 +237,13 @@ impl Flow {
     }
 }
 
-impl Ends {
-    /// The ends of a key, the destination first if it is the initiator.
-    fn of(key: &FlowKey, is_turned: bool) -> Self {
-        let source = (key.source, key.source_port);
-        let destination = (key.destination, key.destination_port);
-        let (initiator, responder) = if is_turned {
-            (destination, source)
-        } else {
-            (source, destination)
-        };
-        Self {
-            initiator,
-            responder,
-        }
+/// Returns initiator and responder, the destination first if the key is turned.
+fn ends(key: &FlowKey, is_turned: bool) -> [(IpAddr, u16); 2] {
+    let source = (key.source, key.source_port);
+    let destination = (key.destination, key.destination_port);
+    if is_turned {
+        [destination, source]
+    } else {
+        [source, destination]
     }
-}
-
-/// Whether a flow of one direction looks like that of a server's answers: servers have the lower ports.
-fn answers(key: &FlowKey) -> bool {
-    key.source_port < key.destination_port
 }

@@ -63,8 +63,8 @@ pub(crate) struct Cache {
     /// Whether more is kept than slots.
     keeps_extra: bool,
     seed: Seed,
-    /// The time of packets.
-    now_ns: u64,
+    /// The time of packets, in nanoseconds since 1970.
+    pub(crate) now_ns: u64,
     /// The time of packets up to which the wheel has turned.
     turned_ns: u64,
     /// The time of packets at which lists of the wheel must be checked, if no packet comes that is older than
@@ -72,8 +72,8 @@ pub(crate) struct Cache {
     due_ns: u64,
     begun: bool,
     /// The number of flows, now and at most.
-    active: u32,
-    peak: u32,
+    pub(crate) active: u32,
+    pub(crate) peak: u32,
 }
 
 impl Cache {
@@ -109,11 +109,6 @@ impl Cache {
         })
     }
 
-    /// Returns the number of flows, now and at most so far.
-    pub(crate) fn flows(&self) -> (u32, u32) {
-        (self.active, self.peak)
-    }
-
     /// Returns the bytes that all flows together may take.
     pub(crate) fn bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
@@ -128,7 +123,7 @@ impl Cache {
     /// payloads are inspected.
     pub(crate) fn inspected(&self) -> Option<(ringtap_inspect::Counters, u64)> {
         let applications = self.applications.as_ref()?;
-        Some((applications.counters(), applications.cuts_dropped()))
+        Some((applications.counters(), applications.cuts.dropped))
     }
 
     /// Looks at an answer of DNS that belongs to no flow of this cache.
@@ -151,11 +146,6 @@ impl Cache {
             states,
             entries,
         ]
-    }
-
-    /// Returns the time of packets, in nanoseconds since 1970.
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.now_ns
     }
 
     /// Counts the packets of a block, at most [`BLOCK`], whose keys are already hashed.
@@ -190,10 +180,8 @@ impl Cache {
     /// Whether the payload of a packet is to be kept until the packet is counted.
     #[inline]
     pub(crate) fn wants(&mut self, observation: &Observation) -> bool {
-        let Some(applications) = &mut self.applications else {
-            return false;
-        };
-        applications.wanted.wants_of(observation)
+        let applications = self.applications.as_mut();
+        applications.is_some_and(|known| known.wanted.wants_of(observation))
     }
 
     /// Notes the process of a packet, if it has one.
@@ -424,7 +412,7 @@ impl Cache {
                         if reason == EndReason::Active {
                             self.cut(id, hash);
                         }
-                        self.release_hashed(id, hash);
+                        self.release(id, hash);
                     }
                     (wait, _) => self.wheel.put(&mut self.slots, id, wait),
                 }
@@ -480,7 +468,7 @@ impl Cache {
         if self.limits.linger_ns == 0 {
             self.emit(id, EndReason::EndOfFlow, counters, sink);
             self.wheel.take(&mut self.slots, id);
-            self.release_hashed(id, observation.hash);
+            self.release(id, observation.hash);
             return;
         }
         if !state.has(State::CLOSING) {
@@ -550,7 +538,7 @@ impl Cache {
                 continue;
             }
             self.emit(id, EndReason::NoResources, counters, sink);
-            self.release(id);
+            self.release(id, self.slots[id as usize].key.hash(self.seed));
             return;
         }
     }
@@ -677,12 +665,7 @@ impl Cache {
     }
 
     /// Frees a slot that is in no list of the wheel.
-    fn release(&mut self, id: u32) {
-        let hash = self.slots[id as usize].key.hash(self.seed);
-        self.release_hashed(id, hash);
-    }
-
-    fn release_hashed(&mut self, id: u32, hash: u32) {
+    fn release(&mut self, id: u32, hash: u32) {
         self.index.remove(hash, id);
         if let Some(applications) = &mut self.applications {
             applications.forget(id);
