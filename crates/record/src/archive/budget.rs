@@ -56,11 +56,8 @@ impl Archive {
     /// Removes the oldest files until there is room for `more` bytes in the budget, and for `disk` bytes on
     /// the disk.
     pub(super) fn make_room(&self, state: &mut State, more: u64, disk: u64) -> io::Result<()> {
-        let needed = self
-            .options
-            .keep_free
-            .saturating_add(disk)
-            .saturating_add(SPARE);
+        let kept = self.options.keep_free;
+        let needed = kept.saturating_add(disk).saturating_add(SPARE);
         // A file system may count removed blocks as free only later.
         let mut freed = 0;
         loop {
@@ -77,16 +74,12 @@ impl Archive {
             match self.remove_oldest(state, reason) {
                 Some(bytes) => freed += bytes,
                 None if over => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::QuotaExceeded,
-                        "the budget is used up, and no file can be removed",
-                    ));
+                    let full = "the budget is used up, and no file can be removed";
+                    return Err(io::Error::new(io::ErrorKind::QuotaExceeded, full));
                 }
                 None => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::StorageFull,
-                        "too little of the disk is free, and no file can be removed",
-                    ));
+                    let full = "too little of the disk is free, and no file can be removed";
+                    return Err(io::Error::new(io::ErrorKind::StorageFull, full));
                 }
             }
         }
@@ -122,12 +115,9 @@ impl Archive {
             return Ok(());
         };
         let path = file.name.path(&self.folder);
-        let gone = Entry::Gone {
-            file: number,
-            reason,
-        };
+        let file = number;
         // If the disk does not take the entry, the next start finds that the file is missing.
-        let _ = state.catalogue.append(&gone);
+        let _ = state.catalogue.append(&Entry::Gone { file, reason });
         for path in [index_of(&path), path] {
             match self.files.remove(&path) {
                 Ok(()) => {}
@@ -142,7 +132,7 @@ impl Archive {
         }
         if let Some(file) = state.files.remove(&number) {
             state.charged -= file.charge;
-            state.catalogue.bury(file.entries());
+            state.catalogue.dead += file.entries();
             state.removed += 1;
         }
         Ok(())

@@ -17,26 +17,19 @@ const WAITING: usize = 1 << 20;
 /// A catalogue that grows.
 pub(super) struct Catalogue {
     file: File,
-    generation: u32,
+    pub(super) generation: u32,
     /// Its size in bytes.
     len: u64,
     /// Entries that the disk has not taken.
     waiting: Vec<u8>,
     /// The number of entries that belong to removed files.
-    dead: u64,
-    /// The number of entries that the disk has not taken, and for which there was no memory.
-    dropped: u64,
+    pub(super) dead: u64,
+    /// The number of entries that are missing: the disk took none for too long, and there was no memory for them.
+    pub(super) dropped: u64,
 }
 
 /// The bytes that are written at once to a new catalogue.
 const PIECE: usize = 64 << 10;
-
-/// A catalogue as it was found.
-pub(super) struct Opened {
-    pub(super) catalogue: Catalogue,
-    /// The number of damaged entries.
-    pub(super) damaged: u64,
-}
 
 impl Catalogue {
     /// Creates an empty catalogue of a generation with these entries.
@@ -62,24 +55,28 @@ impl Catalogue {
         file.sync_data()?;
         file.write_all_at(&header(), 0)?;
         file.sync_data()?;
-        Ok(Self {
+        Ok(Self::growing(file, generation, len))
+    }
+
+    fn growing(file: File, generation: u32, len: u64) -> Self {
+        Self {
             file,
             generation,
             len,
             waiting: Vec::new(),
             dead: 0,
             dropped: 0,
-        })
+        }
     }
 
-    /// Opens the catalogue of a generation to append to it, and passes its entries to `take`. `None` if it is not
-    /// valid.
+    /// Opens the catalogue of a generation to append to it, and passes its entries to `take`. Returns it with
+    /// the number of damaged entries; `None` if it is not valid.
     pub(super) fn open(
         files: &dyn Files,
         folder: &Path,
         generation: u32,
         take: &mut dyn FnMut(Entry),
-    ) -> io::Result<Option<Opened>> {
+    ) -> io::Result<Option<(Self, u64)>> {
         let path = folder.join(name::catalogue(generation));
         let reading = files.read(&path)?;
         let Some(mut read) = Entries::new(BufReader::new(&reading))? else {
@@ -94,15 +91,7 @@ impl Catalogue {
         let len = file.metadata()?.len();
         let len = len - len % ENTRY as u64;
         file.set_len(len)?;
-        let catalogue = Self {
-            file,
-            generation,
-            len,
-            waiting: Vec::new(),
-            dead: 0,
-            dropped: 0,
-        };
-        Ok(Some(Opened { catalogue, damaged }))
+        Ok(Some((Self::growing(file, generation, len), damaged)))
     }
 
     /// Appends an entry. If the disk does not take it, it is written together with the next one.
@@ -129,21 +118,6 @@ impl Catalogue {
     /// Has everything on the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
-    }
-
-    /// Counts entries of a file that was removed.
-    pub(super) fn bury(&mut self, entries: u64) {
-        self.dead += entries;
-    }
-
-    /// Returns the generation.
-    pub(super) fn generation(&self) -> u32 {
-        self.generation
-    }
-
-    /// Returns the number of entries that are missing, because the disk took none for too long.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
     }
 
     /// Returns the size in bytes, with the entries that wait.
@@ -212,6 +186,6 @@ mod tests {
         for _ in 0..room + 7 {
             assert!(catalogue.append(&entry).is_err());
         }
-        assert_eq!((catalogue.dropped(), catalogue.len()), (7, WAITING as u64));
+        assert_eq!((catalogue.dropped, catalogue.len()), (7, WAITING as u64));
     }
 }

@@ -57,45 +57,31 @@ pub fn check(
     let mut bytes = Vec::new();
     for listed in &listing.files {
         let name = || listed.name.clone();
-        if !listed.is_listed() {
-            if !found(Finding::Unlisted { name: name() }) {
-                return Ok(());
-            }
-            continue;
-        }
-        let path = listed.name.path(folder);
-        let file = match files.read(&path) {
-            Ok(file) => file,
-            Err(error) => {
-                let error = error.to_string();
-                if !found(Finding::Unreadable {
-                    name: name(),
-                    error,
-                }) {
-                    return Ok(());
-                }
-                continue;
-            }
-        };
-        let (mut count, mut read) = (0, 0);
-        for chunk in &listed.chunks {
-            count += 1;
-            read += u64::from(chunk.len);
-            let is_whole = chunks::read_chunk(&file, chunk, &mut bytes)?;
-            let damaged = || Finding::Damaged {
+        let reading = listed
+            .is_listed()
+            .then(|| files.read(&listed.name.path(folder)));
+        let finding = match reading {
+            None => Finding::Unlisted { name: name() },
+            Some(Err(error)) => Finding::Unreadable {
                 name: name(),
-                chunk: *chunk,
-            };
-            if !is_whole && !found(damaged()) {
-                return Ok(());
+                error: error.to_string(),
+            },
+            Some(Ok(file)) => {
+                for &chunk in &listed.chunks {
+                    let is_whole = chunks::read_chunk(&file, &chunk, &mut bytes)?;
+                    let name = name();
+                    if !is_whole && !found(Finding::Damaged { name, chunk }) {
+                        return Ok(());
+                    }
+                }
+                Finding::Checked {
+                    name: name(),
+                    chunks: listed.chunks.len() as u64,
+                    bytes: listed.chunks.iter().map(|chunk| u64::from(chunk.len)).sum(),
+                }
             }
-        }
-        let checked = Finding::Checked {
-            name: name(),
-            chunks: count,
-            bytes: read,
         };
-        if !found(checked) {
+        if !found(finding) {
             return Ok(());
         }
     }

@@ -34,6 +34,8 @@ use crate::host::WrittenChunk;
 
 /// The size of an entry and of the header, in bytes.
 pub(crate) const ENTRY: usize = 64;
+/// The bytes of an entry that depend on its kind.
+const CONTENT: usize = ENTRY - 12;
 const MAGIC: [u8; 8] = *b"RTCATLOG";
 const VERSION: u32 = 1;
 
@@ -191,28 +193,28 @@ impl Entry {
 
     /// Returns the stored form.
     pub(crate) fn to_bytes(&self) -> [u8; ENTRY] {
-        let mut put = Put::default();
+        let mut put = Vec::with_capacity(CONTENT);
         let (kind, flags) = match self {
             Self::File(name) => {
-                put.i64(name.begun);
-                put.bytes(name.device.as_bytes());
+                put.extend(name.begun.to_le_bytes());
+                put.extend(name.device.as_bytes());
                 (1, u8::from(name.compressed))
             }
             Self::Chunk(chunk) => {
-                put.times(chunk.times);
-                put.u64(chunk.offset);
-                put.u32(chunk.len);
-                put.u64(chunk.base);
-                put.u32(chunk.base_len);
-                put.u32(chunk.packets);
-                put.u64(chunk.checksum);
+                put_times(&mut put, chunk.times);
+                put.extend(chunk.offset.to_le_bytes());
+                put.extend(chunk.len.to_le_bytes());
+                put.extend(chunk.base.to_le_bytes());
+                put.extend(chunk.base_len.to_le_bytes());
+                put.extend(chunk.packets.to_le_bytes());
+                put.extend(chunk.checksum.to_le_bytes());
                 (2, u8::from(chunk.describes) | unknown(chunk.times))
             }
             Self::End(end) => {
-                put.u64(end.bytes);
-                put.u64(end.packets);
-                put.times(end.times);
-                put.u64(end.base);
+                put.extend(end.bytes.to_le_bytes());
+                put.extend(end.packets.to_le_bytes());
+                put_times(&mut put, end.times);
+                put.extend(end.base.to_le_bytes());
                 (3, u8::from(!end.is_listed) | unknown(end.times))
             }
             Self::Gone { reason, .. } => {
@@ -220,16 +222,17 @@ impl Entry {
                 (4, u8::try_from(place.unwrap_or(0)).unwrap_or(0))
             }
             Self::Cut { times, cut, .. } => {
-                put.times(Some(*times));
-                put.u64(cut.packets);
-                put.u64(cut.bytes);
+                put_times(&mut put, Some(*times));
+                put.extend(cut.packets.to_le_bytes());
+                put.extend(cut.bytes.to_le_bytes());
                 (5, 0)
             }
         };
+        put.resize(CONTENT, 0);
         let mut bytes = [0; ENTRY];
         (bytes[0], bytes[1]) = (kind, flags);
         bytes[8..12].copy_from_slice(&self.file().to_le_bytes());
-        bytes[12..].copy_from_slice(&put.content);
+        bytes[12..].copy_from_slice(&put);
         let sum = half(checksum(&bytes));
         bytes[4..8].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -305,46 +308,10 @@ fn unknown(times: Option<(i64, i64)>) -> u8 {
     if times.is_none() { UNKNOWN_TIMES } else { 0 }
 }
 
-/// The content of an entry that is being written.
-struct Put {
-    content: [u8; ENTRY - 12],
-    at: usize,
-}
-
-impl Default for Put {
-    fn default() -> Self {
-        Self {
-            content: [0; ENTRY - 12],
-            at: 0,
-        }
-    }
-}
-
-impl Put {
-    fn bytes(&mut self, bytes: &[u8]) {
-        if let Some(room) = self.content.get_mut(self.at..self.at + bytes.len()) {
-            room.copy_from_slice(bytes);
-            self.at += bytes.len();
-        }
-    }
-
-    fn u32(&mut self, number: u32) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn u64(&mut self, number: u64) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn i64(&mut self, number: i64) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn times(&mut self, times: Option<(i64, i64)>) {
-        let (first, last) = times.unwrap_or_default();
-        self.i64(first);
-        self.i64(last);
-    }
+fn put_times(put: &mut Vec<u8>, times: Option<(i64, i64)>) {
+    let (first, last) = times.unwrap_or_default();
+    put.extend(first.to_le_bytes());
+    put.extend(last.to_le_bytes());
 }
 
 struct Take<'a>(&'a [u8]);
@@ -433,7 +400,7 @@ fn fill(stream: &mut impl Read, bytes: &mut [u8; ENTRY]) -> io::Result<bool> {
     }
 }
 
-const _: () = assert!(DEVICE <= ENTRY - 12 - 8, "the longest name fits");
+const _: () = assert!(DEVICE <= CONTENT - 8, "the longest name fits");
 
 #[cfg(test)]
 mod tests {

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::chunks::{CODEC, read_chunk};
 use super::entry::{Chunk, Cut};
 use super::listing::{Listed, Listing, Window};
+use super::name::{PLAIN, ZSTD};
 use super::{Archive, name};
 
 /// The share of the budget that copies may take.
@@ -52,7 +53,7 @@ impl Archive {
     /// # Errors
     /// It cannot be read.
     pub fn listing(&self, window: Window) -> io::Result<Listing> {
-        let generation = self.state().catalogue.generation();
+        let generation = self.state().catalogue.generation;
         let path = self.folder.join(name::catalogue(generation));
         Ok(Listing::read(self.files.read(&path)?, window)?.unwrap_or_default())
     }
@@ -89,11 +90,7 @@ impl Archive {
         listing.cut.values().for_each(|one| cut.add(*one));
         let planned = plan(listing);
         let content: u64 = planned.values().flatten().map(Planned::bytes).sum();
-        let count = planned
-            .values()
-            .map(|files| files.len() as u64)
-            .sum::<u64>()
-            + 1;
+        let count = planned.values().flatten().count() as u64 + 1;
         let bytes = content + EACH * count;
         self.reserve_copy(bytes)?;
         let mut copied = Copied {
@@ -120,17 +117,12 @@ impl Archive {
     ) -> io::Result<()> {
         for (device, files) in planned {
             for (number, file) in files.iter().enumerate() {
-                let end = if file.compressed {
-                    "pcapng.zst"
-                } else {
-                    "pcapng"
+                let end = if file.compressed { ZSTD } else { PLAIN };
+                let more = match number {
+                    0 => String::new(),
+                    _ => format!("-{number}"),
                 };
-                let more = if number == 0 {
-                    String::new()
-                } else {
-                    format!("-{number}")
-                };
-                let name = format!("{prefix}-{device}{more}.{end}");
+                let name = format!("{prefix}-{device}{more}{end}");
                 let path = self.folder.join(name::INCIDENTS).join(name);
                 copied.files.push(path.clone());
                 self.write_copy(file, &path, copied)?;
@@ -139,12 +131,7 @@ impl Archive {
         Ok(())
     }
 
-    fn write_copy(
-        &self,
-        file: &Planned,
-        to: &std::path::Path,
-        copied: &mut Copied,
-    ) -> io::Result<()> {
+    fn write_copy(&self, file: &Planned, to: &Path, copied: &mut Copied) -> io::Result<()> {
         let output: File = self.files.write(to)?.emptied()?;
         let (begin, end): (&[u8], &[u8]) = match file.compressed {
             true => (CODEC.begin(), CODEC.end()),

@@ -263,8 +263,8 @@ impl Archive {
             files: state.files.len() as u64,
             removed: state.removed,
             incidents: state.incidents,
-            unlisted: state.catalogue.dropped(),
-            generation: state.catalogue.generation(),
+            unlisted: state.catalogue.dropped,
+            generation: state.catalogue.generation,
             ..Usage::default()
         };
         for file in state.files.values() {
@@ -386,11 +386,9 @@ impl Archive {
 
     fn renew_if_stale(&self, state: &mut State) {
         if state.catalogue.is_stale() && self.is_in_place(state) {
-            let State {
-                catalogue, files, ..
-            } = state;
+            let is_kept = |file| state.files.contains_key(&file);
             // If it fails, the old one continues to grow.
-            let _ = catalogue.renew(&*self.files, &self.folder, |file| files.contains_key(&file));
+            let _ = state.catalogue.renew(&*self.files, &self.folder, is_kept);
         }
     }
 
@@ -408,9 +406,9 @@ impl Archive {
             file.is_complete && !file.is_stuck && is_old
         };
         let numbers = state.files.iter().filter(|(_, file)| old(file));
-        let mut numbers: Vec<u32> = numbers.map(|(number, _)| *number).collect();
-        if !numbers.is_empty() && !self.is_in_place(&state) {
-            numbers.clear();
+        let numbers: Vec<u32> = numbers.map(|(number, _)| *number).collect();
+        if numbers.is_empty() || !self.is_in_place(&state) {
+            return;
         }
         for number in numbers {
             let _ = self.remove(&mut state, number, Reason::Age);
@@ -436,10 +434,7 @@ impl Archive {
     pub fn check_folder(&self) -> io::Result<()> {
         use std::os::unix::fs::MetadataExt as _;
         match self.directory.metadata()?.nlink() {
-            0 => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the folder was removed",
-            )),
+            0 => Err(gone("the folder was removed")),
             _ => Ok(()),
         }
     }
@@ -460,12 +455,15 @@ impl Archive {
         self.check_folder()?;
         match self.is_in_place(&self.state()) {
             true => Ok(()),
-            false => Err(io::Error::new(
-                io::ErrorKind::NotFound,
+            false => Err(gone(
                 "the folder is no longer there: its disk was unmounted, or it was renamed",
             )),
         }
     }
+}
+
+fn gone(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, text)
 }
 
 /// Returns device and number of the folder's lock.

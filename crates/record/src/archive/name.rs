@@ -18,8 +18,8 @@ pub const CONTROL: &str = "control";
 /// The front of a catalogue's name; its generation follows.
 const CATALOGUE: &str = "catalogue.";
 /// The end of the name of an uncompressed file, and of one compressed with zstd.
-const PLAIN: &str = ".pcapng";
-const ZSTD: &str = ".pcapng.zst";
+pub(super) const PLAIN: &str = ".pcapng";
+pub(super) const ZSTD: &str = ".pcapng.zst";
 /// The maximum length of a device's name in a file's name.
 pub(crate) const DEVICE: usize = 32;
 
@@ -76,9 +76,7 @@ impl fmt::Display for FileName {
 #[must_use]
 pub fn stamp(nanos: i64) -> String {
     let time = jiff::Timestamp::from_nanosecond(nanos.into()).unwrap_or_default();
-    let time = time.to_zoned(jiff::tz::TimeZone::UTC);
-    let micros = time.subsec_nanosecond() / 1000;
-    format!("{}.{micros:06}Z", time.strftime("%Y%m%dT%H%M%S"))
+    time.strftime("%Y%m%dT%H%M%S%.6fZ").to_string()
 }
 
 fn parse_time(text: &str) -> Option<i64> {

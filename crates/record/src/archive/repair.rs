@@ -16,7 +16,7 @@ use ringtap_savefile::{
     whole_blocks,
 };
 
-use super::catalogue::{Catalogue, Opened};
+use super::catalogue::Catalogue;
 use super::chunks::CODEC;
 use super::entry::{Chunk, Entry, Reason};
 use super::files::{Files, Found};
@@ -49,7 +49,7 @@ impl Archive {
         };
         let mut known = Known::default();
         let opened = open_catalogue(&*files, folder, found, &mut known);
-        let (Opened { catalogue, damaged }, others) = opened.map_err(failed)?;
+        let (catalogue, damaged, others) = opened.map_err(failed)?;
         let mut repaired = Repaired {
             damaged,
             ..Repaired::default()
@@ -84,10 +84,8 @@ impl Archive {
 
     /// Makes the catalogue and the folder agree.
     fn compare(&self, known: &Known, found: &[Found], repaired: &mut Repaired) -> io::Result<()> {
-        let bytes: BTreeMap<&str, u64> = found
-            .iter()
-            .map(|found| (found.name.as_str(), found.bytes))
-            .collect();
+        let bytes = found.iter().map(|found| (&*found.name, found.bytes));
+        let bytes: BTreeMap<&str, u64> = bytes.collect();
         let mut state = self.state();
         let listed: BTreeSet<u32> = state.files.keys().copied().collect();
         for &number in &listed {
@@ -110,10 +108,8 @@ impl Archive {
             let Some(name) = FileName::parse(data) else {
                 continue;
             };
-            let is_known = state
-                .files
-                .get(&name.number)
-                .is_some_and(|file| file.name == name);
+            let known_file = state.files.get(&name.number);
+            let is_known = known_file.is_some_and(|file| file.name == name);
             // A listed file that was without packets has been removed.
             let is_done = found.name == data && listed.contains(&name.number);
             if is_known || is_done {
@@ -141,19 +137,15 @@ impl Archive {
         let path = file.name.path(&self.folder);
         let mended = mend(&*self.files, &path, file)?;
         repaired.ended += 1;
-        let mut is_listed = true;
-        let mut len = 0;
-        let mut more = Vec::new();
-        match mended {
+        let (more, len, is_listed) = match mended {
             Mended::Whole { chunk, bytes, cut } => {
                 repaired.cut += cut;
-                len = bytes;
-                more.extend(chunk);
+                (chunk, bytes, true)
             }
-            Mended::Unlisted { bytes } => (is_listed, len) = (false, bytes),
-            Mended::Empty => {}
-        }
-        for chunk in &more {
+            Mended::Unlisted { bytes } => (None, bytes, false),
+            Mended::Empty => (None, 0, true),
+        };
+        if let Some(chunk) = &more {
             repaired.packets += u64::from(chunk.packets);
             file.add(chunk);
         }
@@ -162,7 +154,7 @@ impl Archive {
             return self.remove(state, number, Reason::Empty);
         }
         let end = file.ended(len, is_listed);
-        for chunk in more {
+        if let Some(chunk) = more {
             state.catalogue.append(&Entry::Chunk(chunk))?;
         }
         state.catalogue.append(&Entry::End(end))?;
@@ -183,10 +175,8 @@ impl Archive {
     ) -> io::Result<()> {
         let number = name.number;
         state.catalogue.append(&Entry::File(name.clone()))?;
-        let mut file = Recorded::new(name);
         // The name has the first time; the last is not known.
-        file.times = None;
-        state.files.insert(number, file);
+        state.files.insert(number, Recorded::new(name));
         state.charge(number, bytes);
         self.end_file(state, number, repaired)?;
         repaired.ended -= 1;
@@ -293,13 +283,14 @@ impl Known {
     }
 }
 
-/// Opens the newest valid catalogue, or creates one. Returns the others too, which are to be removed.
+/// Opens the newest valid catalogue, or creates one. Returns the number of damaged entries too, and the other
+/// catalogues, which are to be removed.
 fn open_catalogue(
     files: &dyn Files,
     folder: &Path,
     found: &[Found],
     known: &mut Known,
-) -> io::Result<(Opened, Vec<PathBuf>)> {
+) -> io::Result<(Catalogue, u64, Vec<PathBuf>)> {
     let mut generations: Vec<u32> = found.iter().filter_map(|f| generation(&f.name)).collect();
     generations.sort_unstable_by(|a, b| b.cmp(a));
     let mut opened = None;
@@ -314,16 +305,12 @@ fn open_catalogue(
         }
         others.push(folder.join(super::name::catalogue(number)));
     }
-    if let Some(opened) = opened {
-        return Ok((opened, others));
+    if let Some((catalogue, damaged)) = opened {
+        return Ok((catalogue, damaged, others));
     }
     let generation = generations.first().map_or(1, |last| last.saturating_add(1));
     let catalogue = Catalogue::create(files, folder, generation, std::iter::empty())?;
-    let opened = Opened {
-        catalogue,
-        damaged: 0,
-    };
-    Ok((opened, others))
+    Ok((catalogue, 0, others))
 }
 
 /// The result of mending a file.
