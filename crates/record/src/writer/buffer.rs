@@ -13,7 +13,7 @@ pub(super) struct Buffer {
     memory: Vec<u8>,
     start: usize,
     len: usize,
-    is_large: bool,
+    pub(super) is_large: bool,
 }
 
 impl Buffer {
@@ -50,10 +50,6 @@ impl Buffer {
             len: 0,
             is_large: false,
         }
-    }
-
-    pub(super) fn is_large(&self) -> bool {
-        self.is_large
     }
 
     pub(super) fn len(&self) -> usize {

@@ -34,8 +34,8 @@ pub(super) struct Disk {
     reserved: Option<u64>,
     /// The step in which it is reserved.
     step: u64,
-    /// Bytes that the file has taken.
-    size: u64,
+    /// Bytes that the file has taken, also from another writer.
+    pub(super) size: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,11 +97,6 @@ impl Disk {
         Ok(whole)
     }
 
-    /// Notes that another writer has written up to this offset.
-    pub(super) fn has_taken(&mut self, end: u64) {
-        self.size = self.size.max(end);
-    }
-
     /// Releases reserved space that was not used, and closes the file.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.give_back()
@@ -112,11 +107,6 @@ impl Disk {
             Some(reserved) if reserved > self.size => self.file.set_len(self.size),
             _ => Ok(()),
         }
-    }
-
-    /// Returns the number of bytes that the file has taken.
-    pub(super) fn size(&self) -> u64 {
-        self.size
     }
 
     fn stream(&mut self, mut bytes: &[u8]) -> io::Result<()> {

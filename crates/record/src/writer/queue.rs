@@ -166,6 +166,7 @@ pub(super) enum Item {
     Idle,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) items: VecDeque<Item>,
     /// The number of the first item.
@@ -437,20 +438,9 @@ impl Drop for Queue {
 impl State {
     fn new(buffers: usize, packed: usize) -> Self {
         Self {
-            items: VecDeque::new(),
-            first: 0,
-            claimed: 0,
-            busy: false,
-            free: VecDeque::new(),
-            free_packed: Vec::new(),
             unmade: buffers,
             unmade_packed: packed,
-            large: 0,
-            closed: false,
-            failed: false,
-            failure: None,
-            path: PathBuf::new(),
-            totals: Totals::default(),
+            ..Self::default()
         }
     }
 
@@ -581,14 +571,14 @@ impl Shared {
     pub(super) fn give_back(&self, mut buffer: Buffer) {
         buffer.clear();
         let mut state = self.state();
-        if !buffer.is_large() && self.wants_large(&state) {
+        if !buffer.is_large && self.wants_large(&state) {
             state.large += 1;
             drop(state);
             drop(buffer);
             buffer = Buffer::large(ROOM);
             state = self.state();
         }
-        match buffer.is_large() {
+        match buffer.is_large {
             true => state.free.push_back(buffer),
             false => state.free.push_front(buffer),
         }
@@ -621,7 +611,7 @@ impl Shared {
         let unused = state.free.len().saturating_sub(KEPT);
         let unused: Vec<Buffer> = state.free.drain(..unused).collect();
         state.unmade += unused.len();
-        state.large -= unused.iter().filter(|buffer| buffer.is_large()).count();
+        state.large -= unused.iter().filter(|buffer| buffer.is_large).count();
         let packed = state.free_packed.len().min(KEPT);
         let packed = state.free_packed.split_off(packed);
         state.unmade_packed += packed.len();

@@ -239,9 +239,18 @@ impl Shared {
 }
 
 impl OpenFile {
+    /// Writes bytes as [`Disk::write`] does, and counts them.
+    fn write(&mut self, shared: &Shared, at: u64, bytes: &[u8], exact: bool) -> io::Result<usize> {
+        let before = self.disk.size;
+        let result = self.disk.write(at, bytes, exact);
+        let written = self.disk.size - before;
+        shared.gauge.written.fetch_add(written, Ordering::Relaxed);
+        result
+    }
+
     /// Tells the host which chunks the file now holds.
     fn tell_landed(&mut self, shared: &Shared) {
-        let size = self.disk.size();
+        let size = self.disk.size;
         while let Some(chunk) = self.landing.front() {
             if chunk.offset + chunk.len > size {
                 return;
@@ -295,17 +304,12 @@ impl Writer<'_> {
         };
         let settings = &self.shared.settings;
         let sizes = (settings.size, settings.reserve);
-        let opened = opened.map(|file| Disk::new(file, path.clone(), &self.shared.host, sizes));
-        let disk = match opened {
-            Ok(disk) => disk,
-            Err(source) => {
-                return Err(Failure {
-                    creating: true,
-                    earlier: self.earlier,
-                    ..Failure::new(path, source)
-                });
-            }
-        };
+        let file = opened.map_err(|source| Failure {
+            creating: true,
+            earlier: self.earlier,
+            ..Failure::new(path.clone(), source)
+        })?;
+        let disk = Disk::new(file, path.clone(), &self.shared.host, sizes);
         self.file = Some(OpenFile {
             path,
             disk,
@@ -328,7 +332,7 @@ impl Writer<'_> {
     /// Counts bytes that went directly into the file, with everything that was withheld before.
     fn straight(&mut self, end: u64, packets: u64) {
         if let Some(file) = &mut self.file {
-            file.disk.has_taken(end);
+            file.disk.size = file.disk.size.max(end);
             file.packets += packets;
             file.intact = end;
             file.before = (file.intact, file.packets);
@@ -360,13 +364,7 @@ impl Writer<'_> {
             });
         }
         let exact = chunk.flush || self.flushed.elapsed() >= self.shared.settings.flush;
-        let before = file.disk.size();
-        let result = file.disk.write(chunk.base, bytes, exact);
-        let written = file.disk.size() - before;
-        self.shared
-            .gauge
-            .written
-            .fetch_add(written, Ordering::Relaxed);
+        let result = file.write(self.shared, chunk.base, bytes, exact);
         let synced = |disk: &Disk| match exact && self.shared.settings.durable {
             true => disk.sync(),
             false => Ok(()),
@@ -405,11 +403,10 @@ impl Writer<'_> {
             part = last;
         }
         let settings = &self.shared.settings;
-        let header = if failure.intact == 0 {
-            settings.header
-        } else {
-            0
-        } as u64;
+        let header = match failure.intact {
+            0 => settings.header as u64,
+            _ => 0,
+        };
         let records = within(failure.intact + header, part.base)
             .zip(within(failure.written, part.base))
             .and_then(|(from, to)| part.buffer.bytes().get(from..to));
@@ -445,10 +442,9 @@ impl Writer<'_> {
         }
         let settings = &self.shared.settings;
         let records = decompressed_start(&part);
-        let header = if failure.packets == 0 && failure.intact == 0 {
-            settings.header
-        } else {
-            0
+        let header = match (failure.packets, failure.intact) {
+            (0, 0) => settings.header,
+            _ => 0,
         };
         failure.packets += (settings.whole)(records.get(header..).unwrap_or_default()).1;
         failure
@@ -458,7 +454,7 @@ impl Writer<'_> {
         let file = self.file.as_ref();
         let path = file.map(|file| file.path.clone()).unwrap_or_default();
         Failure {
-            written: file.map_or(0, |file| file.disk.size()),
+            written: file.map_or(0, |file| file.disk.size),
             intact: file.map_or(0, |file| file.intact),
             packets: file.map_or(0, |file| file.packets),
             earlier: self.earlier,
@@ -469,19 +465,17 @@ impl Writer<'_> {
     /// Adds a compressed chunk to the staged bytes.
     fn packed(&mut self, chunk: &Packed) -> Result<(), Failure> {
         let at = self.file.as_ref().map_or(0, |file| file.staged_at);
-        if let Some(file) = self
-            .file
-            .as_mut()
-            .filter(|_| self.shared.host.wants_seek_points())
-        {
+        let offset = at + self.staged.len() as u64;
+        let wants_points = self.shared.host.wants_seek_points();
+        if let Some(file) = self.file.as_mut().filter(|_| wants_points) {
             file.chunks.push(SeekPoint {
-                compressed: at + self.staged.len() as u64,
+                compressed: offset,
                 uncompressed: chunk.base,
             });
         }
         if let (Some(file), Some((summary, checksum))) = (&mut self.file, chunk.contents) {
             file.landing.push_back(WrittenChunk {
-                offset: at + self.staged.len() as u64,
+                offset,
                 len: chunk.bytes.len() as u64,
                 base: chunk.base,
                 base_len: chunk.base_len,
@@ -504,15 +498,9 @@ impl Writer<'_> {
         let Some(file) = &mut self.file else {
             return Ok(());
         };
-        let before = file.disk.size();
-        let result = file.disk.write(file.staged_at, self.staged.bytes(), exact);
-        let written = file.disk.size() - before;
-        self.shared
-            .gauge
-            .written
-            .fetch_add(written, Ordering::Relaxed);
+        let result = file.write(self.shared, file.staged_at, self.staged.bytes(), exact);
         while let Some((end, packets)) = self.staged_chunks.pop_front() {
-            if end > file.disk.size() {
+            if end > file.disk.size {
                 self.staged_chunks.push_front((end, packets));
                 break;
             }
@@ -528,8 +516,7 @@ impl Writer<'_> {
         });
         match result {
             Ok(done) => {
-                let whole = within(file.intact, file.staged_at);
-                match whole {
+                match within(file.intact, file.staged_at) {
                     Some(whole) => {
                         self.partial.clear();
                         let rest = self.staged.bytes().get(whole..done);
@@ -566,7 +553,7 @@ impl Writer<'_> {
         if let Some(last) = self.last.take() {
             self.shared.give_back(last.buffer);
         }
-        let size = file.disk.size();
+        let size = file.disk.size;
         if let Err(source) = file.disk.finish() {
             return Err(Failure {
                 written: size,
