@@ -29,10 +29,7 @@ impl Stops {
         let in_file = (end > self.file).then(|| self.file - position);
         let most = self.chunk.saturating_add(self.slack);
         let in_chunk = (end > most).then(|| self.chunk - position);
-        match (in_file, in_chunk) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        in_file.into_iter().chain(in_chunk).min()
     }
 }
 
@@ -56,67 +53,52 @@ pub(crate) enum Pcap {}
 
 pub(crate) enum Pcapng {}
 
-impl Form for Pcap {
-    type Batch<'w, 'd> = PcapBatch<'w, 'd, Target>;
+/// Connects a format with its batch, and says how the batch takes a packet with its options.
+macro_rules! form {
+    ($form:ident, $batch:ident, |$self:ident, $packet:ident, $options:ident| $push:expr) => {
+        impl Form for $form {
+            type Batch<'w, 'd> = $batch<'w, 'd, Target>;
 
-    fn batch<'w, 'd>(state: &'w mut State) -> Option<Self::Batch<'w, 'd>> {
-        match state {
-            State::Pcap(writer) => Some(writer.batch()),
-            _ => None,
+            fn batch<'w, 'd>(state: &'w mut State) -> Option<Self::Batch<'w, 'd>> {
+                match state {
+                    State::$form(writer) => Some(writer.batch()),
+                    _ => None,
+                }
+            }
         }
-    }
-}
 
-impl Form for Pcapng {
-    type Batch<'w, 'd> = PcapngBatch<'w, 'd, Target>;
+        impl<'d> Batch<'d> for $batch<'_, 'd, Target> {
+            #[inline]
+            fn position(&self) -> u64 {
+                Self::position(self)
+            }
 
-    fn batch<'w, 'd>(state: &'w mut State) -> Option<Self::Batch<'w, 'd>> {
-        match state {
-            State::Pcapng(writer) => Some(writer.batch()),
-            _ => None,
+            #[inline]
+            fn push(
+                &mut self,
+                $packet: &Packet<'d>,
+                $options: &Options<'d>,
+            ) -> Result<(), WriteError> {
+                let $self = self;
+                $push
+            }
+
+            fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
+                Self::push_run(self, run)
+            }
+
+            fn commit(self) -> Result<(), WriteError> {
+                Self::commit(self)
+            }
         }
-    }
+    };
 }
 
-impl<'d> Batch<'d> for PcapBatch<'_, 'd, Target> {
-    #[inline]
-    fn position(&self) -> u64 {
-        Self::position(self)
-    }
-
-    #[inline]
-    fn push(&mut self, packet: &Packet<'d>, _: &Options<'d>) -> Result<(), WriteError> {
-        Self::push(self, packet)
-    }
-
-    fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
-        Self::push_run(self, run)
-    }
-
-    fn commit(self) -> Result<(), WriteError> {
-        Self::commit(self)
-    }
-}
-
-impl<'d> Batch<'d> for PcapngBatch<'_, 'd, Target> {
-    #[inline]
-    fn position(&self) -> u64 {
-        Self::position(self)
-    }
-
-    #[inline]
-    fn push(&mut self, packet: &Packet<'d>, options: &Options<'d>) -> Result<(), WriteError> {
-        self.push_with_options(packet, options)
-    }
-
-    fn push_run(&mut self, run: &PacketRun<'d>) -> Result<(), WriteError> {
-        Self::push_run(self, run)
-    }
-
-    fn commit(self) -> Result<(), WriteError> {
-        Self::commit(self)
-    }
-}
+form!(Pcap, PcapBatch, |batch, packet, _options| batch
+    .push(packet));
+form!(Pcapng, PcapngBatch, |batch, packet, options| {
+    batch.push_with_options(packet, options)
+});
 
 /// Adds whole runs. If a file or a chunk ends within a run, the run is split.
 pub(crate) fn runs<'d, F: Form>(
@@ -181,7 +163,7 @@ pub(crate) fn packets<'d, F: Form, E: From<RecordError>>(
             }
         }
         file.begin_if_due(|| Some(time))?;
-        let first_interface = file.first_interface();
+        let first_interface = file.first_interface;
         let stops = file.stops();
         let (end, until) = (stops.end(), stops.until);
         let Some(mut batch) = F::batch(&mut file.state) else {

@@ -47,7 +47,7 @@ pub struct Recording {
     /// A section came, with which the waiting file will start.
     has_section: bool,
     /// The first index of the current source's interfaces.
-    first_interface: u32,
+    pub(crate) first_interface: u32,
     /// The number of the current source's interfaces that were written to the file.
     described: u32,
     /// Whether every packet and block of the source goes into the file.
@@ -104,7 +104,7 @@ impl Recording {
         };
         match &mut recording.rotation {
             // The time of the first packet is that of the first file.
-            Some(rotation) if rotation.by_time() && !recording.options.live => {
+            Some(rotation) if rotation.plan.seconds.is_some() && !recording.options.live => {
                 return Ok(recording);
             }
             Some(rotation) => {
@@ -155,10 +155,6 @@ impl Recording {
         self.first_interface += self.described;
         self.described = 0;
         self.is_complete = is_complete;
-    }
-
-    pub(crate) fn first_interface(&self) -> u32 {
-        self.first_interface
     }
 
     /// Returns the files' format.
@@ -386,7 +382,10 @@ impl Recording {
     /// are older than now.
     #[must_use]
     pub fn takes_runs(&self) -> bool {
-        let timed = self.rotation.as_ref().filter(|rotation| rotation.by_time());
+        let timed = self
+            .rotation
+            .as_ref()
+            .filter(|rotation| rotation.plan.seconds.is_some());
         let early = |rotation: &Rotation| {
             let end = rotation.window_end();
             self.options.live && end.is_some_and(|end| Timestamp::now().secs() < end)
@@ -472,7 +471,7 @@ impl Recording {
             let is_last = rotation.is_last_window();
             self.complete_file()?;
             if let Some(rotation) = &mut self.rotation {
-                rotation.expire();
+                rotation.expired = true;
             }
             if is_last {
                 self.end();
@@ -484,7 +483,10 @@ impl Recording {
     fn end(&mut self) {
         if !self.ended {
             self.ended = true;
-            let count = self.rotation.as_ref().and_then(Rotation::count);
+            let count = self
+                .rotation
+                .as_ref()
+                .and_then(|rotation| rotation.plan.count);
             let files = count.unwrap_or_default();
             self.host.note(&Note::AllWritten { files });
         }
@@ -500,11 +502,8 @@ impl Recording {
     }
 
     fn begin_next(&mut self, time: Timestamp) -> Result<()> {
-        let following = self
-            .rotation
-            .as_mut()
-            .and_then(|rotation| rotation.next(time));
-        let Some(path) = following else {
+        let rotation = self.rotation.as_mut();
+        let Some(path) = rotation.and_then(|rotation| rotation.next(time)) else {
             self.end();
             return Ok(());
         };
@@ -616,10 +615,8 @@ impl Recording {
         if self.described != 1 || !self.options.live {
             return Ok(());
         }
-        let (new, old) = (
-            self.counted,
-            std::mem::replace(&mut self.told, self.counted),
-        );
+        let new = self.counted;
+        let old = std::mem::replace(&mut self.told, new);
         let since =
             |new: Option<u64>, old: Option<u64>| Some(new?.saturating_sub(old.unwrap_or(0)));
         let accepted = since(new.received, old.received);
@@ -673,7 +670,10 @@ impl Recording {
 
     /// Starts the first file of a time, if no packet has.
     fn begin_if_none(&mut self) -> Result<()> {
-        let begun = self.rotation.as_ref().is_none_or(Rotation::has_begun);
+        let begun = self
+            .rotation
+            .as_ref()
+            .is_none_or(|rotation| rotation.began.is_some());
         if begun || self.known.is_empty() {
             return Ok(());
         }

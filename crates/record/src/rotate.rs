@@ -26,16 +26,16 @@ pub struct RotationPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct Rotation {
     name: PathBuf,
-    plan: RotationPlan,
+    pub(crate) plan: RotationPlan,
     zone: TimeZone,
     /// The number of the current file within its window, as its name has it.
     number: u32,
     /// The number of windows of time that have ended.
     windows: u32,
     /// When the current window started. `None` until it is known.
-    began: Option<i64>,
-    /// Whether the clock ended the window.
-    expired: bool,
+    pub(crate) began: Option<i64>,
+    /// Whether the clock ended the window: packets that come late still belong to the next file.
+    pub(crate) expired: bool,
 }
 
 impl RotationPlan {
@@ -89,36 +89,16 @@ impl Rotation {
         Some(self.began?.saturating_add(seconds.into()))
     }
 
-    /// Returns whether the time of packets matters.
-    pub(crate) fn by_time(&self) -> bool {
-        self.plan.seconds.is_some()
-    }
-
-    /// Returns the number of files after which a capture ends or starts again.
-    pub(crate) fn count(&self) -> Option<u32> {
-        self.plan.count
-    }
-
-    /// Ends the window by the clock: packets that come late still belong to the next file.
-    pub(crate) fn expire(&mut self) {
-        self.expired = true;
-    }
-
     /// Returns the name of the first file, which starts at that time.
     pub(crate) fn first(&mut self, now: Timestamp) -> PathBuf {
         self.began = Some(now.secs());
         self.name()
     }
 
-    /// Returns whether there is a first file.
-    pub(crate) fn has_begun(&self) -> bool {
-        self.began.is_some()
-    }
-
     /// Returns the name of the file after one that ended before a packet of that time; the first file if
     /// there is none. `None` if the maximum number of files has been reached.
     pub(crate) fn next(&mut self, time: Timestamp) -> Option<PathBuf> {
-        if !self.has_begun() {
+        if self.began.is_none() {
             return Some(self.first(time));
         }
         let end = self.window_end();
