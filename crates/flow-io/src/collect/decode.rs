@@ -87,7 +87,7 @@ impl Decoder {
 
     /// Returns the counters over all exporters.
     pub fn counters(&self) -> CollectCounters {
-        let forgotten = self.exporters.forgotten();
+        let forgotten = self.exporters.forgotten;
         CollectCounters {
             exporters_forgotten: forgotten.exporters,
             sources_forgotten: forgotten.sources,
@@ -271,19 +271,14 @@ impl Decoder {
             ..outer
         };
         // Templates are not counted in the sequence. A set without its template cannot be counted.
-        let mut count = Some(0);
-        for set in &message.flowsets {
-            let records = match &set.body {
-                ipfix::FlowSetBody::Data(data) => data.fields.len(),
-                ipfix::FlowSetBody::OptionsData(data) => data.fields.len(),
-                ipfix::FlowSetBody::NoTemplate(_) => {
-                    count = None;
-                    continue;
-                }
-                _ => 0,
-            };
-            count = count.map(|count: u32| count + u32::try_from(records).unwrap_or(0));
-        }
+        let counts = message.flowsets.iter().map(|set| match &set.body {
+            ipfix::FlowSetBody::Data(data) => Some(data.fields.len()),
+            ipfix::FlowSetBody::OptionsData(data) => Some(data.fields.len()),
+            ipfix::FlowSetBody::NoTemplate(_) => None,
+            _ => Some(0),
+        });
+        let count = counts.sum::<Option<usize>>();
+        let count = count.map(|count| u32::try_from(count).unwrap_or(0));
         self.counters.missed_ipfix_records +=
             self.exporters
                 .message(stream, now, header.sequence_number, count);
@@ -294,30 +289,20 @@ impl Decoder {
                 sent_ns: u64::from(header.export_time) * NANOS_PER_SECOND,
                 enterprise: self.enterprise,
             };
-            self.ipfix_set(stream, context, &set.body, take);
-        }
-    }
-
-    fn ipfix_set(
-        &mut self,
-        stream: Stream,
-        context: Context,
-        body: &ipfix::FlowSetBody,
-        take: &mut Take<'_>,
-    ) {
-        match body {
-            ipfix::FlowSetBody::Data(data) => {
-                for record in &data.fields {
-                    self.record(stream, context, record, take);
+            match &set.body {
+                ipfix::FlowSetBody::Data(data) => {
+                    for record in &data.fields {
+                        self.record(stream, context, record, take);
+                    }
                 }
-            }
-            ipfix::FlowSetBody::OptionsData(data) => {
-                for record in &data.fields {
-                    self.options(stream, record);
+                ipfix::FlowSetBody::OptionsData(data) => {
+                    for record in &data.fields {
+                        self.options(stream, record);
+                    }
                 }
+                ipfix::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
+                _ => {}
             }
-            ipfix::FlowSetBody::NoTemplate(_) => self.counters.without_template += 1,
-            _ => {}
         }
     }
 
@@ -373,15 +358,14 @@ impl Decoder {
 /// Returns the templates that a NetFlow v9 set defines, and the number of their fields.
 fn templates_of_v9(body: &v9::FlowSetBody) -> Vec<(TemplateName, usize)> {
     match body {
-        v9::FlowSetBody::Template(set) => {
-            let templates = set.templates.iter();
-            templates
-                .map(|template| ((false, template.template_id), template.fields.len()))
-                .collect()
-        }
+        v9::FlowSetBody::Template(set) => set.templates.iter().map(of_v9).collect(),
         v9::FlowSetBody::OptionsTemplate(set) => set.templates.iter().map(of_v9_options).collect(),
         _ => Vec::new(),
     }
+}
+
+fn of_v9(template: &v9::Template) -> (TemplateName, usize) {
+    ((false, template.template_id), template.fields.len())
 }
 
 fn of_v9_options(template: &v9::OptionsTemplate) -> (TemplateName, usize) {
@@ -394,14 +378,13 @@ fn templates_of_ipfix(body: &ipfix::FlowSetBody) -> Vec<(TemplateName, usize)> {
     use ipfix::FlowSetBody as Body;
     let plain = |it: &ipfix::Template| ((false, it.template_id), it.fields.len());
     let options = |it: &ipfix::OptionsTemplate| ((true, it.template_id), it.fields.len());
-    let v9 = |it: &v9::Template| ((false, it.template_id), it.fields.len());
     match body {
         Body::Template(template) => vec![plain(template)],
         Body::Templates(templates) => templates.iter().map(plain).collect(),
         Body::OptionsTemplate(template) => vec![options(template)],
         Body::OptionsTemplates(templates) => templates.iter().map(options).collect(),
-        Body::V9Template(template) => vec![v9(template)],
-        Body::V9Templates(templates) => templates.iter().map(v9).collect(),
+        Body::V9Template(template) => vec![of_v9(template)],
+        Body::V9Templates(templates) => templates.iter().map(of_v9).collect(),
         Body::V9OptionsTemplate(template) => vec![of_v9_options(template)],
         Body::V9OptionsTemplates(templates) => templates.iter().map(of_v9_options).collect(),
         _ => Vec::new(),

@@ -250,7 +250,7 @@ pub(super) struct Exporters {
     peers: HashMap<Peer, Held>,
     established: usize,
     bytes: usize,
-    forgotten: Forgotten,
+    pub(super) forgotten: Forgotten,
 }
 
 impl Exporters {
@@ -362,11 +362,6 @@ impl Exporters {
     /// Returns the time at which its uptime was 0, in milliseconds since 1970, if the exporter has sent it.
     pub(super) fn boot_ms(&self, stream: Stream) -> Option<u64> {
         self.known(stream)?.boot_ms
-    }
-
-    /// Returns the number of entries that were forgotten because there was no room.
-    pub(super) fn forgotten(&self) -> Forgotten {
-        self.forgotten
     }
 
     /// Returns the number of exporters that are remembered.

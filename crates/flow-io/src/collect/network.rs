@@ -35,10 +35,8 @@ impl FromStr for Network {
     type Err = NetworkError;
 
     fn from_str(text: &str) -> Result<Self, NetworkError> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
-        };
+        let split = text.split_once('/');
+        let (address, prefix) = split.map_or((text, None), |(start, end)| (start, Some(end)));
         let address: IpAddr = address.parse().map_err(|_| NetworkError::Form)?;
         let longest = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {

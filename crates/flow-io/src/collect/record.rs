@@ -15,7 +15,7 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 const NTP_TO_UNIX: u64 = 2_208_988_800;
 
 /// The fields of a message that apply to all its records.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Context {
     /// The time at which the exporter's uptime was 0, in milliseconds since 1970.
     pub(super) boot_ms: u64,
@@ -26,7 +26,7 @@ pub(super) struct Context {
 }
 
 /// A record that grows element by element.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Draft {
     context: Context,
     record: FlowRecord,
@@ -105,18 +105,7 @@ impl Draft {
     pub(super) fn new(context: Context) -> Self {
         Self {
             context,
-            record: FlowRecord::default(),
-            forward_times: Times::default(),
-            reverse_traffic: Traffic::default(),
-            reverse_times: Times::default(),
-            macs: None,
-            tcp: None,
-            application: Application::default(),
-            processes: Ends::default(),
-            icmp: None,
-            has_address: false,
-            boot_ms: None,
-            sampling: None,
+            ..Self::default()
         }
     }
 
@@ -156,6 +145,7 @@ impl Draft {
         let short = u16::try_from(value).unwrap_or(u16::MAX);
         let byte = u8::try_from(value).unwrap_or(u8::MAX);
         let word = u32::try_from(value).unwrap_or(u32::MAX);
+        let tunnel = |kind, id| Some(Tunnel { kind, id });
         match id {
             4 => key.protocol = byte,
             5 => key.tos = byte,
@@ -172,12 +162,12 @@ impl Draft {
             176 | 178 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff | u16::from(byte) << 8),
             177 | 179 => self.icmp = Some(self.icmp.unwrap_or(0) & 0xff00 | u16::from(byte)),
             245 => key.inner_vlan = Some(short),
-            296 => key.tunnel = Some(tunnel(TunnelKind::Gre, word)),
+            296 => key.tunnel = tunnel(TunnelKind::Gre, word),
             351 if value >> 56 == 1 => {
                 let id = u32::try_from(value & 0xff_ffff).unwrap_or(0);
-                key.tunnel = Some(tunnel(TunnelKind::Vxlan, id));
+                key.tunnel = tunnel(TunnelKind::Vxlan, id);
             }
-            507 => key.tunnel = Some(tunnel(TunnelKind::GtpU, word)),
+            507 => key.tunnel = tunnel(TunnelKind::GtpU, word),
             _ => self.address(id, bytes),
         }
     }
@@ -206,24 +196,17 @@ impl Draft {
         let Some(value) = unsigned(bytes) else {
             return;
         };
-        let word = u32::try_from(value).unwrap_or(u32::MAX);
-        // Half a round trip in milliseconds. 0 means not measured.
-        let round_trip = (value > 0).then(|| value.saturating_mul(2 * NANOS_PER_MILLI));
-        if id == 125 {
-            self.record.response_ns = (value > 0).then(|| value.saturating_mul(NANOS_PER_MILLI));
-            return;
-        }
-        if !matches!(id, 109..=112 | 123 | 124) {
-            return;
-        }
-        let tcp = self.tcp.get_or_insert_default();
+        // 0 means not measured.
+        let nanos = |millis| (value > 0).then(|| value.saturating_mul(millis * NANOS_PER_MILLI));
         match id {
-            109 => tcp.forward.retransmissions = word,
-            110 => tcp.reverse.retransmissions = word,
-            111 => tcp.forward.out_of_order = word,
-            112 => tcp.reverse.out_of_order = word,
-            123 => tcp.client_rtt_ns = round_trip,
-            124 => tcp.server_rtt_ns = round_trip,
+            109 => self.tcp_count(bytes, |tcp| &mut tcp.forward.retransmissions),
+            110 => self.tcp_count(bytes, |tcp| &mut tcp.reverse.retransmissions),
+            111 => self.tcp_count(bytes, |tcp| &mut tcp.forward.out_of_order),
+            112 => self.tcp_count(bytes, |tcp| &mut tcp.reverse.out_of_order),
+            // Half a round trip in milliseconds.
+            123 => self.tcp.get_or_insert_default().client_rtt_ns = nanos(2),
+            124 => self.tcp.get_or_insert_default().server_rtt_ns = nanos(2),
+            125 => self.record.response_ns = nanos(1),
             _ => {}
         }
     }
@@ -306,7 +289,11 @@ fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
         152 | 153 => (value.saturating_mul(NANOS_PER_MILLI), Unit::Millis),
         154 | 155 => (ntp(value), Unit::Micros),
         156 | 157 => (ntp(value), Unit::Nanos),
-        158 | 159 => (before(context, value), Unit::Micros),
+        // Microseconds before the message was sent.
+        158 | 159 => {
+            let before = value.saturating_mul(1000);
+            (context.sent_ns.saturating_sub(before), Unit::Micros)
+        }
         _ => return false,
     };
     // The start has the even number of each pair.
@@ -316,11 +303,6 @@ fn times(times: &mut Times, context: Context, id: u16, bytes: &[u8]) -> bool {
     };
     time.set(value, unit);
     true
-}
-
-/// Returns a number of microseconds before the message was sent.
-fn before(context: Context, micros: u64) -> u64 {
-    context.sent_ns.saturating_sub(micros.saturating_mul(1000))
 }
 
 /// Returns the nanoseconds since 1970 for an NTP time. The era is the one that ends in 2036, or the next one
@@ -342,10 +324,6 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     }
     let bytes = <[u8; 16]>::try_from(bytes).ok()?;
     Some(Ipv6Addr::from(bytes).into())
-}
-
-fn tunnel(kind: TunnelKind, id: u32) -> Tunnel {
-    Tunnel { kind, id }
 }
 
 fn end_reason(code: u8) -> EndReason {

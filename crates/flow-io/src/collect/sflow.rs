@@ -78,61 +78,41 @@ pub(super) struct Message<'a> {
 impl<'a> Message<'a> {
     /// Returns the datagram, if its header is one of sFlow v5.
     pub(super) fn parse(datagram: &'a [u8]) -> Option<Self> {
-        Self::header(datagram).ok().flatten()
-    }
-
-    fn header(datagram: &'a [u8]) -> Result<Option<Self>, Malformed> {
         let mut xdr = Xdr(datagram);
-        if xdr.word()? != VERSION {
-            return Ok(None);
+        if xdr.word().ok()? != VERSION {
+            return None;
         }
-        let agent = match xdr.word()? {
-            1 => IpAddr::from(xdr.array::<4>()?),
-            2 => IpAddr::from(xdr.array::<16>()?).to_canonical(),
-            _ => return Ok(None),
+        let agent = match xdr.word().ok()? {
+            1 => IpAddr::from(xdr.array::<4>().ok()?),
+            2 => IpAddr::from(xdr.array::<16>().ok()?).to_canonical(),
+            _ => return None,
         };
-        let (sub_agent, sequence) = (xdr.word()?, xdr.word()?);
-        let _uptime = xdr.word()?;
-        Ok(Some(Self {
+        let (sub_agent, sequence) = (xdr.word().ok()?, xdr.word().ok()?);
+        let _uptime = xdr.word().ok()?;
+        Some(Self {
             agent,
             sub_agent,
             sequence,
-            count: xdr.word()?,
+            count: xdr.word().ok()?,
             samples: xdr,
-        }))
+        })
     }
 
     /// Returns the samples, up to an error that hides the rest.
-    pub(super) fn samples(&self) -> Samples<'a> {
-        Samples {
-            left: self.count,
-            xdr: self.samples,
-        }
-    }
-}
-
-/// The samples of a datagram.
-#[derive(Debug)]
-pub(super) struct Samples<'a> {
-    left: u32,
-    xdr: Xdr<'a>,
-}
-
-impl<'a> Iterator for Samples<'a> {
-    type Item = Result<Sample<'a>, Malformed>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let framed = self
-            .xdr
-            .word()
-            .and_then(|kind| Ok((kind, self.xdr.opaque()?)));
-        let sample = framed.inspect_err(|_| self.left = 0);
-        Some(sample.and_then(|(kind, body)| match kind {
-            format::FLOW_SAMPLE => SampledPacket::parse(body, false).map(Sample::Packet),
-            format::EXPANDED_FLOW_SAMPLE => SampledPacket::parse(body, true).map(Sample::Packet),
-            _ => Ok(Sample::Other),
-        }))
+    pub(super) fn samples(&self) -> impl Iterator<Item = Result<Sample<'a>, Malformed>> + use<'a> {
+        let (mut left, mut xdr) = (self.count, self.samples);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let framed = xdr.word().and_then(|kind| Ok((kind, xdr.opaque()?)));
+            let sample = framed.inspect_err(|_| left = 0);
+            Some(sample.and_then(|(kind, body)| match kind {
+                format::FLOW_SAMPLE => SampledPacket::parse(body, false).map(Sample::Packet),
+                format::EXPANDED_FLOW_SAMPLE => {
+                    SampledPacket::parse(body, true).map(Sample::Packet)
+                }
+                _ => Ok(Sample::Other),
+            }))
+        })
     }
 }
 
@@ -151,19 +131,11 @@ pub(super) struct SampledPacket<'a> {
     pub(super) one_in: u32,
     /// The index of the input interface; 0 if it is not known, or inside the agent.
     input: u32,
-    header: Option<Header<'a>>,
+    /// Its first bytes, without the time. Its length is that on the wire, without bytes that the agent removed.
+    header: Option<Packet<'a>>,
     /// The fields as the agent read them.
     read: Option<(FlowKey, Traffic)>,
     vlan: Option<u16>,
-}
-
-/// The first bytes of a packet.
-#[derive(Clone, Copy, Debug)]
-struct Header<'a> {
-    link: LinkType,
-    /// Bytes on the wire, without those that the agent removed.
-    length: u32,
-    bytes: &'a [u8],
 }
 
 impl<'a> SampledPacket<'a> {
@@ -196,11 +168,13 @@ impl<'a> SampledPacket<'a> {
             format::RAW_HEADER => {
                 let protocol = body.word()?;
                 let (length, removed) = (body.word()?, body.word()?);
-                let bytes = body.opaque()?;
-                self.header = link_type(protocol).map(|link| Header {
+                let data = body.opaque()?;
+                self.header = link_type(protocol).map(|link| Packet {
+                    data,
+                    len: length.saturating_sub(removed),
+                    time_ns: 0,
                     link,
-                    length: length.saturating_sub(removed),
-                    bytes,
+                    input: self.input,
                 });
             }
             format::SAMPLED_IPV4 => self.read = Some(read_by_agent::<4>(&mut body)?),
@@ -216,15 +190,9 @@ impl<'a> SampledPacket<'a> {
 
     /// Returns the record of the packet, which was taken at about that time. Returns `None` if it has no IP.
     pub(super) fn record(&self, time_ns: u64) -> Option<FlowRecord> {
-        let metered = self.header.and_then(|header| {
-            FlowRecord::of_packet(&Packet {
-                data: header.bytes,
-                len: header.length,
-                time_ns,
-                link: header.link,
-                input: self.input,
-            })
-        });
+        let metered = self
+            .header
+            .and_then(|header| FlowRecord::of_packet(&Packet { time_ns, ..header }));
         let mut record = metered.or_else(|| {
             let (key, traffic) = self.read?;
             Some(FlowRecord {
@@ -252,8 +220,7 @@ const INSIDE: u32 = 0x3fff_ffff;
 /// Returns the index of an interface. Kind 0 is a single interface; others are reasons and counts.
 fn interface(kind: u32, index: u32) -> u32 {
     match (kind, index) {
-        (0, INSIDE) => 0,
-        (0, index) => index,
+        (0, index) if index != INSIDE => index,
         _ => 0,
     }
 }

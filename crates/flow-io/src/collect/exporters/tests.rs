@@ -72,7 +72,7 @@ fn ids_of_one_address_cost_that_address_only() {
     }
     assert!(knows(&exporters, good, 4));
     assert_eq!(exporters.sampling(good), 10);
-    let forgotten = exporters.forgotten();
+    let forgotten = exporters.forgotten;
     let expected = 10_000 - PEER_SOURCES as u64;
     assert_eq!(
         (forgotten.sources, forgotten.templates),
@@ -97,7 +97,7 @@ fn templates_of_one_address_cost_that_address_only() {
     }
     send(&mut exporters, stream(0), now, 10_000, 1);
     assert!(knows(&exporters, good, 4));
-    assert_eq!(exporters.forgotten().templates, 20 * 4_000 + 10_000);
+    assert_eq!(exporters.forgotten.templates, 20 * 4_000 + 10_000);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn made_up_addresses_cost_no_established_exporter() {
         send(&mut exporters, other(number), now + TRIAL, 10, 10 * FIELDS);
     }
     assert!(knows(&exporters, good, 4));
-    assert!(exporters.forgotten().exporters > 10_000);
+    assert!(exporters.forgotten.exporters > 10_000);
     assert_eq!(exporters.peers[&good.peer()].counters.sources_forgotten, 0);
 }
 
