@@ -63,7 +63,7 @@ impl Format for Ipfix {
     }
 
     fn records(&self) -> u64 {
-        self.output.records()
+        self.output.records
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -1,9 +1,9 @@
 //! Files of records: CSV, JSON lines, Parquet, IPFIX, Protocol Buffers. The name's ending selects the format.
 
 mod ipfix;
-mod messages;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod pieces;
 mod text;
 mod whole;
 
@@ -100,13 +100,18 @@ impl FileFormat {
             let file = BufWriter::with_capacity(BUFFER, file);
             return Ok(Box::new(parquet::Parquet::new(file, options.fields)?));
         }
-        let output = Whole::new(file, is_standard);
-        Ok(match self {
-            Self::Csv => Box::new(text::TextLines::csv(output, options.fields)?),
-            Self::Ipfix => Box::new(ipfix::Ipfix::new(output, options)?),
-            Self::Protobuf => Box::new(messages::Messages::new(output, options.fields, exporter)),
-            _ => Box::new(text::TextLines::json(output, options.fields)),
-        })
+        let mut output = Whole::new(file, is_standard);
+        let write = match self {
+            Self::Ipfix => return Ok(Box::new(ipfix::Ipfix::new(output, options)?)),
+            Self::Csv => text::csv(&mut output, options.fields)?,
+            Self::Protobuf => pieces::messages(options.fields, exporter),
+            _ => text::json(options.fields),
+        };
+        Ok(Box::new(pieces::Pieces {
+            output,
+            piece: Vec::new(),
+            write,
+        }))
     }
 }
 

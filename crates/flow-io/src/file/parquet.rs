@@ -7,14 +7,13 @@ use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Phy
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{
-    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
-};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use ringtap_flow::schema::{Field, Fields, Kind, Row, Value};
 
 use super::Format;
+use crate::store::{failed, schema};
 
 /// The number of records in a row group: these wait in memory, 10 to 20 MiB.
 const GROUP: usize = 65_536;
@@ -50,7 +49,7 @@ impl<W: Write + Send> Parquet<W> {
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_created_by(concat!("ringtap ", env!("CARGO_PKG_VERSION")).into())
             .build();
-        let schema = schema(&fields).map_err(failed)?;
+        let schema = schema(&fields, column).map_err(failed)?;
         let writer = SerializedFileWriter::new(output, schema, Arc::new(properties));
         Ok(Self {
             writer: writer.map_err(failed)?,
@@ -145,15 +144,6 @@ impl Waiting {
         let Some(mut column) = group.next_column()? else {
             return Ok(());
         };
-        self.write_values(&mut column)?;
-        self.present.clear();
-        column.close()
-    }
-
-    fn write_values(
-        &mut self,
-        column: &mut SerializedColumnWriter<'_>,
-    ) -> Result<(), ParquetError> {
         let present = Some(self.present.as_slice());
         match &mut self.values {
             Values::Numbers(numbers) => {
@@ -169,24 +159,14 @@ impl Waiting {
                 texts.clear();
             }
         }
-        Ok(())
+        self.present.clear();
+        column.close()
     }
-}
-
-fn schema(fields: &[&Field]) -> Result<TypePtr, ParquetError> {
-    let fields: Result<Vec<_>, _> = fields.iter().map(|field| column(field)).collect();
-    let root = Type::group_type_builder("flows")
-        .with_fields(fields?)
-        .build()?;
-    Ok(Arc::new(root))
 }
 
 fn column(column: &Field) -> Result<TypePtr, ParquetError> {
     let (physical, logical) = match column.kind {
-        Kind::Number => {
-            let logical = LogicalType::integer(64, false);
-            (Physical::INT64, logical)
-        }
+        Kind::Number => (Physical::INT64, LogicalType::integer(64, false)),
         Kind::Time => (
             Physical::INT64,
             LogicalType::timestamp(true, TimeUnit::NANOS),
@@ -198,14 +178,4 @@ fn column(column: &Field) -> Result<TypePtr, ParquetError> {
         .with_logical_type(Some(logical))
         .build()?;
     Ok(Arc::new(field))
-}
-
-fn failed(error: ParquetError) -> io::Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(source) => io::Error::other(source),
-        },
-        error => io::Error::other(error),
-    }
 }

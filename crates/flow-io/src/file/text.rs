@@ -4,59 +4,23 @@ use std::io::{self, Write};
 
 use ringtap_flow::schema::{Field, Fields, Row, Value};
 
-use super::Format;
+use super::pieces::WritePiece;
 use super::whole::Whole;
 
-/// Writes a line for each record.
-pub(super) struct TextLines {
-    output: Whole,
-    columns: Vec<&'static Field>,
-    line: Vec<u8>,
-    /// Appends a record's line.
-    write: fn(&mut Vec<u8>, &[&Field], &Row<'_>) -> io::Result<()>,
+/// Starts a CSV file: comma-separated values, with the column names first. A missing value is empty.
+pub(super) fn csv(output: &mut Whole, fields: Fields) -> io::Result<WritePiece> {
+    let columns: Vec<_> = fields.columns().collect();
+    let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+    let mut line = names.join(",").into_bytes();
+    line.push(b'\n');
+    output.push(&line, 0)?;
+    Ok(Box::new(move |line, row| write_csv(line, &columns, row)))
 }
 
-impl TextLines {
-    /// Starts a CSV file: comma-separated values, with the column names first. A missing value is empty.
-    pub(super) fn csv(mut output: Whole, fields: Fields) -> io::Result<Self> {
-        let columns: Vec<_> = fields.columns().collect();
-        let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-        let mut line = names.join(",").into_bytes();
-        line.push(b'\n');
-        output.push(&line, 0)?;
-        Ok(Self {
-            output,
-            columns,
-            line,
-            write: write_csv,
-        })
-    }
-
-    /// Starts a JSON file: one object per record and line. A missing value is left out.
-    pub(super) fn json(output: Whole, fields: Fields) -> Self {
-        Self {
-            output,
-            columns: fields.columns().collect(),
-            line: Vec::new(),
-            write: write_json,
-        }
-    }
-}
-
-impl Format for TextLines {
-    fn record(&mut self, row: &Row<'_>) -> io::Result<()> {
-        self.line.clear();
-        (self.write)(&mut self.line, &self.columns, row)?;
-        self.output.push(&self.line, 1)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
-    }
-
-    fn records(&self) -> u64 {
-        self.output.records()
-    }
+/// Returns the writer of a JSON file: one object per record and line. A missing value is left out.
+pub(super) fn json(fields: Fields) -> WritePiece {
+    let columns: Vec<_> = fields.columns().collect();
+    Box::new(move |line, row| write_json(line, &columns, row))
 }
 
 fn write_csv(line: &mut Vec<u8>, columns: &[&Field], row: &Row<'_>) -> io::Result<()> {

@@ -23,8 +23,8 @@ pub(super) struct Whole {
     /// The bytes that the file has taken, and those of complete pieces among them.
     taken: u64,
     intact: u64,
-    /// The records in complete pieces.
-    records: u64,
+    /// The records in complete pieces, which the file has.
+    pub(super) records: u64,
 }
 
 impl Whole {
@@ -89,10 +89,5 @@ impl Whole {
         self.waiting = waiting;
         self.waiting.clear();
         result
-    }
-
-    /// Returns the number of complete records in the file.
-    pub(super) fn records(&self) -> u64 {
-        self.records
     }
 }

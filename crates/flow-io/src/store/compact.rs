@@ -29,7 +29,7 @@ const REST: u64 = 300;
 
 /// A merge that has begun.
 pub(super) struct Merge {
-    leaf: Leaf,
+    pub(super) leaf: Leaf,
     /// The leaf's files when the merge began.
     old: Files,
     waiting: VecDeque<String>,
@@ -66,7 +66,8 @@ pub(super) fn begin(folder: &Folder, now_ns: Option<u64>, failed: &[Leaf]) -> Op
         fresh >= if merged == 0 { 2 } else { AGAIN }
     };
     let (leaf, files) = folder
-        .leaves()
+        .leaves
+        .iter()
         .find(|(leaf, files)| is_closed(leaf) && needs(files) && !failed.contains(leaf))?;
     Some(Merge {
         leaf: leaf.clone(),
@@ -82,11 +83,6 @@ pub(super) fn begin(folder: &Folder, now_ns: Option<u64>, failed: &[Leaf]) -> Op
 }
 
 impl Merge {
-    /// Returns the leaf.
-    pub(super) fn leaf(&self) -> &Leaf {
-        &self.leaf
-    }
-
     /// Does a part of the work.
     pub(super) fn step(
         &mut self,
@@ -94,7 +90,7 @@ impl Merge {
         now_ns: u64,
         report: &mut StoreReport,
     ) -> io::Result<Step> {
-        if folder.files_of(&self.leaf) != Some(&self.old) {
+        if folder.leaves.get(&self.leaf) != Some(&self.old) {
             self.abandon(folder);
             return Ok(Step::Done);
         }
@@ -109,11 +105,8 @@ impl Merge {
         if !took {
             self.write_group()?;
         }
-        if self
-            .encoder
-            .as_ref()
-            .is_some_and(|encoder| encoder.bytes() >= FILE)
-        {
+        let made = self.encoder.as_ref();
+        if made.is_some_and(|encoder| encoder.bytes() >= FILE) {
             self.end_file(folder, now_ns)?;
         }
         Ok(Step::More)
@@ -174,7 +167,7 @@ impl Merge {
         let Some(encoder) = self.encoder.take() else {
             return Ok(());
         };
-        self.written += encoder.rows();
+        self.written += encoder.rows;
         let bytes = encoder.finish()?;
         let size = bytes.len() as u64;
         if !folder.has_room(size) {

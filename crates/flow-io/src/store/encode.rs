@@ -58,13 +58,14 @@ pub(super) struct Form {
 /// A file that is being made in memory.
 pub(super) struct Encoder {
     writer: SerializedFileWriter<Vec<u8>>,
-    rows: u64,
+    /// The records so far.
+    pub(super) rows: u64,
 }
 
 impl Encoder {
     /// Starts a file.
     pub(super) fn new(fields: &[&'static Field], form: Form) -> io::Result<Self> {
-        let schema = schema(fields).map_err(failed)?;
+        let schema = schema(fields, column).map_err(failed)?;
         let properties = properties(fields, form).map_err(failed)?;
         let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties));
         Ok(Self {
@@ -115,11 +116,6 @@ impl Encoder {
     /// Returns the bytes so far.
     pub(super) fn bytes(&self) -> usize {
         self.writer.bytes_written()
-    }
-
-    /// Returns the records so far.
-    pub(super) fn rows(&self) -> u64 {
-        self.rows
     }
 
     /// Returns the bytes of the file.
@@ -180,7 +176,11 @@ fn write<T: DataType>(
     writer.write_batch(values, levels, None).map(drop)
 }
 
-fn schema(fields: &[&Field]) -> Result<TypePtr, ParquetError> {
+/// Returns the schema of files with these fields; `column` makes the type of each.
+pub(crate) fn schema(
+    fields: &[&Field],
+    column: fn(&Field) -> Result<TypePtr, ParquetError>,
+) -> Result<TypePtr, ParquetError> {
     let columns: Result<Vec<_>, _> = fields.iter().map(|field| column(field)).collect();
     let root = Type::group_type_builder("flows").with_fields(columns?);
     Ok(Arc::new(root.build()?))
@@ -204,10 +204,9 @@ fn column(field: &Field) -> Result<TypePtr, ParquetError> {
         true => Repetition::REQUIRED,
         false => Repetition::OPTIONAL,
     };
-    let length = if physical == Physical::FIXED_LEN_BYTE_ARRAY {
-        16
-    } else {
-        -1
+    let length = match physical {
+        Physical::FIXED_LEN_BYTE_ARRAY => 16,
+        _ => -1,
     };
     let built = Type::primitive_type_builder(field.stored_name(), physical)
         .with_repetition(repetition)
@@ -333,10 +332,10 @@ impl Decoder {
 
     /// Copies the next row group, for which [`Decoder::is_whole`], undecoded. Returns the number of its records.
     pub(super) fn copy(&mut self, to: &mut Encoder) -> io::Result<u64> {
-        let before = to.rows();
+        let before = to.rows;
         to.copy(self, self.next).map_err(failed)?;
         self.next += 1;
-        Ok(to.rows() - before)
+        Ok(to.rows - before)
     }
 
     /// Adds the records of the next row group. Returns false at the end.
@@ -437,7 +436,8 @@ fn read<T: DataType>(
     Ok(levels.into_iter().map(value))
 }
 
-fn failed(error: ParquetError) -> io::Error {
+/// Returns an error of the library in the form of the system's: it may contain one.
+pub(crate) fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(source) => match source.downcast::<io::Error>() {
             Ok(error) => *error,

@@ -36,9 +36,10 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     pub(super) files: Box<dyn StoreFiles>,
     retention: Retention,
-    leaves: BTreeMap<Leaf, Files>,
+    /// The oldest first.
+    pub(super) leaves: BTreeMap<Leaf, Files>,
     /// The bytes of all files and folders.
-    total: u64,
+    pub(super) total: u64,
     next_number: u64,
     readers: File,
     _lock: File,
@@ -139,21 +140,6 @@ impl Folder {
             Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// Returns the leaves, the oldest first.
-    pub(super) fn leaves(&self) -> impl Iterator<Item = (&Leaf, &Files)> {
-        self.leaves.iter()
-    }
-
-    /// Returns the files of a leaf.
-    pub(super) fn files_of(&self, leaf: &Leaf) -> Option<&Files> {
-        self.leaves.get(leaf)
-    }
-
-    /// Returns the bytes of all files and folders.
-    pub(super) fn total(&self) -> u64 {
-        self.total
     }
 
     /// Returns the name of a new file.

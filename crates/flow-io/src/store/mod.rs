@@ -34,6 +34,7 @@ use serde::Serialize;
 
 use crate::OutputError;
 use columns::Columns;
+pub(crate) use encode::{failed, schema};
 pub use files::{OwnFiles, StoreFiles};
 use folder::Folder;
 use log::Log;
@@ -236,7 +237,7 @@ impl Store {
             ..StoreReport::default()
         };
         let mut logs = recover::open(&mut folder, options.access, options.log, &mut report)?;
-        report.total_bytes = folder.total();
+        report.total_bytes = folder.total;
         let mut batch = Batch::of(Columns::new(columns::stored(options.fields)));
         batch.log = logs.unused.pop();
         Ok(Self {
@@ -369,16 +370,13 @@ impl Store {
         if self.batch.leaves.len() >= LEAVES {
             self.hand_over();
         }
-        let exporter_name = match exporter {
+        let key = (hour, exporter);
+        let exporter = match exporter {
             None => self.options.exporter.clone(),
             Some(address) => self.folder_of(address),
         };
-        let leaf = Leaf {
-            hour,
-            exporter: exporter_name,
-        };
-        let place = self.batch.place_of(leaf);
-        self.known.insert((hour, exporter), place);
+        let place = self.batch.place_of(Leaf { hour, exporter });
+        self.known.insert(key, place);
         place
     }
 

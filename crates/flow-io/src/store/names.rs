@@ -48,14 +48,9 @@ impl Leaf {
     /// Returns the path of the folder of its hour, relative to the store. The hour has no zero in front: engines look
     /// for the folder of a number.
     fn folder(&self) -> PathBuf {
-        let time = civil(self.hour * HOUR);
-        PathBuf::from(format!(
-            "date={:04}-{:02}-{:02}/hour={}",
-            time.year(),
-            time.month(),
-            time.day(),
-            time.hour()
-        ))
+        let seconds = i64::try_from(self.hour * HOUR).unwrap_or(i64::MAX);
+        let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+        PathBuf::from(time.strftime("date=%Y-%m-%d/hour=%-H").to_string())
     }
 
     /// Returns the leaf of an hour and a name, if an exporter can have it.
@@ -94,27 +89,12 @@ impl Leaf {
     }
 }
 
-/// Returns the time of day and the date, UTC.
-fn civil(seconds: u64) -> jiff::civil::DateTime {
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
-    TimeZone::UTC.to_datetime(time)
-}
-
 /// Returns the name of a new file.
 pub(crate) fn file_name(is_merged: bool, nanos: u64, number: u64) -> String {
-    let time = civil(nanos / 1_000_000_000);
+    let time = Timestamp::from_nanosecond(nanos.into()).unwrap_or(Timestamp::MAX);
+    let time = time.strftime("%Y%m%dT%H%M%S%.6f");
     let kind = if is_merged { MERGED } else { FLOWS };
-    format!(
-        "{kind}{:04}{:02}{:02}T{:02}{:02}{:02}.{:06}Z-{number:06}.parquet",
-        time.year(),
-        time.month(),
-        time.day(),
-        time.hour(),
-        time.minute(),
-        time.second(),
-        nanos % 1_000_000_000 / 1000
-    )
+    format!("{kind}{time}Z-{number:06}.parquet")
 }
 
 const FLOWS: &str = "flows-";
@@ -186,7 +166,8 @@ pub fn is_of_store(folder: &Path, path: &Path) -> bool {
         return false;
     };
     match parts[..] {
-        [name] => name == STORE_LOCK || name == READERS_LOCK || is_date(name),
+        [STORE_LOCK | READERS_LOCK] => true,
+        [date] => is_leaf(date, "hour=0", "exporter=x"),
         [date, hour] => Leaf::parse(date, hour, "exporter=x").is_some(),
         [date, hour, leaf] => is_leaf(date, hour, leaf),
         [date, hour, leaf, file] => {
@@ -194,10 +175,6 @@ pub fn is_of_store(folder: &Path, path: &Path) -> bool {
         }
         _ => false,
     }
-}
-
-fn is_date(name: &str) -> bool {
-    Leaf::parse(name, "hour=0", "exporter=x").is_some()
 }
 
 fn is_leaf(date: &str, hour: &str, leaf: &str) -> bool {

@@ -129,7 +129,7 @@ fn take_over(folder: &mut Folder, file: &File, report: &mut StoreReport) -> io::
 
 /// Returns whether a file of the leaf was made of the batch: the crash came before its log was emptied.
 fn has_batch(folder: &Folder, leaf: &Leaf, number: u64) -> io::Result<bool> {
-    let Some(files) = folder.files_of(leaf) else {
+    let Some(files) = folder.leaves.get(leaf) else {
         return Ok(false);
     };
     let leaf = folder.path.join(leaf.path());

@@ -97,7 +97,7 @@ impl Worker {
         if self.is_offline {
             self.merge_all(&mut failures);
         }
-        locked(&self.report).total_bytes = self.folder.total();
+        locked(&self.report).total_bytes = self.folder.total;
         match failures.first {
             Some(source) if self.is_offline => Err(StoreError::File {
                 path: self.folder.path,
@@ -202,7 +202,7 @@ impl Worker {
     /// Counts records that were to be written. Returns whether they were.
     fn count(&self, written: io::Result<u64>, records: u64, failures: &mut Failures) -> bool {
         let mut report = locked(&self.report);
-        report.total_bytes = self.folder.total();
+        report.total_bytes = self.folder.total;
         match written {
             Ok(bytes) => {
                 report.records += records;
@@ -228,7 +228,7 @@ impl Worker {
         let _ = self.folder.remove_old(now(), &mut counts);
         let mut report = locked(&self.report);
         report.removed_files += counts.removed_files;
-        report.total_bytes = self.folder.total();
+        report.total_bytes = self.folder.total;
     }
 
     /// Does a step of a merge. Returns how long to wait for records before the next one.
@@ -244,7 +244,7 @@ impl Worker {
         let step = worked.unwrap_or_else(|_| Err(io::Error::other("a file is damaged")));
         let mut report = locked(&self.report);
         report.merged_files += counts.merged_files;
-        report.total_bytes = self.folder.total();
+        report.total_bytes = self.folder.total;
         match step {
             Ok(Step::More) => Duration::ZERO,
             Ok(Step::Held) => TICK,
@@ -252,7 +252,7 @@ impl Worker {
                 drop(report);
                 // One that could not begin is not tried again and again.
                 if counts.merged_files == 0 {
-                    failures.leaves.push(current.leaf().clone());
+                    failures.leaves.push(current.leaf.clone());
                 }
                 *merge = match self.is_offline {
                     true => None,
@@ -263,9 +263,9 @@ impl Worker {
             Err(error) => {
                 report.not_merged += 1;
                 drop(report);
-                let leaf = self.folder.path.join(current.leaf().path());
+                let leaf = self.folder.path.join(current.leaf.path());
                 (self.notify)(&format!("{}: not merged: {error}", leaf.display()));
-                failures.leaves.push(current.leaf().clone());
+                failures.leaves.push(current.leaf.clone());
                 current.abandon(&mut self.folder);
                 *merge = None;
                 TICK
@@ -285,7 +285,7 @@ impl Worker {
                 }
             }
             if let Some(mut merge) = merge {
-                failures.leaves.push(merge.leaf().clone());
+                failures.leaves.push(merge.leaf.clone());
                 merge.abandon(&mut self.folder);
             }
         }

@@ -343,7 +343,7 @@ fn limits_remove_the_oldest_files_and_nothing_of_others() {
         folder
             .add(&leaf, &name, &[0; 40 << 10], &mut report)
             .expect("room");
-        assert!(folder.total() <= limit, "{}", folder.total());
+        assert!(folder.total <= limit, "{}", folder.total);
         let on_disk: u64 = files_below(place.path())
             .iter()
             .map(|path| path.metadata().expect("a file").len())
@@ -352,7 +352,7 @@ fn limits_remove_the_oldest_files_and_nothing_of_others() {
     }
     assert!(report.removed_files > 20);
     assert!(foreign.exists());
-    let kept: Vec<_> = folder.leaves().map(|(leaf, _)| leaf.hour).collect();
+    let kept: Vec<_> = folder.leaves.keys().map(|leaf| leaf.hour).collect();
     assert_eq!(kept, [leaf.hour], "the oldest went first");
     let too_large = folder.add(&leaf, "x", &[0; 300 << 10], &mut report);
     assert_eq!(
@@ -497,6 +497,6 @@ fn a_reader_that_holds_the_store_keeps_its_files() {
     while !matches!(step(), Step::Done) {}
     assert!(before.iter().all(|file| !file.exists()));
     assert_eq!(all_sums(place.path()).0, 2);
-    let files: Option<&Files> = folder.files_of(&leaf);
+    let files: Option<&Files> = folder.leaves.get(&leaf);
     assert_eq!(files.map(Files::len), Some(1));
 }
