@@ -27,8 +27,7 @@ impl FromStr for CollectorAddress {
         let database = Address(text.to_owned());
         match Address::parse(text) {
             Some((address, 1..)) => Ok(Self(address)),
-            _ if database.clickhouse().is_some() => Ok(Self(database)),
-            _ if database.kafka().is_some() => Ok(Self(database)),
+            _ if database.clickhouse().or(database.kafka()).is_some() => Ok(Self(database)),
             _ => Err(OutputError::CollectorAddress),
         }
     }

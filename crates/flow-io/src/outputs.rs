@@ -117,17 +117,11 @@ impl Outputs {
     pub fn with_context(
         options: OutputOptions,
         collectors: &[CollectorAddress],
-        context: OutputContext,
+        mut context: OutputContext,
     ) -> Result<Self, OutputError> {
-        let OutputContext {
-            places,
-            name,
-            mut spools,
-            kafka,
-        } = context;
-        let places = Arc::new(places);
+        let places = Arc::new(context.places);
         let is_exporting = !collectors.is_empty();
-        let own = (&*name, &mut spools, &kafka);
+        let own = (&*context.name, &mut context.spools, &context.kafka);
         let exporters = is_exporting.then(|| Exporters::open(collectors, &options, &places, own));
         Ok(Self {
             exporters: exporters.transpose()?,
@@ -136,7 +130,7 @@ impl Outputs {
             store: None,
             options,
             places,
-            name,
+            name: context.name,
             flushed: Instant::now(),
             failed: None,
         })
@@ -185,24 +179,16 @@ impl Outputs {
     /// Takes a record, with the exporter that sent it unless it was metered here. An error is returned
     /// by the next [`Outputs::advance`].
     pub fn record(&mut self, record: &FlowRecord, origin: Option<&Origin>) {
-        let Self {
-            exporters,
-            files,
-            options,
-            places,
-            failed,
-            ..
-        } = self;
-        let mut row = places.row(record);
+        let mut row = self.places.row(record);
         row.origin = origin;
-        let own = options.export.sampling.one_in.get();
+        let own = self.options.export.sampling.one_in.get();
         row.sampling = origin.map_or(own, |origin| origin.sampling);
-        if let Some(exporters) = exporters {
+        if let Some(exporters) = &mut self.exporters {
             exporters.record(&row);
         }
-        for file in files {
+        for file in &mut self.files {
             if let Err(error) = file.record(&row) {
-                failed.get_or_insert(error);
+                self.failed.get_or_insert(error);
             }
         }
         #[cfg(feature = "parquet")]

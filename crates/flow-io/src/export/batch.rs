@@ -37,12 +37,13 @@ impl Sums {
 /// The messages.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    bytes: Vec<u8>,
+    /// The bytes of all, one after the other.
+    pub(super) bytes: Vec<u8>,
     /// The flows of each.
     flows: Vec<u32>,
     /// The length of all but the last, which may be shorter.
-    length: usize,
-    sums: Sums,
+    pub(super) length: usize,
+    pub(super) sums: Sums,
 }
 
 impl Batch {
@@ -66,20 +67,6 @@ impl Batch {
         self.bytes.extend_from_slice(message.bytes);
         self.flows.push(message.flows);
         self.sums.add(Sums::of(message));
-    }
-
-    /// Returns the bytes of all messages, one after the other.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Returns the length of all messages but the last.
-    pub(super) fn length(&self) -> usize {
-        self.length
-    }
-
-    pub(super) fn sums(&self) -> Sums {
-        self.sums
     }
 
     /// Returns the messages one by one.
@@ -141,6 +128,6 @@ mod tests {
             bytes: 1407,
             flows: 23,
         };
-        assert_eq!(batch.sums(), sums);
+        assert_eq!(batch.sums, sums);
     }
 }

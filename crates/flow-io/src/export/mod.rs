@@ -12,7 +12,7 @@ mod udp;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use ringtap_flow::export::{Encoder, Message, Statistics, Version};
+use ringtap_flow::export::{Encoder, Statistics, Version};
 
 use ringtap_flow::schema::Row;
 
@@ -22,7 +22,7 @@ pub(crate) use batch::Sums;
 use clickhouse::ClickHouse;
 pub use clickhouse::Spools;
 use tcp::TcpExporter;
-use udp::Collectors;
+use udp::{Collectors, UdpCollector};
 
 /// The collectors of a run.
 pub(super) struct Exporters {
@@ -67,7 +67,8 @@ impl Exporters {
                     address: address.to_string(),
                 });
             } else if !address.0.is_tcp() {
-                exporters.udp.open(address, options)?;
+                let collector = UdpCollector::open(address, options)?;
+                exporters.udp.all.push(collector);
             } else if options.export.version == Version::Ipfix {
                 exporters
                     .tcp
@@ -81,10 +82,8 @@ impl Exporters {
     }
 
     pub(super) fn record(&mut self, row: &Row<'_>) {
-        if !self.udp.is_empty() {
-            let udp = &mut self.udp;
-            self.encoder
-                .row(row, &mut |message: Message<'_>| udp.send(&message));
+        if !self.udp.all.is_empty() {
+            self.encoder.row(row, &mut self.udp);
             self.teach_new();
         }
         for exporter in &mut self.tcp {
@@ -100,10 +99,8 @@ impl Exporters {
     }
 
     pub(super) fn advance(&mut self, now_ns: u64) {
-        if !self.udp.is_empty() {
-            let udp = &mut self.udp;
-            self.encoder
-                .advance(now_ns, &mut |message: Message<'_>| udp.send(&message));
+        if !self.udp.all.is_empty() {
+            self.encoder.advance(now_ns, &mut self.udp);
             self.udp.send_waiting();
             self.teach_new();
         }
@@ -132,10 +129,8 @@ impl Exporters {
     }
 
     pub(super) fn finish(&mut self) {
-        if !self.udp.is_empty() {
-            let udp = &mut self.udp;
-            self.encoder
-                .finish(&mut |message: Message<'_>| udp.send(&message));
+        if !self.udp.all.is_empty() {
+            self.encoder.finish(&mut self.udp);
         }
         self.udp.settle();
         for exporter in &mut self.tcp {

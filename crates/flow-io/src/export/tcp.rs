@@ -209,8 +209,7 @@ impl Sender {
         if self.link.is_open() {
             return true;
         }
-        let was_open = self.link.stream.take().is_some();
-        if was_open {
+        if self.link.stream.take().is_some() {
             self.shared.queue.set_connected(false);
         }
         if !self.link.connect() {

@@ -6,7 +6,7 @@
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 
-use ringtap_flow::export::Message;
+use ringtap_flow::export::{Message, MessageSink};
 use ringtap_sys::udp;
 
 use super::Teller;
@@ -16,33 +16,11 @@ use crate::{CollectorAddress, ExportReport, OutputError, OutputOptions};
 /// All collectors, and the messages that wait for them.
 #[derive(Default)]
 pub(super) struct Collectors {
-    all: Vec<UdpCollector>,
+    pub(super) all: Vec<UdpCollector>,
     batch: Batch,
 }
 
 impl Collectors {
-    pub(super) fn open(
-        &mut self,
-        collector: &CollectorAddress,
-        options: &OutputOptions,
-    ) -> Result<(), OutputError> {
-        self.all.push(UdpCollector::open(collector, options)?);
-        Ok(())
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Takes a message, which waits until [`Collectors::send_waiting`] or until it cannot be sent together
-    /// with the next one.
-    pub(super) fn send(&mut self, message: &Message<'_>) {
-        if !self.batch.fits(message) {
-            self.send_waiting();
-        }
-        self.batch.push(message);
-    }
-
     /// Sends the messages that wait.
     pub(super) fn send_waiting(&mut self) {
         if !self.batch.is_empty() {
@@ -73,8 +51,19 @@ impl Collectors {
     }
 }
 
+impl MessageSink for Collectors {
+    /// Takes a message, which waits until [`Collectors::send_waiting`] or until it cannot be sent together
+    /// with the next one.
+    fn message(&mut self, message: Message<'_>) {
+        if !self.batch.fits(&message) {
+            self.send_waiting();
+        }
+        self.batch.push(&message);
+    }
+}
+
 /// A connected socket, and the counters of its messages.
-struct UdpCollector {
+pub(super) struct UdpCollector {
     socket: UdpSocket,
     report: ExportReport,
     /// The last messages that were sent together: an error that is reported later belongs to them.
@@ -89,7 +78,10 @@ struct UdpCollector {
 }
 
 impl UdpCollector {
-    fn open(collector: &CollectorAddress, options: &OutputOptions) -> Result<Self, OutputError> {
+    pub(super) fn open(
+        collector: &CollectorAddress,
+        options: &OutputOptions,
+    ) -> Result<Self, OutputError> {
         let address = collector.0.resolve()?;
         let any = if address.is_ipv4() {
             "0.0.0.0:0"
@@ -117,9 +109,9 @@ impl UdpCollector {
 
     /// Sends a batch: at once if possible, otherwise message by message.
     fn send(&mut self, batch: &Batch) {
-        if batch.sums().messages > 1 && self.cuts {
-            let send = |socket: &_| udp::send_cut(socket, batch.bytes(), batch.length());
-            match self.attempt(batch.sums(), send) {
+        if batch.sums.messages > 1 && self.cuts {
+            let send = |socket: &_| udp::send_cut(socket, &batch.bytes, batch.length);
+            match self.attempt(batch.sums, send) {
                 Ok(()) => return,
                 Err(error) => self.cuts = is_passing(&error),
             }
@@ -204,12 +196,13 @@ mod tests {
             ..OutputOptions::default()
         };
         let collector = address.parse().expect("an address");
-        collectors.open(&collector, &options).expect("a socket");
+        let collector = UdpCollector::open(&collector, &options).expect("a socket");
+        collectors.all.push(collector);
         assert!(collectors.all[0].cuts, "the kernel cuts");
         collectors.all[0].cuts = cuts;
         let options = ExportOptions::default().version(Version::V9);
         let mut encoder = Encoder::new(options).expect("valid options");
-        let mut send = |message: Message<'_>| collectors.send(&message);
+        let mut send = |message: Message<'_>| collectors.message(message);
         for number in 0..RECORDS {
             // Each tenth record has another template, and with it another length.
             let source = if number % 10 == 0 {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use maxminddb::{PathElement, Reader};
 use ringtap_flow::schema::Place;
 
-use super::{PlaceError, fill};
+use super::PlaceError;
 
 /// Where the values are, in GeoLite2 and GeoIP2 databases and those that follow them.
 const AS_NUMBER: &[PathElement<'_>] = &[PathElement::Key("autonomous_system_number")];
@@ -58,14 +58,14 @@ impl Database {
             return;
         }
         let text = |path| found.decode_path::<&'a str>(path).ok().flatten();
-        let mut here = Place::default();
         if self.has_systems {
-            here.as_number = found.decode_path(AS_NUMBER).ok().flatten();
-            here.as_name = text(AS_NAME);
+            let number = || found.decode_path(AS_NUMBER).ok().flatten();
+            place.as_number = place.as_number.or_else(number);
+            place.as_name = place.as_name.or_else(|| text(AS_NAME));
         }
         if self.has_countries {
-            here.country = text(COUNTRY).or_else(|| text(REGISTERED));
+            let country = || text(COUNTRY).or_else(|| text(REGISTERED));
+            place.country = place.country.or_else(country);
         }
-        fill(place, &here);
     }
 }

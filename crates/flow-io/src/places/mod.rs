@@ -131,7 +131,7 @@ impl Places {
     #[must_use]
     pub fn row<'a>(&'a self, record: &'a FlowRecord) -> Row<'a> {
         let mut row = Row::new(record);
-        if self.databases.is_empty() && self.vendors.is_none() {
+        if self.is_empty() {
             return row;
         }
         let (key, macs) = (&record.key, record.macs);
@@ -154,13 +154,6 @@ impl Places {
             .and_then(|(vendors, mac)| vendors.of(mac));
         place
     }
-}
-
-/// Fills in what is not known yet.
-fn fill<'a>(place: &mut Place<'a>, found: &Place<'a>) {
-    place.as_number = place.as_number.or(found.as_number);
-    place.as_name = place.as_name.or(found.as_name);
-    place.country = place.country.or(found.country);
 }
 
 fn read(path: &Path, file: io::Result<File>, limit: u64) -> Result<Vec<u8>, PlaceError> {
