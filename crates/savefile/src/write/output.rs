@@ -9,11 +9,102 @@ use crate::write::{Totals, WriteError, WriteErrorKind};
 const STAGING: usize = 256 * 1024;
 /// Data of at least this size, in bytes, are written in place. Measured: below it, a copy costs
 /// less than another element of a vectored write.
-const LARGE: usize = 512;
+pub(crate) const LARGE: usize = 512;
 /// The most pieces written in place by one call: enough for a call to write as much as the staging
 /// buffer holds, few enough to be set up quickly. There may be staged bytes between any two, and
 /// Linux takes 1024 elements in a vectored write (IOV_MAX).
 const PIECES: usize = 256;
+
+/// Defines the methods that the writers of both formats have, with this type of their batches.
+macro_rules! writer_methods {
+    ($batch:ident) => {
+        /// Starts a batch of packets.
+        pub fn batch<'w, 'd>(&'w mut self) -> $batch<'w, 'd, W> {
+            $batch {
+                mark: self.output.mark(),
+                writer: self,
+                pieces: Pieces::new(),
+            }
+        }
+
+        /// Copies one packet; a later call writes it together with others.
+        ///
+        /// # Errors
+        #[doc = concat!("The same as [`", stringify!($batch), "::push`].")]
+        pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
+            let mut batch = self.batch();
+            batch.push(packet)?;
+            batch.keep()
+        }
+
+        /// Writes pending data, and flushes the output.
+        ///
+        /// # Errors
+        /// The output fails.
+        pub fn flush(&mut self) -> Result<(), WriteError> {
+            self.output.flush(&self.framing())
+        }
+
+        /// Returns the totals written so far.
+        #[must_use]
+        pub fn totals(&self) -> Totals {
+            self.output.written
+        }
+
+        /// Returns the output.
+        #[must_use]
+        pub fn sink(&self) -> &W {
+            &self.output.sink
+        }
+
+        /// Returns the output; writing to it directly makes the file unreadable.
+        pub fn sink_mut(&mut self) -> &mut W {
+            &mut self.output.sink
+        }
+
+        /// Writes pending data, and returns the output with the totals written.
+        ///
+        /// # Errors
+        /// The output fails.
+        pub fn finish(mut self) -> Result<(W, Totals), WriteError> {
+            self.flush()?;
+            let totals = self.totals();
+            Ok((self.output.sink, totals))
+        }
+    };
+}
+pub(super) use writer_methods;
+
+/// Defines the methods that the batches of both formats have.
+macro_rules! batch_methods {
+    () => {
+        /// Returns the bytes of the file with all that was added so far.
+        #[inline]
+        #[must_use]
+        pub fn position(&self) -> u64 {
+            self.writer.output.position(&self.pieces)
+        }
+
+        /// Writes the batch and all pending data.
+        ///
+        /// # Errors
+        /// Writing to the output fails; the error holds the number of intact packets.
+        pub fn commit(mut self) -> Result<(), WriteError> {
+            let framing = self.writer.framing();
+            self.writer.output.write_out(&mut self.pieces, &framing)
+        }
+
+        /// Leaves copies of the packets pending; a later call writes them.
+        fn keep(mut self) -> Result<(), WriteError> {
+            if self.pieces.is_empty() {
+                self.mark = self.writer.output.mark();
+                return Ok(());
+            }
+            self.commit()
+        }
+    };
+}
+pub(super) use batch_methods;
 
 /// Finds the records of a format, to count the intact ones after a failed write.
 pub(crate) trait Framing {
@@ -23,11 +114,12 @@ pub(crate) trait Framing {
 
 /// The output and the staging buffer.
 pub(crate) struct Output<W> {
-    sink: W,
+    pub(super) sink: W,
     staging: Vec<u8>,
     /// Packets in the staging buffer and the pieces.
     pending: u64,
-    written: Totals,
+    /// The totals that were written.
+    pub(super) written: Totals,
     /// How often all pending data were written.
     calls: u64,
     failed: bool,
@@ -77,23 +169,6 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Returns the totals that were written to the output.
-    pub(crate) fn written(&self) -> Totals {
-        self.written
-    }
-
-    pub(crate) fn into_sink(self) -> W {
-        self.sink
-    }
-
-    pub(crate) fn sink(&self) -> &W {
-        &self.sink
-    }
-
-    pub(crate) fn sink_mut(&mut self) -> &mut W {
-        &mut self.sink
-    }
-
     /// Counts a packet whose time is written differently from how it was stored.
     #[cold]
     pub(crate) fn alter_time(&mut self) {
@@ -129,12 +204,6 @@ impl<W: Write> Output<W> {
         };
         self.staging.truncate(staged);
         self.pending = pending;
-    }
-
-    /// Returns whether data of this size are written in place.
-    #[inline]
-    pub(crate) fn is_large(data: usize) -> bool {
-        data >= LARGE
     }
 
     /// Makes room for staging `bytes` more; writes pending data if necessary.

@@ -7,7 +7,9 @@ use crate::pcap::{
     FILE_HEADER, MAGIC_MICROS, MAGIC_NANOS, RECORD_HEADER, fcs_bits, link_type_field,
 };
 use crate::pcapng::BlockPackets;
-use crate::write::output::{Framing, Mark, Output, Pieces, whole};
+use crate::write::output::{
+    Framing, LARGE, Mark, Output, Pieces, batch_methods, whole, writer_methods,
+};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, LinkType, Packet, PacketRun, Resolution, Timestamp};
 
@@ -137,58 +139,10 @@ impl<W: Write> PcapWriter<W> {
         self.link_types.push(interface.link_type.canonical());
     }
 
-    /// Starts a batch of packets.
-    pub fn batch<'w, 'd>(&'w mut self) -> PcapBatch<'w, 'd, W> {
-        PcapBatch {
-            mark: self.output.mark(),
-            writer: self,
-            pieces: Pieces::new(),
-        }
-    }
+    writer_methods!(PcapBatch);
 
-    /// Copies one packet; a later call writes it together with others.
-    ///
-    /// # Errors
-    /// The same as [`PcapBatch::push`].
-    pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
-        let mut batch = self.batch();
-        batch.push(packet)?;
-        batch.keep()
-    }
-
-    /// Writes pending packets, and flushes the output.
-    ///
-    /// # Errors
-    /// The output fails.
-    pub fn flush(&mut self) -> Result<(), WriteError> {
-        self.output.flush(&self.records)
-    }
-
-    /// Returns the totals written so far.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        self.output.written()
-    }
-
-    /// Returns the output.
-    #[must_use]
-    pub fn sink(&self) -> &W {
-        self.output.sink()
-    }
-
-    /// Returns the output; writing to it directly makes the file unreadable.
-    pub fn sink_mut(&mut self) -> &mut W {
-        self.output.sink_mut()
-    }
-
-    /// Writes pending packets, and returns the output with the totals written.
-    ///
-    /// # Errors
-    /// The output fails.
-    pub fn finish(mut self) -> Result<(W, Totals), WriteError> {
-        self.flush()?;
-        let totals = self.totals();
-        Ok((self.output.into_sink(), totals))
+    fn framing(&self) -> Records {
+        self.records
     }
 
     #[cold]
@@ -320,7 +274,7 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
         if !packet.timestamp.is_valid() && records.as_stored(packet.timestamp).is_none() {
             output.alter_time();
         }
-        if Output::<W>::is_large(data.len()) {
+        if data.len() >= LARGE {
             output.reserve(RECORD_HEADER, &mut self.pieces, &records)?;
             output.staging().extend_from_slice(&header);
             output.refer(data, &mut self.pieces);
@@ -370,30 +324,7 @@ impl<'d, W: Write> PcapBatch<'_, 'd, W> {
         Ok(())
     }
 
-    /// Returns the bytes of the file with all that was added so far.
-    #[inline]
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.writer.output.position(&self.pieces)
-    }
-
-    /// Writes the batch and all pending packets.
-    ///
-    /// # Errors
-    /// Writing to the output fails; the error holds the number of intact packets.
-    pub fn commit(mut self) -> Result<(), WriteError> {
-        let records = self.writer.records;
-        self.writer.output.write_out(&mut self.pieces, &records)
-    }
-
-    /// Leaves copies of the packets pending; a later call writes them.
-    fn keep(mut self) -> Result<(), WriteError> {
-        if self.pieces.is_empty() {
-            self.mark = self.writer.output.mark();
-            return Ok(());
-        }
-        self.commit()
-    }
+    batch_methods!();
 }
 
 impl<W: Write> Drop for PcapBatch<'_, '_, W> {

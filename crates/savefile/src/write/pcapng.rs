@@ -8,7 +8,9 @@ use crate::pcapng::{
     block_type, code, encode, encode_end, encode_interface, encode_names, encode_packet_option,
     process, split_ticks,
 };
-use crate::write::output::{Framing, Mark, Output, Pieces, whole};
+use crate::write::output::{
+    Framing, LARGE, Mark, Output, Pieces, batch_methods, whole, writer_methods,
+};
 use crate::write::{Totals, WriteError, WriteErrorKind};
 use crate::{ByteOrder, Interface, Packet, PacketFlags, PacketRun, Timestamp};
 
@@ -106,24 +108,7 @@ impl<W: Write> PcapngWriter<W> {
         self.append(|_, out| out.extend_from_slice(block.bytes()))
     }
 
-    /// Starts a batch of packets.
-    pub fn batch<'w, 'd>(&'w mut self) -> PcapngBatch<'w, 'd, W> {
-        PcapngBatch {
-            mark: self.output.mark(),
-            writer: self,
-            pieces: Pieces::new(),
-        }
-    }
-
-    /// Copies one packet; a later call writes it together with others.
-    ///
-    /// # Errors
-    /// The same as [`PcapngBatch::push`].
-    pub fn write_packet(&mut self, packet: &Packet<'_>) -> Result<(), WriteError> {
-        let mut batch = self.batch();
-        batch.push(packet)?;
-        batch.keep()
-    }
+    writer_methods!(PcapngBatch);
 
     /// Copies one packet with the options of its block in another file, which include its flags.
     ///
@@ -137,41 +122,6 @@ impl<W: Write> PcapngWriter<W> {
         let mut batch = self.batch();
         batch.push_with_options(packet, options)?;
         batch.keep()
-    }
-
-    /// Writes pending data, and flushes the output.
-    ///
-    /// # Errors
-    /// The output fails.
-    pub fn flush(&mut self) -> Result<(), WriteError> {
-        self.output.flush(&self.framing())
-    }
-
-    /// Returns the totals written so far.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        self.output.written()
-    }
-
-    /// Returns the output.
-    #[must_use]
-    pub fn sink(&self) -> &W {
-        self.output.sink()
-    }
-
-    /// Returns the output; writing to it directly makes the file unreadable.
-    pub fn sink_mut(&mut self) -> &mut W {
-        self.output.sink_mut()
-    }
-
-    /// Writes pending data, and returns the output with the totals written.
-    ///
-    /// # Errors
-    /// The output fails.
-    pub fn finish(mut self) -> Result<(W, Totals), WriteError> {
-        self.flush()?;
-        let totals = self.totals();
-        Ok((self.output.into_sink(), totals))
     }
 
     fn framing(&self) -> Blocks {
@@ -391,7 +341,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
             return Err(self.writer.unknown(packet.interface));
         };
         let data = packet.data.get(..max as usize).unwrap_or(packet.data);
-        let large = Output::<W>::is_large(data.len());
+        let large = data.len() >= LARGE;
         let staged = if large { 0 } else { data.len() };
         let room = EPB_FIXED + staged + 4 + options_room + TRAILER;
         let output = &mut self.writer.output;
@@ -449,30 +399,7 @@ impl<'d, W: Write> PcapngBatch<'_, 'd, W> {
             && encoding.interfaces.is_prefix_of(&self.writer.table)
     }
 
-    /// Returns the bytes of the file with all that was added so far.
-    #[inline]
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        self.writer.output.position(&self.pieces)
-    }
-
-    /// Writes the batch and all pending data.
-    ///
-    /// # Errors
-    /// Writing to the output fails; the error holds the number of intact packets.
-    pub fn commit(mut self) -> Result<(), WriteError> {
-        let blocks = self.writer.framing();
-        self.writer.output.write_out(&mut self.pieces, &blocks)
-    }
-
-    /// Leaves copies of the packets pending; a later call writes them.
-    fn keep(mut self) -> Result<(), WriteError> {
-        if self.pieces.is_empty() {
-            self.mark = self.writer.output.mark();
-            return Ok(());
-        }
-        self.commit()
-    }
+    batch_methods!();
 }
 
 impl<W: Write> Drop for PcapngBatch<'_, '_, W> {
