@@ -1,5 +1,36 @@
 //! The byte order of a file or section, with loads and stores in it.
 
+/// Defines the loads and the stores of numbers of these lengths.
+macro_rules! numbers {
+    ($($number:ident, $length:literal, $name:literal, $of:ident, $at:ident;)*) => {$(
+        #[doc = concat!("Returns the value of ", $name, " bytes.")]
+        #[inline]
+        #[must_use]
+        pub const fn $number(self, bytes: [u8; $length]) -> $number {
+            match self {
+                Self::Little => $number::from_le_bytes(bytes),
+                Self::Big => $number::from_be_bytes(bytes),
+            }
+        }
+
+        #[doc = concat!("Returns the ", $name, " bytes of `value`.")]
+        #[inline]
+        #[must_use]
+        pub const fn $of(self, value: $number) -> [u8; $length] {
+            match self {
+                Self::Little => value.to_le_bytes(),
+                Self::Big => value.to_be_bytes(),
+            }
+        }
+
+        #[doc = concat!("Returns the ", $name, " bytes at `at` as a number, if the slice holds them.")]
+        #[inline]
+        pub(crate) fn $at(self, bytes: &[u8], at: usize) -> Option<$number> {
+            Some(self.$number(*bytes.get(at..)?.first_chunk()?))
+        }
+    )*};
+}
+
 /// The byte order in which a pcap file or a pcapng section was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
@@ -17,82 +48,10 @@ impl ByteOrder {
         Self::Little
     };
 
-    /// Returns the value of two bytes.
-    #[inline]
-    #[must_use]
-    pub const fn u16(self, bytes: [u8; 2]) -> u16 {
-        match self {
-            Self::Little => u16::from_le_bytes(bytes),
-            Self::Big => u16::from_be_bytes(bytes),
-        }
-    }
-
-    /// Returns the value of four bytes.
-    #[inline]
-    #[must_use]
-    pub const fn u32(self, bytes: [u8; 4]) -> u32 {
-        match self {
-            Self::Little => u32::from_le_bytes(bytes),
-            Self::Big => u32::from_be_bytes(bytes),
-        }
-    }
-
-    /// Returns the value of eight bytes.
-    #[inline]
-    #[must_use]
-    pub const fn u64(self, bytes: [u8; 8]) -> u64 {
-        match self {
-            Self::Little => u64::from_le_bytes(bytes),
-            Self::Big => u64::from_be_bytes(bytes),
-        }
-    }
-
-    /// Returns the two bytes of `value`.
-    #[inline]
-    #[must_use]
-    pub const fn of_u16(self, value: u16) -> [u8; 2] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
-    }
-
-    /// Returns the four bytes of `value`.
-    #[inline]
-    #[must_use]
-    pub const fn of_u32(self, value: u32) -> [u8; 4] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
-    }
-
-    /// Returns the eight bytes of `value`.
-    #[inline]
-    #[must_use]
-    pub const fn of_u64(self, value: u64) -> [u8; 8] {
-        match self {
-            Self::Little => value.to_le_bytes(),
-            Self::Big => value.to_be_bytes(),
-        }
-    }
-
-    /// Returns the two bytes at `at` as a number, if the slice holds them.
-    #[inline]
-    pub(crate) fn u16_at(self, bytes: &[u8], at: usize) -> Option<u16> {
-        Some(self.u16(*bytes.get(at..)?.first_chunk()?))
-    }
-
-    /// Returns the four bytes at `at` as a number, if the slice holds them.
-    #[inline]
-    pub(crate) fn u32_at(self, bytes: &[u8], at: usize) -> Option<u32> {
-        Some(self.u32(*bytes.get(at..)?.first_chunk()?))
-    }
-
-    /// Returns the eight bytes at `at` as a number, if the slice holds them.
-    #[inline]
-    pub(crate) fn u64_at(self, bytes: &[u8], at: usize) -> Option<u64> {
-        Some(self.u64(*bytes.get(at..)?.first_chunk()?))
+    numbers! {
+        u16, 2, "two", of_u16, u16_at;
+        u32, 4, "four", of_u32, u32_at;
+        u64, 8, "eight", of_u64, u64_at;
     }
 }
 

@@ -150,42 +150,35 @@ impl Codec {
     /// Returns the bytes that a file begins with, before its first chunk.
     #[must_use]
     pub fn begin(self) -> &'static [u8] {
-        match self {
-            Self::Zlib(_) => &[],
-            Self::Zstd(_) => &ZSTD_HEADER,
-            Self::Lz4 => &LZ4_HEADER,
-        }
+        self.facts().0
     }
 
     /// Returns the bytes that a file ends with, after its last chunk.
     #[must_use]
     pub fn end(self) -> &'static [u8] {
-        match self {
-            Self::Zlib(_) => &[],
-            Self::Zstd(_) => &ZSTD_END,
-            Self::Lz4 => &LZ4_END,
-        }
+        self.facts().1
     }
 
     /// Returns the extension of such files' names: `gz`, `zst` or `lz4`.
     #[must_use]
     pub fn extension(self) -> &'static str {
+        self.facts().2
+    }
+
+    /// Returns the first and the last bytes of a file, and the extension of its name.
+    fn facts(self) -> (&'static [u8], &'static [u8], &'static str) {
         match self {
-            Self::Zlib(_) => "gz",
-            Self::Zstd(_) => "zst",
-            Self::Lz4 => "lz4",
+            Self::Zlib(_) => (&[], &[], "gz"),
+            Self::Zstd(_) => (&ZSTD_HEADER, &ZSTD_END, "zst"),
+            Self::Lz4 => (&LZ4_HEADER, &LZ4_END, "lz4"),
         }
     }
 
     /// Returns the codec of files with this extension, at its usual level.
     #[must_use]
     pub fn of_extension(extension: &str) -> Option<Self> {
-        match extension.to_ascii_lowercase().as_str() {
-            "gz" => Some(Self::Zlib(6)),
-            "zst" => Some(Self::Zstd(3)),
-            "lz4" => Some(Self::Lz4),
-            _ => None,
-        }
+        let mut usual = [Self::Zlib(6), Self::Zstd(3), Self::Lz4].into_iter();
+        usual.find(|codec| codec.extension().eq_ignore_ascii_case(extension))
     }
 
     /// Returns a compressor, for one thread.

@@ -1,6 +1,7 @@
 //! zstd (RFC 8878): frames to read; to write, one frame of independent jobs.
 
 use std::io::{self, BufReader, Read};
+use std::ops::RangeInclusive;
 
 use zstd::stream::raw::{CParameter, Decoder, Encoder, InBuffer, Operation, OutBuffer};
 use zstd::zstd_safe::Strategy;
@@ -17,29 +18,14 @@ const JOB: u32 = 2 << 20;
 /// Repetitions in packets are short (fields of headers), so matches of four bytes gain more than a long
 /// search. The tables fit into the processor's caches, unlike those of zstd's levels for streams. That takes
 /// half of the time or less.
-const WAYS: [Way; 3] = [
-    Way {
-        levels: (3, 5),
-        strategy: Strategy::ZSTD_dfast,
-        tables: (16, 15),
-        search: 1,
-    },
-    Way {
-        levels: (6, 6),
-        strategy: Strategy::ZSTD_greedy,
-        tables: (17, 16),
-        search: 3,
-    },
-    Way {
-        levels: (7, 9),
-        strategy: Strategy::ZSTD_greedy,
-        tables: (17, 16),
-        search: 4,
-    },
+const WAYS: [(RangeInclusive<u8>, Strategy, [u32; 2], u32); 3] = [
+    (3..=5, Strategy::ZSTD_dfast, [16, 15], 1),
+    (6..=6, Strategy::ZSTD_greedy, [17, 16], 3),
+    (7..=9, Strategy::ZSTD_greedy, [17, 16], 4),
 ];
 /// Bytes of a match at least, at the levels of [`WAYS`] and those above that have more.
 const MIN_MATCH: u32 = 4;
-const SHORT_MATCHES: std::ops::RangeInclusive<u8> = 3..=16;
+const SHORT_MATCHES: RangeInclusive<u8> = 3..=16;
 /// The step by which output grows, in bytes.
 const MORE: usize = 64 << 10;
 
@@ -51,14 +37,6 @@ pub(super) fn decoder(
     source: BufReader<impl Read + Send + 'static>,
 ) -> io::Result<Box<dyn Decode>> {
     Ok(Box::new(Members::new(Zstd(Decoder::new()?), source)))
-}
-
-/// See [`WAYS`].
-struct Way {
-    levels: (u8, u8),
-    strategy: Strategy,
-    tables: (u32, u32),
-    search: u32,
 }
 
 /// Contexts of zstd's multi-threaded mode. Its output between two flushes is a job, which does not depend on
@@ -75,13 +53,12 @@ pub(super) fn compressor(level: u8) -> io::Result<Box<dyn Chunks>> {
     if SHORT_MATCHES.contains(&level) {
         encoder.set_parameter(CParameter::MinMatch(MIN_MATCH))?;
     }
-    let mut ways = WAYS.iter();
-    if let Some(way) = ways.find(|way| (way.levels.0..=way.levels.1).contains(&level)) {
-        let (hash, chain) = way.tables;
-        encoder.set_parameter(CParameter::Strategy(way.strategy))?;
+    let way = WAYS.into_iter().find(|way| way.0.contains(&level));
+    if let Some((_, strategy, [hash, chain], search)) = way {
+        encoder.set_parameter(CParameter::Strategy(strategy))?;
         encoder.set_parameter(CParameter::HashLog(hash))?;
         encoder.set_parameter(CParameter::ChainLog(chain))?;
-        encoder.set_parameter(CParameter::SearchLog(way.search))?;
+        encoder.set_parameter(CParameter::SearchLog(search))?;
     }
     encoder.set_parameter(CParameter::NbWorkers(2))?;
     encoder.set_parameter(CParameter::JobSize(JOB))?;
