@@ -5,7 +5,6 @@
 //! runs; `--nano` writes nanoseconds; `--pcap` writes pcap even from pcapng; `--alone` reads
 //! without a second thread. OUT may be `-`.
 
-use std::error::Error;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,13 +14,15 @@ use ringtap_savefile::{
     Section, Totals,
 };
 
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Sink = Box<dyn Write>;
+
 struct Options {
     copy: bool,
     nanos: bool,
-    pcap: bool,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let (flags, paths): (Vec<String>, Vec<String>) = std::env::args()
         .skip(1)
         .partition(|argument| argument.starts_with("--"));
@@ -32,28 +33,23 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = Options {
         copy: has("--copy"),
         nanos: has("--nano"),
-        pcap: has("--pcap"),
     };
     let mut reading = ReadOptions::default();
     reading.read_ahead = !has("--alone");
     let mut reader = Reader::open(Path::new(input), &reading)?;
-    let sink: Box<dyn Write> = match output.as_str() {
+    let sink: Sink = match output.as_str() {
         "-" => Box::new(io::stdout()),
         path => Box::new(File::create(path)?),
     };
     let totals = match reader.format() {
-        Format::Pcapng if !options.pcap => to_pcapng(&mut reader, sink, &options)?,
+        Format::Pcapng if !has("--pcap") => to_pcapng(&mut reader, sink, &options)?,
         _ => to_pcap(&mut reader, sink, &options)?,
     };
     eprintln!("{} packets, {} bytes", totals.packets, totals.bytes);
     Ok(())
 }
 
-fn to_pcap(
-    reader: &mut Reader,
-    sink: Box<dyn Write>,
-    options: &Options,
-) -> Result<Totals, Box<dyn Error>> {
+fn to_pcap(reader: &mut Reader, sink: Sink, options: &Options) -> Result<Totals> {
     let (mut sink, mut writer) = (Some(sink), None);
     while let Some(item) = reader.next()? {
         match item {
@@ -78,21 +74,13 @@ fn to_pcap(
     Ok(writer.finish()?.1)
 }
 
-fn start_pcap(
-    sink: Box<dyn Write>,
-    interface: &Interface,
-    options: &Options,
-) -> Result<PcapWriter<Box<dyn Write>>, Box<dyn Error>> {
+fn start_pcap(sink: Sink, interface: &Interface, options: &Options) -> Result<PcapWriter<Sink>> {
     let mut header = PcapOptions::for_interface(interface);
     header.nanos |= options.nanos;
     Ok(PcapWriter::new(sink, &header)?)
 }
 
-fn push_pcap(
-    writer: &mut PcapWriter<Box<dyn Write>>,
-    run: &PacketRun<'_>,
-    options: &Options,
-) -> Result<(), Box<dyn Error>> {
+fn push_pcap(writer: &mut PcapWriter<Sink>, run: &PacketRun<'_>, options: &Options) -> Result<()> {
     let mut batch = writer.batch();
     if options.copy {
         run.packets().try_for_each(|packet| batch.push(&packet))?;
@@ -102,11 +90,7 @@ fn push_pcap(
     Ok(batch.commit()?)
 }
 
-fn to_pcapng(
-    reader: &mut Reader,
-    sink: Box<dyn Write>,
-    options: &Options,
-) -> Result<Totals, Box<dyn Error>> {
+fn to_pcapng(reader: &mut Reader, sink: Sink, options: &Options) -> Result<Totals> {
     let first = reader.section().cloned().unwrap_or_else(Section::default);
     let mut writer = PcapngWriter::new(sink, &first)?;
     let mut sections = 0;

@@ -73,20 +73,14 @@ impl<'a> Filtered<'a> {
     /// Returns the accepted packets, as runs in the file's order. A run's offset is that of its
     /// first packet; the others were at higher offsets in the file than in the run.
     pub fn runs(&self) -> impl Iterator<Item = PacketRun<'a>> + use<'a> {
-        let Self {
-            bytes,
-            offset,
-            max_caplen,
-            encoding,
-            ..
-        } = *self;
-        self.ranges.iter().map(move |range| PacketRun {
-            bytes: bytes.get(range.start..range.end).unwrap_or(&[]),
-            offset: offset + range.start as u64,
+        let all = *self;
+        all.ranges.iter().map(move |range| PacketRun {
+            bytes: all.bytes.get(range.start..range.end).unwrap_or(&[]),
+            offset: all.offset + range.start as u64,
             packets: range.packets,
-            max_caplen,
+            max_caplen: all.max_caplen,
             captured: None,
-            encoding,
+            encoding: all.encoding,
         })
     }
 

@@ -186,21 +186,27 @@ impl<T: Element> Set<T> {
     }
 
     fn put(&self, to: &mut Vec<u8>) {
-        let (kind, len) = match self {
-            Self::Anything => (ANYTHING, 0),
-            Self::Exact(list) => (EXACT, list.len() * T::LEN),
-            Self::Bloom(filter) => (BLOOM, filter.len() * BLOCK),
-        };
-        to.push(kind);
-        to.extend(u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes());
+        to.push(match self {
+            Self::Anything => ANYTHING,
+            Self::Exact(_) => EXACT,
+            Self::Bloom(_) => BLOOM,
+        });
+        to.extend(u32::try_from(self.room()).unwrap_or(u32::MAX).to_le_bytes());
         match self {
             Self::Anything => {}
             Self::Exact(list) => list.iter().for_each(|key| key.put(to)),
             Self::Bloom(filter) => {
-                for word in filter.iter().flatten() {
-                    to.extend(word.to_le_bytes());
-                }
+                to.extend(filter.iter().flatten().flat_map(|word| word.to_le_bytes()));
             }
+        }
+    }
+
+    /// Returns the bytes that the keys take.
+    fn room(&self) -> usize {
+        match self {
+            Self::Anything => 0,
+            Self::Exact(list) => list.len() * T::LEN,
+            Self::Bloom(filter) => filter.len() * BLOCK,
         }
     }
 
@@ -216,16 +222,9 @@ impl<T: Element> Set<T> {
                 Some(Self::Exact(list))
             }
             BLOOM if len % BLOCK == 0 && len > 0 => {
-                let mut words = Fields(bytes);
-                let mut filter = Vec::with_capacity(len / BLOCK);
-                for _ in 0..len / BLOCK {
-                    let mut block = [0; LANES];
-                    for word in &mut block {
-                        *word = words.u32()?;
-                    }
-                    filter.push(block);
-                }
-                Some(Self::Bloom(filter))
+                let words = bytes.as_chunks().0.iter().copied().map(u32::from_le_bytes);
+                let words: Vec<u32> = words.collect();
+                Some(Self::Bloom(words.as_chunks().0.to_vec()))
             }
             _ => None,
         }
@@ -234,14 +233,11 @@ impl<T: Element> Set<T> {
 
 fn has<T: Element>(filter: &[[u32; LANES]], key: T) -> bool {
     let hash = key.hash();
-    filter
-        .get(block_of(hash, filter.len()))
-        .is_none_or(|block| {
-            block
-                .iter()
-                .zip(bits_of(hash))
-                .all(|(word, bit)| word & bit != 0)
-        })
+    let block = filter.get(block_of(hash, filter.len()));
+    block.is_none_or(|block| {
+        let mut bits = block.iter().zip(bits_of(hash));
+        bits.all(|(word, bit)| word & bit != 0)
+    })
 }
 
 /// Returns the block for a hash, chosen by its upper half.
@@ -338,16 +334,6 @@ impl Collector {
             }
         }
         list
-    }
-}
-
-impl<T: Element> Set<T> {
-    fn room(&self) -> usize {
-        match self {
-            Self::Anything => 0,
-            Self::Exact(list) => list.len() * T::LEN,
-            Self::Bloom(filter) => filter.len() * BLOCK,
-        }
     }
 }
 

@@ -67,10 +67,8 @@ impl<W: Write + Seek> IndexWriter<W> {
     /// # Errors
     /// Writing fails.
     pub fn finish(self, stamp: &Stamp) -> io::Result<W> {
-        let mut output = self
-            .output
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
+        let output = self.output.into_inner();
+        let mut output = output.map_err(io::IntoInnerError::into_error)?;
         let mut header = Vec::with_capacity(HEADER);
         header.extend(MAGIC);
         header.push(VERSION);

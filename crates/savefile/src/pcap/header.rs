@@ -37,24 +37,13 @@ pub(crate) struct FileHeader {
 
 /// Returns whether a file that begins with these bytes is a pcap file of any kind.
 pub(crate) fn is_pcap(magic: [u8; 4]) -> bool {
-    Magic::parse(magic).is_some()
+    parse_magic(magic).is_some()
 }
 
-struct Magic {
-    byte_order: ByteOrder,
-    value: u32,
-}
-
-impl Magic {
-    fn parse(bytes: [u8; 4]) -> Option<Self> {
-        [ByteOrder::Little, ByteOrder::Big]
-            .map(|byte_order| Self {
-                byte_order,
-                value: byte_order.u32(bytes),
-            })
-            .into_iter()
-            .find(|magic| matches!(magic.value, MAGIC_MICROS | MAGIC_NANOS | MAGIC_MODIFIED))
-    }
+fn parse_magic(bytes: [u8; 4]) -> Option<(ByteOrder, u32)> {
+    let orders = [ByteOrder::Little, ByteOrder::Big];
+    let mut magics = orders.map(|order| (order, order.u32(bytes))).into_iter();
+    magics.find(|(_, magic)| matches!(*magic, MAGIC_MICROS | MAGIC_NANOS | MAGIC_MODIFIED))
 }
 
 impl FileHeader {
@@ -62,10 +51,9 @@ impl FileHeader {
     pub(crate) fn parse(bytes: &[u8; FILE_HEADER], limits: &Limits) -> Result<Self, ReadErrorKind> {
         let [m0, m1, m2, m3, major0, major1, minor0, minor1, rest @ ..] = *bytes;
         let found = [m0, m1, m2, m3];
-        let Some(magic) = Magic::parse(found) else {
+        let Some((order, magic)) = parse_magic(found) else {
             return Err(ReadErrorKind::UnknownFormat { magic: found });
         };
-        let order = magic.byte_order;
         let [.., s0, s1, s2, s3, l0, l1, l2, l3] = rest;
         let version = (order.u16([major0, major1]), order.u16([minor0, minor1]));
         let lengths = length_order(version.0, version.1)?;
@@ -73,7 +61,7 @@ impl FileHeader {
         let field = order.u32([l0, l1, l2, l3]);
         let link_type = link_type(field)?;
         let max_caplen = limits.max_caplen(link_type);
-        let extended = magic.value == MAGIC_MODIFIED;
+        let extended = magic == MAGIC_MODIFIED;
         let mut snaplen = match stated_snaplen {
             0 => max_caplen,
             stated => effective_snaplen(stated, link_type),
@@ -81,7 +69,7 @@ impl FileHeader {
         if extended && link_type == LinkType::ETHERNET {
             snaplen = snaplen.saturating_add(MODIFIED_EXTRA);
         }
-        let nanos = magic.value == MAGIC_NANOS;
+        let nanos = magic == MAGIC_NANOS;
         let mut interface = Interface::new(link_type, stated_snaplen);
         interface.fcs_len = fcs_len(field);
         interface.link_type_bits = field & !LINK_TYPE_BITS;

@@ -71,14 +71,11 @@ fn fixed<const N: usize>(
     option: RawOption<'_>,
     name: &'static str,
 ) -> Result<[u8; N], ReadErrorKind> {
-    option
-        .value
-        .try_into()
-        .map_err(|_| ReadErrorKind::OptionLength {
-            option: name,
-            length: u16::try_from(option.value.len()).unwrap_or(u16::MAX),
-            expected: u16::try_from(N).unwrap_or(u16::MAX),
-        })
+    exactly(option.value).ok_or_else(|| ReadErrorKind::OptionLength {
+        option: name,
+        length: u16::try_from(option.value.len()).unwrap_or(u16::MAX),
+        expected: u16::try_from(N).unwrap_or(u16::MAX),
+    })
 }
 
 /// Stores an option in its field. Returns false if there is no field, or if the option is malformed
@@ -127,10 +124,8 @@ fn set<T>(field: &mut Option<T>, value: Option<T>) -> bool {
 fn set_text(field: &mut Option<String>, value: &[u8]) -> bool {
     // Some writers include a terminating zero, which is not part of the text.
     let text = std::str::from_utf8(value).ok();
-    set(
-        field,
-        text.map(|text| text.trim_end_matches('\0').to_owned()),
-    )
+    let text = text.map(|text| text.trim_end_matches('\0').to_owned());
+    set(field, text)
 }
 
 fn exactly<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
@@ -192,27 +187,18 @@ fn encode_descriptions(interface: &Interface, order: ByteOrder, out: &mut Vec<u8
 }
 
 fn encode_numbers(interface: &Interface, order: ByteOrder, out: &mut Vec<u8>) {
+    let mut put = |code, value: &[u8]| encode(code, value, order, out);
     for (address, mask) in &interface.ipv4 {
-        encode(
-            code::IF_IPV4,
-            &[address.octets(), mask.octets()].concat(),
-            order,
-            out,
-        );
+        put(code::IF_IPV4, &[address.octets(), mask.octets()].concat());
     }
     for (address, prefix) in &interface.ipv6 {
-        encode(
-            code::IF_IPV6,
-            &[&address.octets()[..], &[*prefix]].concat(),
-            order,
-            out,
-        );
+        put(code::IF_IPV6, &[&address.octets()[..], &[*prefix]].concat());
     }
     if let Some(mac) = &interface.mac {
-        encode(code::IF_MAC, mac, order, out);
+        put(code::IF_MAC, mac);
     }
     if let Some(eui) = &interface.eui {
-        encode(code::IF_EUI, eui, order, out);
+        put(code::IF_EUI, eui);
     }
     let speeds = [
         (code::IF_SPEED, interface.speed),
@@ -221,20 +207,15 @@ fn encode_numbers(interface: &Interface, order: ByteOrder, out: &mut Vec<u8>) {
     ];
     for (code, speed) in speeds {
         if let Some(speed) = speed {
-            encode(code, &order.of_u64(speed), order, out);
+            put(code, &order.of_u64(speed));
         }
     }
-    encode(
-        code::IF_TSRESOL,
-        &[interface.resolution.to_option()],
-        order,
-        out,
-    );
+    put(code::IF_TSRESOL, &[interface.resolution.to_option()]);
     if let Some(bits) = interface.fcs_len {
-        encode(code::IF_FCSLEN, &[bits], order, out);
+        put(code::IF_FCSLEN, &[bits]);
     }
     if interface.time_offset != 0 {
         let seconds = interface.time_offset.cast_unsigned();
-        encode(code::IF_TSOFFSET, &order.of_u64(seconds), order, out);
+        put(code::IF_TSOFFSET, &order.of_u64(seconds));
     }
 }

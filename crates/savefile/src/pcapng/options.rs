@@ -296,9 +296,7 @@ impl RawOptions {
 
     /// Returns the comments; invalid UTF-8 is replaced.
     pub fn comments(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
-        self.iter()
-            .filter(|option| option.code == code::COMMENT)
-            .map(|option| String::from_utf8_lossy(option.value))
+        Options::new(KEPT, &self.encoded).comments()
     }
 
     /// Appends the options to a block in another byte order. In custom options only the enterprise
@@ -333,20 +331,16 @@ pub(crate) fn encode_packet_option(
 ) {
     let start = out.len() + HEADER;
     encode_foreign(option, from, to, out);
-    let number = match option.code {
-        code::EPB_FLAGS | code::EPB_QUEUE => 4,
-        code::EPB_DROPCOUNT | code::EPB_PACKETID => 8,
-        code::EPB_PROCESSID_THREADID => {
-            if from != to && option.value.len() == 8 {
-                out[start..start + 4].reverse();
-                out[start + 4..start + 8].reverse();
-            }
-            return;
-        }
+    let (number, count) = match option.code {
+        code::EPB_FLAGS | code::EPB_QUEUE => (4, 1),
+        code::EPB_DROPCOUNT | code::EPB_PACKETID => (8, 1),
+        code::EPB_PROCESSID_THREADID => (4, 2),
         _ => return,
     };
-    if from != to && option.value.len() == number {
-        out[start..start + number].reverse();
+    if from != to && option.value.len() == number * count {
+        out[start..start + number * count]
+            .chunks_mut(number)
+            .for_each(<[u8]>::reverse);
     }
 }
 

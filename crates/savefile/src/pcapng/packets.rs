@@ -309,39 +309,17 @@ impl<'a> BlockPackets<'a> {
     fn packet(&self, body: &'a [u8], interface: u32) -> Option<(Packet<'a>, &'a [u8])> {
         let order = self.encoding.byte_order;
         let (fixed, rest) = body.split_first_chunk::<EPB_FIXED>()?;
-        let [
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            _,
-            h0,
-            h1,
-            h2,
-            h3,
-            l0,
-            l1,
-            l2,
-            l3,
-            tail @ ..,
-        ] = *fixed;
-        let [c0, c1, c2, c3, o0, o1, o2, o3] = tail;
-        let high = u64::from(order.u32([h0, h1, h2, h3]));
-        let ticks = high << 32 | u64::from(order.u32([l0, l1, l2, l3]));
-        let caplen = order.u32([c0, c1, c2, c3]) as usize;
+        let [_, _, _, high, low, caplen, len] = *fixed.as_chunks().0 else {
+            return None;
+        };
+        let ticks = u64::from(order.u32(high)) << 32 | u64::from(order.u32(low));
+        let caplen = order.u32(caplen) as usize;
         let data = rest.get(..caplen)?;
         let options = rest.get(caplen.next_multiple_of(4)..).unwrap_or(&[]);
         let clock = self.encoding.interfaces.clock(interface)?;
         let packet = Packet {
             timestamp: clock.timestamp(ticks),
-            len: order.u32([o0, o1, o2, o3]),
+            len: order.u32(len),
             interface: self.encoding.interfaces.first().saturating_add(interface),
             flags: PacketFlags::default(),
             data,

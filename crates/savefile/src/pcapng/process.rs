@@ -27,24 +27,17 @@ pub(crate) const OPTIONS_ROOM: usize = 4 + 8 + 4 + ENTERPRISE + PROCESS_TAG_BYTE
 
 /// Returns the tag in the value of a custom option.
 pub(crate) fn tag_of(order: ByteOrder, value: &[u8]) -> Option<ProcessTag<'_>> {
-    if order.u32_at(value, 0)? != PROCESS_ENTERPRISE
-        || value.len() != ENTERPRISE + PROCESS_TAG_BYTES
-    {
-        return None;
-    }
-    ProcessTag::parse(&value[ENTERPRISE..])
+    let is_it = order.u32_at(value, 0)? == PROCESS_ENTERPRISE
+        && value.len() == ENTERPRISE + PROCESS_TAG_BYTES;
+    ProcessTag::parse(value.get(ENTERPRISE..).filter(|_| is_it)?)
 }
 
 /// Appends the options of a packet of the process, without the end mark.
 pub(crate) fn encode_options(process: &PacketProcess<'_>, order: ByteOrder, out: &mut Vec<u8>) {
     let [a, b, c, d] = order.of_u32(process.pid);
     let [e, f, g, h] = order.of_u32(process.tid);
-    encode(
-        code::EPB_PROCESSID_THREADID,
-        &[a, b, c, d, e, f, g, h],
-        order,
-        out,
-    );
+    let ids = [a, b, c, d, e, f, g, h];
+    encode(code::EPB_PROCESSID_THREADID, &ids, order, out);
     if let Some(tag) = &process.tag {
         let mut value = [0; ENTERPRISE + PROCESS_TAG_BYTES];
         value[..ENTERPRISE].copy_from_slice(&order.of_u32(PROCESS_ENTERPRISE));

@@ -169,7 +169,7 @@ impl Input {
     /// Returns the bytes read of the file, before decompression.
     pub(crate) fn consumed(&self) -> u64 {
         match &self.ahead {
-            ReadAhead::Started(ahead) => ahead.offset(),
+            ReadAhead::Started(ahead) => ahead.offset,
             ReadAhead::No | ReadAhead::Possible(_) | ReadAhead::Alone(_) => {
                 self.consumed.load(Ordering::Relaxed)
             }

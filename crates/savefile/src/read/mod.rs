@@ -216,12 +216,8 @@ impl Reader {
             map: options.map,
         };
         source.require(MAGIC_LEN, Structure::Magic)?;
-        let magic = source
-            .buffer
-            .bytes()
-            .first_chunk()
-            .copied()
-            .unwrap_or_default();
+        let magic = source.buffer.bytes().first_chunk();
+        let magic = magic.copied().unwrap_or_default();
         let mut interfaces = Vec::new();
         let format = if crate::pcap::is_pcap(magic) {
             let (reader, interface) = PcapReader::open(&mut source, &options.limits)?;
@@ -324,11 +320,11 @@ impl Reader {
                 max_caplen,
                 encoding: format.encoding(),
             }),
-            (Found::Section, FormatReader::Pcapng(reader)) => Item::Section(reader.section()),
+            (Found::Section, FormatReader::Pcapng(reader)) => Item::Section(&reader.section),
             (Found::Block { taken, block_type }, FormatReader::Pcapng(reader)) => {
                 reader.item(RawBlock {
                     block_type,
-                    byte_order: reader.section().byte_order,
+                    byte_order: reader.section.byte_order,
                     bytes: self.source.buffer.at(taken.range),
                     offset: taken.offset,
                 })
@@ -380,7 +376,7 @@ impl Reader {
     pub fn section(&self) -> Option<&Section> {
         match &self.format {
             FormatReader::Pcap(_) => None,
-            FormatReader::Pcapng(reader) => Some(reader.section()),
+            FormatReader::Pcapng(reader) => Some(&reader.section),
         }
     }
 
@@ -388,8 +384,8 @@ impl Reader {
     #[must_use]
     pub fn byte_order(&self) -> ByteOrder {
         match &self.format {
-            FormatReader::Pcap(reader) => reader.encoding().byte_order,
-            FormatReader::Pcapng(reader) => reader.section().byte_order,
+            FormatReader::Pcap(reader) => reader.encoding.byte_order,
+            FormatReader::Pcapng(reader) => reader.section.byte_order,
         }
     }
 
@@ -443,7 +439,7 @@ impl fmt::Debug for Reader {
 impl FormatReader {
     fn encoding(&self) -> crate::Encoding<'_> {
         match self {
-            Self::Pcap(reader) => crate::Encoding::Pcap(reader.encoding()),
+            Self::Pcap(reader) => crate::Encoding::Pcap(reader.encoding),
             Self::Pcapng(reader) => crate::Encoding::Pcapng(reader.encoding()),
         }
     }

@@ -11,7 +11,7 @@ use crate::{Interface, Limits, LinkType};
 pub(super) struct PcapReader {
     /// Major and minor version of the format.
     pub(super) version: (u16, u16),
-    encoding: PcapEncoding,
+    pub(super) encoding: PcapEncoding,
     max_caplen: u32,
     link_type: LinkType,
     /// Whether the file's interface was delivered as an item.
@@ -37,10 +37,6 @@ impl PcapReader {
             described: false,
         };
         Ok((reader, header.interface))
-    }
-
-    pub(super) fn encoding(&self) -> PcapEncoding {
-        self.encoding
     }
 
     fn walker(&self) -> Walker {

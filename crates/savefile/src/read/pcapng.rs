@@ -18,7 +18,7 @@ const SECTION: Structure = Structure::Block(block_type::SECTION);
 
 pub(super) struct PcapngReader {
     limits: Limits,
-    section: Section,
+    pub(super) section: Section,
     /// Interfaces of the section; shared with the threads that walk over its packets.
     table: Arc<InterfaceTable>,
     /// Most bytes of a block, for the link types seen so far.
@@ -41,10 +41,6 @@ impl PcapngReader {
             metadata: 0,
             described: false,
         })
-    }
-
-    pub(super) fn section(&self) -> &Section {
-        &self.section
     }
 
     pub(super) fn encoding(&self) -> PcapngEncoding<'_> {

@@ -92,7 +92,7 @@ pub(super) struct Ahead {
     shared: Arc<Shared>,
     helper: Option<JoinHandle<()>>,
     /// Offset in the file of the next byte to deliver.
-    offset: u64,
+    pub(super) offset: u64,
     /// Whether the walk over the next stretch was started or passed on.
     walking: bool,
 }
@@ -140,11 +140,6 @@ impl Ahead {
             offset,
             walking: false,
         })
-    }
-
-    /// Returns the offset in the file of the next byte to deliver.
-    pub(super) fn offset(&self) -> u64 {
-        self.offset
     }
 
     /// Sets the filter of later stretches, except those filtered already.
