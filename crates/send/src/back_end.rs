@@ -5,7 +5,6 @@ use std::time::Duration;
 use ringtap_sys::Error;
 use ringtap_sys::eventfd::Waker;
 use ringtap_sys::packet::SendStamp;
-use ringtap_sys::privileges::Capability;
 
 use crate::{Rejection, Result, Template};
 
@@ -65,11 +64,6 @@ pub(crate) trait BackEnd: Send {
         Ok(0)
     }
 
-    /// Returns the capabilities that it still needs once it is open.
-    fn required_capabilities(&self) -> &'static [Capability] {
-        &[]
-    }
-
     /// Returns notes on it, one line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
@@ -116,15 +110,12 @@ pub enum BackEndKind {
     Xsk,
 }
 
-/// Every back-end, by the name in a device.
-pub(crate) const BACK_ENDS: [(&str, BackEndKind); 3] = [
-    ("packet", BackEndKind::Packet),
-    ("live", BackEndKind::Live),
-    ("xsk", BackEndKind::Xsk),
-];
+/// Every back-end.
+pub(crate) const BACK_ENDS: [BackEndKind; 3] =
+    [BackEndKind::Packet, BackEndKind::Live, BackEndKind::Xsk];
 
 impl BackEndKind {
-    /// Its name.
+    /// Its name, also in a device.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -6,20 +6,16 @@ use ringtap_capture::hook::HookDevice;
 use crate::live::{self, LiveBackEnd};
 use crate::packet::PacketBackEnd;
 use crate::xsk::XskBackEnd;
-use crate::{BACK_ENDS, BackEnd, BackEndKind, Demand, Result, SendError, SendOptions};
+use crate::{BACK_ENDS, BackEnd, BackEndKind, Result, SendError, SendOptions};
 
 /// The rate, in packets per second, from which on live frames are chosen.
 const WORTH_LIVE: f64 = 200_000.0;
 
-/// An interface with its back-end.
-pub(crate) struct Opened {
-    pub(crate) device: HookDevice,
-    pub(crate) back_end: Box<dyn BackEnd>,
-    pub(crate) reason: String,
-}
-
-/// Opens the back-end that the device names, else the best one.
-pub(crate) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
+/// Opens the back-end that the device names, else the best one. Returns the interface, the back-end, and the reason.
+pub(crate) fn open(
+    given: &str,
+    options: &SendOptions,
+) -> Result<(HookDevice, Box<dyn BackEnd>, String)> {
     let (kind, name) = parse(given)?;
     let device = find(name, given)?;
     if let Some(kind) = kind
@@ -32,41 +28,24 @@ pub(crate) fn open(given: &str, options: &SendOptions) -> Result<Opened> {
             reason: format!("only the back-end packet {what}"),
         });
     }
-    let chosen = match kind {
-        Some(kind) => (
-            of_kind(kind, &device, options)?,
-            "it was requested".to_owned(),
-        ),
-        None => automatic(&device, options)?,
+    let back_end: Box<dyn BackEnd> = match kind {
+        Some(BackEndKind::Packet) => Box::new(PacketBackEnd::open(&device, options)?),
+        Some(BackEndKind::Live) => Box::new(LiveBackEnd::open(&device)?),
+        Some(BackEndKind::Xsk) => Box::new(XskBackEnd::open(&device)?),
+        None => {
+            let (back_end, reason) = automatic(&device, options)?;
+            return Ok((device, back_end, reason));
+        }
     };
-    let (back_end, reason) = chosen;
-    Ok(Opened {
-        device,
-        back_end,
-        reason,
-    })
+    Ok((device, back_end, "it was requested".to_owned()))
 }
 
 /// Returns the requested feature that only the back-end packet supports.
 fn packet_only(options: &SendOptions) -> Option<&'static str> {
-    if options.stamps.is_some() {
-        Some("has its packets stamped")
-    } else {
-        let segmentation = options.segmentation;
-        segmentation.then_some("has the kernel cut frames")
+    match options.stamps {
+        Some(_) => Some("has its packets stamped"),
+        None => options.segmentation.then_some("has the kernel cut frames"),
     }
-}
-
-fn of_kind(
-    kind: BackEndKind,
-    device: &HookDevice,
-    options: &SendOptions,
-) -> Result<Box<dyn BackEnd>> {
-    Ok(match kind {
-        BackEndKind::Packet => Box::new(PacketBackEnd::open(device, options)?),
-        BackEndKind::Live => Box::new(LiveBackEnd::open(device)?),
-        BackEndKind::Xsk => Box::new(XskBackEnd::open(device)?),
-    })
 }
 
 /// Returns the best back-end, with the reason: live frames for much generated traffic if they are available,
@@ -79,13 +58,9 @@ fn automatic(device: &HookDevice, options: &SendOptions) -> Result<(Box<dyn Back
         (Some(demand), None) if demand.longest > live::LONGEST => {
             format!("live frames have at most {} bytes", live::LONGEST)
         }
-        (
-            Some(Demand {
-                per_second: Some(rate),
-                ..
-            }),
-            None,
-        ) if *rate < WORTH_LIVE => "it keeps the schedule best at this rate".to_owned(),
+        (Some(demand), None) if demand.per_second.is_some_and(|rate| rate < WORTH_LIVE) => {
+            "it keeps the schedule best at this rate".to_owned()
+        }
         (Some(_), None) => match LiveBackEnd::open(device) {
             Ok(back_end) => {
                 let reason =
@@ -110,13 +85,13 @@ fn parse(given: &str) -> Result<(Option<BackEndKind>, &str)> {
     let Some((name, device)) = given.split_once(':') else {
         return Ok((None, given));
     };
-    match BACK_ENDS.iter().find(|back_end| back_end.0 == name) {
-        Some((_, kind)) => Ok((Some(*kind), device)),
+    match BACK_ENDS.iter().find(|kind| kind.name() == name) {
+        Some(kind) => Ok((Some(*kind), device)),
         None if find(given, given).is_ok() => Ok((None, given)),
         None => Err(SendError::UnknownBackEnd {
             device: given.to_owned(),
             name: name.to_owned(),
-            known: BACK_ENDS.map(|back_end| back_end.0).to_vec(),
+            known: BACK_ENDS.map(BackEndKind::name).to_vec(),
         }),
     }
 }

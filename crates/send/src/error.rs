@@ -160,6 +160,14 @@ impl SendError {
         }
     }
 
+    /// Returns the error for a failed request for properties of `device`.
+    pub(crate) fn of_interface(device: &str) -> impl Fn(netlink::Error) -> Self {
+        move |source| Self::Interface {
+            device: device.to_owned(),
+            source,
+        }
+    }
+
     /// Returns the error for a failed `bpf(2)` request for `device`.
     pub(crate) fn of_bpf(device: &str, source: bpf::Error) -> Self {
         let device = device.to_owned();

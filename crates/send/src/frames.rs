@@ -13,7 +13,7 @@ const LEAST: usize = 32;
 /// Memory for some frames of a template.
 #[derive(Default)]
 pub(crate) struct Frames {
-    template: Option<Template>,
+    pub(crate) template: Option<Template>,
     memory: Vec<u8>,
     stride: usize,
 }
@@ -25,11 +25,6 @@ impl Frames {
         let frames = (MEMORY / self.stride).clamp(LEAST, MOST);
         self.memory = vec![0; self.stride * frames];
         self.template = Some(template.clone());
-    }
-
-    /// Returns the template of the frames.
-    pub(crate) fn template(&self) -> Option<&Template> {
-        self.template.as_ref()
     }
 
     /// Returns how many of this many frames are made for one call.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::pace::at_rate;
 use crate::{Progress, Report, Result, SendError, Sender, Template, Timing};
 
 /// When packets are due.
@@ -64,21 +65,20 @@ impl Times {
 
     /// Returns the due time of a packet. Numbers must be in order.
     #[expect(
-        clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "exact up to 2^53 packets and nanoseconds; casts of floats saturate"
+        reason = "exact up to 2^53 nanoseconds; casts of floats saturate"
     )]
     pub(crate) fn due(&mut self, number: u64) -> u64 {
         match self.arrivals {
             Arrivals::TopSpeed => 0,
-            Arrivals::Constant { per_second } => (number as f64 * (1e9 / per_second)) as u64,
+            Arrivals::Constant { per_second } => at_rate(number, per_second),
             Arrivals::Burst {
                 per_second,
                 packets,
             } => {
                 let packets = u64::from(packets.max(1));
-                ((number / packets * packets) as f64 * (1e9 / per_second)) as u64
+                at_rate(number / packets * packets, per_second)
             }
             Arrivals::Poisson { per_second, .. } => {
                 let due = self.last as u64;

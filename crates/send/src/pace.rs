@@ -136,7 +136,7 @@ impl Schedule {
     clippy::cast_sign_loss,
     reason = "exact up to 2^53 packets or bits; casts of floats saturate"
 )]
-fn at_rate(amount: u64, per_second: f64) -> u64 {
+pub(crate) fn at_rate(amount: u64, per_second: f64) -> u64 {
     (amount as f64 * (SECOND / per_second)) as u64
 }
 

@@ -71,26 +71,27 @@ impl Drop for PacketBackEnd {
 
 impl PacketBackEnd {
     pub(crate) fn open(device: &HookDevice, options: &SendOptions) -> Result<Self> {
-        let socket = packet::Sender::open(&SenderOptions {
+        let wanted = SenderOptions {
             device: &device.name,
             ifindex: device.index,
             qdisc_bypass: options.qdisc_bypass,
             buffer: options.buffer,
-        });
+        };
+        let socket = packet::Sender::open(&wanted);
         let failed = |source| SendError::of_call(&device.name, source);
         let mut socket = socket.map_err(failed)?;
         if let Some(stamps) = options.stamps {
             socket.stamp(stamps).map_err(failed)?;
         }
+        let segmented = options.segmentation.then(|| Segmented::open(device));
+        // Stamping needs the other socket, and lengths are counted as Ethernet's.
+        let has_ring = options.stamps.is_none() && device.link_type == LinkType::ETHERNET;
         Ok(Self {
             socket,
-            ring: Ring::open(device, options),
+            ring: has_ring.then(|| Ring::open(&wanted)).flatten(),
             is_mute: false,
             made: Frames::default(),
-            segmented: options
-                .segmentation
-                .then(|| Segmented::open(device))
-                .transpose()?,
+            segmented: segmented.transpose()?,
             waits_for_segmented: false,
             closing: Closing::default(),
         })
@@ -220,7 +221,7 @@ impl BackEnd for PacketBackEnd {
             return sent;
         }
         let mut made = std::mem::take(&mut self.made);
-        let sent = match made.template() {
+        let sent = match &made.template {
             Some(template) if self.takes(template.longest(), count) => {
                 let nanos = now();
                 self.by_ring(made.at_once(count), |at, place| {
@@ -236,7 +237,7 @@ impl BackEnd for PacketBackEnd {
     fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()> {
         let woken = Interest::read(waker.as_fd());
         let socket = match &self.segmented {
-            Some(segmented) if self.waits_for_segmented => segmented.as_fd(),
+            Some(segmented) if self.waits_for_segmented => segmented.socket.as_fd(),
             _ => self.socket.as_fd(),
         };
         if self.is_mute {
@@ -266,21 +267,11 @@ enum State {
 }
 
 impl Ring {
-    /// Returns `None` if frames are stamped, which needs the other socket, if lengths are counted differently
-    /// from Ethernet's, or if the kernel is too old.
-    fn open(device: &HookDevice, options: &SendOptions) -> Option<Self> {
-        if options.stamps.is_some() || device.link_type != LinkType::ETHERNET {
-            return None;
-        }
-        let mtu = Netlink::open().ok()?.link(&device.name).ok()?.mtu;
-        let sender = RingSender::open(&SenderOptions {
-            device: &device.name,
-            ifindex: device.index,
-            qdisc_bypass: options.qdisc_bypass,
-            buffer: options.buffer,
-        });
+    /// Returns `None` if the kernel is too old.
+    fn open(options: &SenderOptions<'_>) -> Option<Self> {
+        let mtu = Netlink::open().ok()?.link(options.device).ok()?.mtu;
         Some(Self {
-            sender: sender.ok()?,
+            sender: RingSender::open(options).ok()?,
             longest: usize::try_from(mtu).ok()?.saturating_add(HEADER),
             state: State::NotYet,
         })

@@ -74,7 +74,11 @@ impl<'s> SendRun<'s> {
             pacer: Pacer::new(&schedule, sender.back_end.tolerance()),
             sender,
             schedule,
-            clock: Clock::default(),
+            clock: Clock {
+                begin: None,
+                now: 0,
+                spin: SPIN_LEAST * 4,
+            },
             done: 0,
             report: Report {
                 rejections: Vec::with_capacity(NAMED),
@@ -104,10 +108,9 @@ impl<'s> SendRun<'s> {
         };
         let timed = self.schedule.is_timed();
         for packet in packets {
-            let due = if timed {
-                self.reach(&packet, &mut batch)?
-            } else {
-                0
+            let due = match timed {
+                true => self.reach(&packet, &mut batch)?,
+                false => 0,
             };
             if batch.len == batch.limit {
                 self.flush(&mut batch)?;
@@ -218,18 +221,9 @@ impl<'s> SendRun<'s> {
                         reason,
                     });
                 }
-                Err(Refused::QueueFull) => {
-                    self.report.queue_full += 1;
-                    self.wait_for_room(&mut full_since)?;
-                }
-                Err(Refused::NoRoom) => {
-                    self.report.no_room += 1;
-                    self.wait_for_room(&mut full_since)?;
-                }
-                Err(Refused::Failed(error)) => {
-                    let device = &self.sender.device;
-                    return self.fail(SendError::of_call(device, error));
-                }
+                Err(Refused::QueueFull) => self.wait_for_room(true, &mut full_since)?,
+                Err(Refused::NoRoom) => self.wait_for_room(false, &mut full_since)?,
+                Err(Refused::Failed(error)) => return self.fail_of(error),
             }
         }
         ControlFlow::Continue(())
@@ -338,18 +332,9 @@ impl<'s> SendRun<'s> {
                     self.reject(frames[0].len(), reason)?;
                     begin += 1;
                 }
-                Err(Refused::QueueFull) => {
-                    self.report.queue_full += 1;
-                    self.wait_for_room(&mut full_since)?;
-                }
-                Err(Refused::NoRoom) => {
-                    self.report.no_room += 1;
-                    self.wait_for_room(&mut full_since)?;
-                }
-                Err(Refused::Failed(error)) => {
-                    let device = &self.sender.device;
-                    return self.fail(SendError::of_call(device, error));
-                }
+                Err(Refused::QueueFull) => self.wait_for_room(true, &mut full_since)?,
+                Err(Refused::NoRoom) => self.wait_for_room(false, &mut full_since)?,
+                Err(Refused::Failed(error)) => return self.fail_of(error),
             }
         }
         batch.len = 0;
@@ -387,7 +372,14 @@ impl<'s> SendRun<'s> {
         ControlFlow::Continue(())
     }
 
-    fn wait_for_room(&mut self, since: &mut Option<Instant>) -> ControlFlow<()> {
+    /// Waits until a frame may be accepted: the driver's queue is full, or the socket's own memory.
+    fn wait_for_room(
+        &mut self,
+        is_queue_full: bool,
+        since: &mut Option<Instant>,
+    ) -> ControlFlow<()> {
+        self.report.queue_full += u64::from(is_queue_full);
+        self.report.no_room += u64::from(!is_queue_full);
         let waited = since.get_or_insert_with(Instant::now).elapsed();
         let patience = self.sender.options.patience;
         if waited >= patience {
@@ -412,6 +404,11 @@ impl<'s> SendRun<'s> {
         ControlFlow::Break(())
     }
 
+    fn fail_of(&mut self, error: ringtap_sys::Error) -> ControlFlow<()> {
+        let error = SendError::of_call(&self.sender.device, error);
+        self.fail(error)
+    }
+
     fn fail(&mut self, error: SendError) -> ControlFlow<()> {
         self.report.error = Some((self.done, error));
         self.ended = true;
@@ -427,16 +424,6 @@ struct Clock {
     now: u64,
     /// How long before a time spinning starts: the lateness of sleeps, and a reserve.
     spin: u64,
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self {
-            begin: None,
-            now: 0,
-            spin: SPIN_LEAST * 4,
-        }
-    }
 }
 
 impl Clock {

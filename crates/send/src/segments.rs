@@ -1,8 +1,6 @@
 //! Frames of a template handed over many at a time, as one datagram that the kernel or the adapter cuts
 //! ([`SendOptions::segmentation`](crate::SendOptions::segmentation)).
 
-use std::os::fd::{AsFd, BorrowedFd};
-
 use ringtap_capture::hook::HookDevice;
 use ringtap_sys::packet::{MOST_SEGMENTS, Refused, SegmentSender, Segments, SenderOptions};
 
@@ -16,7 +14,7 @@ const BUFFER: u32 = 1 << 20;
 
 /// A socket for datagrams to be cut, and their content.
 pub(crate) struct Segmented {
-    socket: SegmentSender,
+    pub(crate) socket: SegmentSender,
     device: String,
     made: Option<Made>,
 }
@@ -83,10 +81,6 @@ impl Segmented {
         }
         let segments = made.fill(first, count);
         Some((count, self.socket.send(&segments)))
-    }
-
-    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 

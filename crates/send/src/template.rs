@@ -388,14 +388,9 @@ fn head(options: &TemplateOptions) -> Result<(Layout, Vec<u8>)> {
 /// section 2 (B)).
 pub(crate) fn native_sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
-    let whole: u64 = words
-        .iter()
-        .map(|&word| u64::from(u16::from_ne_bytes(word)))
-        .sum();
-    let rest = rest
-        .first()
-        .map_or(0, |&byte| u16::from_ne_bytes([byte, 0]));
-    whole + u64::from(rest)
+    let words = words.iter().map(|&word| u16::from_ne_bytes(word));
+    let rest = rest.iter().map(|&byte| u16::from_ne_bytes([byte, 0]));
+    words.chain(rest).map(u64::from).sum()
 }
 
 fn folded(mut sum: u64) -> [u8; 2] {

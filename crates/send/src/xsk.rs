@@ -31,12 +31,9 @@ pub(crate) struct XskBackEnd {
 
 impl XskBackEnd {
     pub(crate) fn open(device: &HookDevice) -> Result<Self> {
-        let failed = |source| SendError::Interface {
-            device: device.name.clone(),
-            source,
-        };
-        let mut netlink = Netlink::open().map_err(failed)?;
-        let mtu = netlink.link(&device.name).map_err(failed)?.mtu;
+        let failed = SendError::of_interface(&device.name);
+        let mut netlink = Netlink::open().map_err(&failed)?;
+        let mtu = netlink.link(&device.name).map_err(&failed)?.mtu;
         let longest = mtu.saturating_add(HEADER);
         let frame_size = if longest <= 2048 { 2048 } else { 4096 };
         // Without a copy, the host would receive nothing on that queue.
@@ -46,10 +43,9 @@ impl XskBackEnd {
             queue: 0,
             frames: FRAMES,
             frame_size,
-            binding: if spared.is_some() {
-                Binding::Copy
-            } else {
-                Binding::Automatic
+            binding: match spared {
+                Some(_) => Binding::Copy,
+                None => Binding::Automatic,
             },
         });
         Ok(Self {
@@ -88,18 +84,14 @@ impl BackEnd for XskBackEnd {
         };
         Refused::check(first.len(), self.longest)?;
         self.room()?;
-        let mut taken = 0;
-        for frame in frames {
-            let fits = Refused::check(frame.len(), self.longest).is_ok();
+        let taken = frames.iter().take_while(|frame| {
             let copy = |place: &mut [u8]| {
                 place[..frame.len()].copy_from_slice(frame);
                 frame.len()
             };
-            if !fits || !self.socket.push(copy) {
-                break;
-            }
-            taken += 1;
-        }
+            Refused::check(frame.len(), self.longest).is_ok() && self.socket.push(copy)
+        });
+        let taken = taken.count();
         self.socket.submit().map_err(Refused::Failed)?;
         Ok(taken)
     }
@@ -117,16 +109,10 @@ impl BackEnd for XskBackEnd {
             return Ok(0);
         };
         let nanos = now();
-        let mut taken = 0;
-        for number in (first..).take(count.min(BATCH)) {
-            if !self
-                .socket
-                .push(|place| template.write(number, nanos, place))
-            {
-                break;
-            }
-            taken += 1;
-        }
+        let socket = &mut self.socket;
+        let push = |number: &u64| socket.push(|place| template.write(*number, nanos, place));
+        let numbers = (first..).take(count.min(BATCH));
+        let taken = numbers.take_while(push).count();
         self.socket.submit().map_err(Refused::Failed)?;
         Ok(taken)
     }

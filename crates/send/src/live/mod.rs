@@ -19,7 +19,6 @@ use ringtap_sys::eventfd::Waker;
 use ringtap_sys::netlink::Netlink;
 use ringtap_sys::netns::Namespace;
 use ringtap_sys::poll::{self, Interest};
-use ringtap_sys::privileges::Capability;
 use ringtap_sys::tap::WallClock;
 
 use super::{BackEnd, BackEndKind, Refused, Result, SendError, Template};
@@ -89,11 +88,8 @@ impl LiveBackEnd {
                 reason,
             });
         }
-        let failed = |source| SendError::Interface {
-            device: device.name.clone(),
-            source,
-        };
-        let mut netlink = Netlink::open().map_err(failed)?;
+        let failed = SendError::of_interface(&device.name);
+        let mut netlink = Netlink::open().map_err(&failed)?;
         let mtu = netlink.link(&device.name).map_err(failed)?.mtu;
         let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
         let kernel = Kernel::running();
@@ -112,11 +108,8 @@ impl LiveBackEnd {
 
 /// Returns why the kernel or the driver does not support it.
 pub(crate) fn obstacle(device: &HookDevice) -> Result<Option<String>> {
-    let features = Netlink::xdp_features(device.index).map_err(|source| SendError::Interface {
-        device: device.name.clone(),
-        source,
-    })?;
-    Ok(match features {
+    let features = Netlink::xdp_features(device.index);
+    Ok(match features.map_err(SendError::of_interface(&device.name))? {
         None => Some("the kernel does not report whether the driver accepts redirected frames (Linux 6.3)".to_owned()),
         Some(features) if !features.takes_redirected => Some(
             "its driver does not accept redirected frames (a veth does once its other end has an XDP program or GRO)"
@@ -136,9 +129,7 @@ fn maps(kernel: &Kernel, device: &HookDevice, template: Option<&Template>) -> Re
         };
         Map::create(kernel, &MapSpec::new(name, kind, value_size, 1))
     };
-    let sizes = template
-        .map(program::sizes)
-        .unwrap_or_else(|| vec![0; program::SIZE_BYTES]);
+    let sizes = template.map_or_else(|| vec![0; program::SIZE_BYTES], program::sizes);
     let bytes = u32::try_from(sizes.len()).unwrap_or(u32::MAX);
     let maps = Maps {
         state: array("gen_state", state::BYTES).map_err(failed)?,
@@ -224,10 +215,9 @@ impl BackEnd for LiveBackEnd {
             return Ok(0);
         };
         Refused::check(first.len(), self.longest)?;
-        let same = frames
-            .iter()
-            .take_while(|frame| std::ptr::eq(**frame, *first));
-        self.plain.run(first, same.count())
+        let is_same = |frame: &&&[u8]| std::ptr::eq(**frame, *first);
+        let same = frames.iter().take_while(is_same).count();
+        self.plain.run(first, same)
     }
 
     fn prepare(&mut self, template: &Template) -> Result<()> {
@@ -236,9 +226,8 @@ impl BackEnd for LiveBackEnd {
         let mut value = [0; state::BYTES as usize];
         let first = template.marked(0);
         value[..8].copy_from_slice(&first.to_ne_bytes());
-        maps.state
-            .update(0, &value)
-            .map_err(|source| SendError::of_bpf(&device.name, source))?;
+        let updated = maps.state.update(0, &value);
+        updated.map_err(|source| SendError::of_bpf(&device.name, source))?;
         let code = program::generating(template, &maps, WallClock::default().from_tai())?;
         let mut loaded = Loaded::new(&self.kernel, device, maps, "ringtap_gen", &code)?;
         loaded.number = first;
@@ -257,22 +246,14 @@ impl BackEnd for LiveBackEnd {
     }
 
     fn wait(&mut self, waker: &Waker, limit: Duration) -> Result<()> {
-        poll::wait(
-            [Interest::read(waker.as_fd())],
-            Some(limit.min(Duration::from_millis(1))),
-        )?;
+        let limit = limit.min(Duration::from_millis(1));
+        poll::wait([Interest::read(waker.as_fd())], Some(limit))?;
         Ok(())
     }
 
     fn tolerance(&self) -> Duration {
         // A call costs some 30 µs before its first frame.
         Duration::from_millis(1)
-    }
-
-    /// Returns none: a process with the descriptor of a program may run it (Linux 5.19), and live frames need
-    /// Linux 6.3.
-    fn required_capabilities(&self) -> &'static [Capability] {
-        &[]
     }
 
     fn notes(&self) -> Vec<String> {

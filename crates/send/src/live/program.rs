@@ -45,10 +45,8 @@ pub(super) fn sizes(template: &Template) -> Vec<u8> {
     let at = template.layout;
     let entry = |size: &crate::template::Sized| {
         let shorter = longest - usize::from(size.len);
-        let mut bytes = u32::try_from(shorter)
-            .unwrap_or_default()
-            .to_ne_bytes()
-            .to_vec();
+        let shorter = u32::try_from(shorter).unwrap_or_default();
+        let mut bytes = shorter.to_ne_bytes().to_vec();
         bytes.extend(at.ip_len_of(size.len));
         bytes.extend(at.udp_len_of(size.len));
         bytes.extend(size.ip_sum.to_ne_bytes());
@@ -61,11 +59,7 @@ pub(super) fn sizes(template: &Template) -> Vec<u8> {
 /// Redirects frames unchanged, and counts them.
 pub(super) fn plain(maps: &Maps) -> Result<Vec<u64>, AssembleError> {
     let mut asm = Assembler::new();
-    asm.push(Insn::LoadMapValue {
-        dst: Reg::R1,
-        fd: maps.state.as_fd().as_raw_fd(),
-        offset: 0,
-    });
+    load_value(&maps.state, Reg::R1, &mut asm);
     asm.load(Size::Dw, Reg::R2, Reg::R1, state::NUMBER);
     asm.add64(Reg::R2, 1);
     asm.store(Size::Dw, Reg::R1, state::NUMBER, Reg::R2);
@@ -88,11 +82,7 @@ pub(super) fn generating(
     let at = template.layout;
     let drop = asm.label();
     asm.mov64(Reg::R6, Reg::R1);
-    asm.push(Insn::LoadMapValue {
-        dst: Reg::R9,
-        fd: maps.state.as_fd().as_raw_fd(),
-        offset: 0,
-    });
+    load_value(&maps.state, Reg::R9, asm);
     choose_size(template, maps, drop, asm);
     write_time(from_tai, asm);
     asm.load(Size::W, Reg::R2, Reg::R6, DATA_END);
@@ -141,11 +131,7 @@ fn choose_size(
     asm.add64(Reg::R2, 1);
     asm.store(Size::Dw, Reg::R9, state::SIZE, Reg::R2);
     asm.alu64(AluOp::Lsh, Reg::R7, SIZE_BYTES.ilog2().cast_signed());
-    asm.push(Insn::LoadMapValue {
-        dst: Reg::R8,
-        fd: maps.sizes.as_fd().as_raw_fd(),
-        offset: 0,
-    });
+    load_value(&maps.sizes, Reg::R8, asm);
     asm.add64(Reg::R8, Reg::R7);
     let whole = asm.label();
     asm.load(Size::W, Reg::R3, Reg::R8, size_entry::SHORTER);
@@ -185,14 +171,9 @@ fn write_head(template: &Template, asm: &mut Assembler) {
         asm.store(Size::Dw, Reg::R6, offset(index * 8), Reg::R3);
     }
     let (words, _) = rest.as_chunks::<4>();
-    for (index, word) in (words_len(frame.len())..).step_by(4).zip(words) {
+    for (index, word) in (frame.len() - rest.len()..).step_by(4).zip(words) {
         asm.store_imm(Size::W, Reg::R6, offset(index), i32::from_ne_bytes(*word));
     }
-}
-
-/// Returns the bytes of the whole 8-byte words in this many.
-fn words_len(bytes: usize) -> usize {
-    bytes & !7
 }
 
 /// Writes source address and port of the flow; leaves the address in R1 and the port in R5, as they are in
@@ -289,6 +270,12 @@ fn write_folded(to: usize, asm: &mut Assembler) {
     }
     asm.alu64(AluOp::Xor, Reg::R3, 0xffff);
     asm.store(Size::H, Reg::R6, offset(to), Reg::R3);
+}
+
+/// Puts the address of a map's only value into a register.
+fn load_value(map: &Map, dst: Reg, asm: &mut Assembler) {
+    let fd = map.as_fd().as_raw_fd();
+    asm.push(Insn::LoadMapValue { dst, fd, offset: 0 });
 }
 
 fn redirect(device: &Map, asm: &mut Assembler) {
