@@ -32,7 +32,7 @@ mod writing;
 
 pub(crate) use config::{ConfigArg, ConfigArgs, ConfigCommand, ManualArgs};
 pub(crate) use foreign::{ForeignArgs, VersionArg};
-pub(crate) use injection::{AddressArgs, CommonArgs, GenArgs, SendArgs};
+pub(crate) use injection::{CommonArgs, GenArgs, SendArgs};
 pub(crate) use look::{LookArgs, RecordedArgs, ServingArgs, TopArgs, WebArgs};
 pub(crate) use netns::{NAMED, NetnsArg, NetnsError};
 pub(crate) use profile::ProfileArgs;
@@ -134,9 +134,9 @@ pub(crate) struct DevicesArgs {
     /// All counters of the adapter, including those that are zero
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -154,9 +154,9 @@ pub(crate) struct ExplainLossArgs {
     /// Also counters that are above zero, but did not grow
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -249,9 +249,9 @@ pub(crate) struct DumpArgs {
     pub(crate) version: VersionArg,
     #[command(flatten)]
     pub(crate) foreign: ForeignArgs,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -452,9 +452,9 @@ pub(crate) struct StatArgs {
     /// Report on standard error how it counts: hook, what it cannot see
     #[arg(long)]
     pub(crate) explain_capture: bool,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -493,9 +493,9 @@ pub(crate) struct FlowArgs {
     pub(crate) capture: ProbeArgs,
     #[command(flatten, next_help_heading = "Reports")]
     pub(crate) report: TalkerArgs,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -608,7 +608,7 @@ pub(crate) struct FilterArgs {
     /// List the link types that filters can be compiled for
     #[arg(short = 'L', long = "list-data-link-types", exclusive = true)]
     pub(crate) list_link_types: bool,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 

@@ -117,8 +117,39 @@ pub(crate) struct GenArgs {
     /// as fast. Virtual interfaces leave their checksums incomplete
     #[arg(long)]
     pub(crate) gso: bool,
-    #[command(flatten, next_help_heading = "Addresses")]
-    pub(crate) addresses: AddressArgs,
+    /// Send IPv6, as with IPv6 addresses
+    #[arg(long, short = '6', help_heading = "Addresses")]
+    pub(crate) ipv6: bool,
+    /// Source MAC address
+    #[arg(
+        long,
+        value_name = "MAC",
+        default_value = "02:00:00:00:00:01",
+        help_heading = "Addresses"
+    )]
+    pub(crate) source_mac: Mac,
+    /// Destination MAC address
+    #[arg(
+        long,
+        value_name = "MAC",
+        default_value = "02:00:00:00:00:02",
+        help_heading = "Addresses"
+    )]
+    pub(crate) destination_mac: Mac,
+    /// Source address of the first flow; the others follow [default: 198.18.0.1 or 2001:2::1]
+    #[arg(long, value_name = "IP", help_heading = "Addresses")]
+    pub(crate) source: Option<IpAddr>,
+    /// Destination address [default: 198.19.0.1 or 2001:2:0:1::1]
+    #[arg(long, value_name = "IP", help_heading = "Addresses")]
+    pub(crate) destination: Option<IpAddr>,
+    /// Destination port
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value = "9",
+        help_heading = "Addresses"
+    )]
+    pub(crate) port: u16,
     /// With --receive: whether the host sees the packets too (copy) or not (steal)
     #[arg(long, value_name = "MODE", default_value = "copy", value_parser = one_of(MODES))]
     pub(crate) mode: Mode,
@@ -127,29 +158,6 @@ pub(crate) struct GenArgs {
     pub(crate) force: bool,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
-}
-
-/// The addresses of generated packets.
-#[derive(Debug, Args)]
-pub(crate) struct AddressArgs {
-    /// Send IPv6, as with IPv6 addresses
-    #[arg(long, short = '6')]
-    pub(crate) ipv6: bool,
-    /// Source MAC address
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01")]
-    pub(crate) source_mac: Mac,
-    /// Destination MAC address
-    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:02")]
-    pub(crate) destination_mac: Mac,
-    /// Source address of the first flow; the others follow [default: 198.18.0.1 or 2001:2::1]
-    #[arg(long, value_name = "IP")]
-    pub(crate) source: Option<IpAddr>,
-    /// Destination address [default: 198.19.0.1 or 2001:2:0:1::1]
-    #[arg(long, value_name = "IP")]
-    pub(crate) destination: Option<IpAddr>,
-    /// Destination port
-    #[arg(long, value_name = "PORT", default_value = "9")]
-    pub(crate) port: u16,
 }
 
 /// Options of both commands.
@@ -171,9 +179,9 @@ pub(crate) struct CommonArgs {
     /// privileges are kept
     #[arg(long, alias = "explain-capture")]
     pub(crate) explain: bool,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 

@@ -67,9 +67,9 @@ pub(crate) struct LookArgs {
     pub(crate) oui: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Capture")]
     pub(crate) capture: ProbeArgs,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 

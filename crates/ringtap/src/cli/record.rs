@@ -56,9 +56,9 @@ pub(crate) struct RecorderArgs {
     pub(crate) config: ConfigArg,
     #[command(flatten)]
     pub(crate) version: VersionArg,
-    #[command(flatten, next_help_heading = "Network namespace")]
+    #[command(flatten)]
     pub(crate) netns: NetnsArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -183,7 +183,7 @@ pub(crate) struct StatusArgs {
     /// Print metrics on standard output, in the text format of OpenMetrics that Prometheus reads
     #[arg(long, conflicts_with = "json")]
     pub(crate) openmetrics: bool,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -192,7 +192,7 @@ pub(crate) struct CheckArgs {
     /// Folder of the recorder; it may run meanwhile
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 
@@ -244,7 +244,7 @@ pub(crate) struct ExtractArgs {
     pub(crate) json_stats: bool,
     #[command(flatten)]
     pub(crate) version: VersionArg,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 

@@ -16,7 +16,7 @@ use ringtap_send::{
     TemplateOptions, Timing,
 };
 
-use crate::cli::{AddressArgs, GenArgs};
+use crate::cli::GenArgs;
 use crate::exit;
 use crate::notice::counted;
 use crate::rights::{NamedFiles, Needs, Rights};
@@ -104,18 +104,18 @@ fn millis(duration: std::time::Duration) -> u64 {
 }
 
 fn template_options(args: &GenArgs) -> TemplateOptions {
-    let (source, destination) = addresses(&args.addresses);
+    let (source, destination) = addresses(args);
     let smallest = if source.is_ipv6() {
         SMALLEST_V6
     } else {
         SMALLEST
     };
     let mut options = TemplateOptions::default();
-    options.source_mac = args.addresses.source_mac.0;
-    options.destination_mac = args.addresses.destination_mac.0;
+    options.source_mac = args.source_mac.0;
+    options.destination_mac = args.destination_mac.0;
     options.source = source;
     options.destination = destination;
-    options.port = args.addresses.port;
+    options.port = args.port;
     options.sizes = args.size.at_least(smallest);
     options.flows = args.flows;
     options.run = run_number();
@@ -123,7 +123,7 @@ fn template_options(args: &GenArgs) -> TemplateOptions {
 }
 
 /// Returns the addresses. Those that are not given are from the ranges for benchmarks (RFC 2544, RFC 5180).
-fn addresses(args: &AddressArgs) -> (IpAddr, IpAddr) {
+fn addresses(args: &GenArgs) -> (IpAddr, IpAddr) {
     const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 19, 0, 1)];
     const V6: [Ipv6Addr; 2] = [
         Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1),
