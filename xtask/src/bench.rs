@@ -78,7 +78,7 @@ pub(crate) fn stale_tables(repository: &Path) -> Result<Vec<String>, String> {
 
 fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     let repository = ringtap_testkit::repository();
-    install::build(install::RELEASE)?;
+    install::build(install::RELEASE, None)?;
     let mut command = Command::new(process::built_program("release", "ringtap")?);
     command.arg("bench").args(arguments);
     if let Some(commit) = commit(&repository) {

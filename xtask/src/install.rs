@@ -113,7 +113,7 @@ fn install(layout: &Layout) -> Result<(), String> {
 }
 
 /// Builds everything that is installed, with more features if an option of cargo's names them.
-fn build(profile: &str, features: Option<&str>) -> Result<(), String> {
+pub(crate) fn build(profile: &str, features: Option<&str>) -> Result<(), String> {
     let repository = ringtap_testkit::repository();
     let mut cargo = process::cargo(&repository);
     cargo.args(["build", "--quiet"]).args(features);

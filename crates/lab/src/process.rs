@@ -417,6 +417,18 @@ pub fn kill(processes: &[u32]) {
     }
 }
 
+/// Runs this program again with a variable, and checks that it succeeds.
+///
+/// # Panics
+/// Panics with its standard error if it fails.
+pub fn run_again(variable: &str, value: &str) {
+    let program = std::env::current_exe().expect("the path of this program");
+    let output = Command::new(program).env(variable, value).output();
+    let output = output.expect("this program again");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -453,16 +465,4 @@ mod tests {
         let ended = running.wait(Duration::from_millis(200));
         assert!(ended.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut));
     }
-}
-
-/// Runs this program again with a variable, and checks that it succeeds.
-///
-/// # Panics
-/// Panics with its standard error if it fails.
-pub fn run_again(variable: &str, value: &str) {
-    let program = std::env::current_exe().expect("the path of this program");
-    let output = Command::new(program).env(variable, value).output();
-    let output = output.expect("this program again");
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
 }

@@ -42,7 +42,7 @@ const UNNAMED: usize = 20;
 /// The most functions of a component in a report.
 const FUNCTIONS: usize = 8;
 const NANOS: f64 = 1e9;
-/// What a profile without steps cannot tell.
+/// The part that a profile without steps lacks.
 const STEPS: &str = "steps by captures cut short";
 
 /// Makes a profile of an engine, by its name; nothing for the one that a capture takes by itself.

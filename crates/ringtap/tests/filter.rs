@@ -264,7 +264,7 @@ fn link_types() {
 }
 
 fn link_type_of_a_file() {
-    let (folder, path) = Traffic::file_of(1);
+    let (_folder, path) = Traffic::file_of(1);
     let path = path.to_str().expect("text");
     let program = printed(&["dump", "-d", "-r", path, "ip"]);
     assert_eq!(program, filter(&["-d", "ip"]));

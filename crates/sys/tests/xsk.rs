@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use ringtap_filter::ebpf::{Assembler, Helper, Insn, Reg, Size};
 use ringtap_sys::bpf::{Kernel, Link, Map, MapKind, MapSpec, Program, ProgramKind, XdpMode};
-use ringtap_sys::packet::inject::Injector;
 use ringtap_sys::poll::{Interest, wait};
 use ringtap_sys::xsk::{Binding, QueueOptions, Receiver, Statistics};
 use ringtap_testkit::netns::{Side, VethOptions, VethPair};

@@ -421,7 +421,7 @@ fn traffic_is_counted() {
 }
 
 fn traffic_has_checksums() {
-    let (folder, file) = Traffic::file_of(300);
+    let (_folder, file) = Traffic::file_of(300);
     let tcpdump = ringtap_testkit::need::find_tool("tcpdump").expect("tcpdump");
     let output = Command::new(tcpdump)
         .args(["-nvv", "-r"])
@@ -438,7 +438,7 @@ fn traffic_has_checksums() {
 }
 
 fn replay_sends() {
-    let (folder, file) = Traffic::file_of(500);
+    let (_folder, file) = Traffic::file_of(500);
     let pair = VethPair::new();
     let replay = Replay {
         times: 2,

@@ -30,8 +30,8 @@ const UNITS: [&str; 3] = [
     "ringtap-web.service",
 ];
 const CONFIGURATION: [&str; 3] = ["flow.toml", "record.toml", "web.toml"];
-/// What the programs of packages have beside the default: compiling librdkafka takes OpenSSL's headers, which their users
-/// need not have.
+/// The features that programs of packages have beside the default: to compile librdkafka takes OpenSSL's headers, which
+/// their users need not have.
 pub(super) const FEATURES: &str = "--features=ringtap/kafka";
 /// The least Python, as in `python/pyproject.toml`.
 const PYTHON: &str = "3.10";

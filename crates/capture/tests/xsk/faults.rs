@@ -12,7 +12,7 @@ use ringtap_sys::tap::WallClock;
 use ringtap_testkit::memory::MemoryGroup;
 use ringtap_testkit::netns::{Namespace, VethPair};
 
-use crate::{bytes, collect, inject, now, opened, options, patience, programs, traffic};
+use crate::{bytes, collect, now, opened, options, patience, programs, traffic};
 
 const CHILD: &str = "RINGTAP_TEST_XSK_ON";
 /// The kind of interface that replaces a bond.
@@ -100,7 +100,7 @@ pub(crate) fn killed_reader_leaves_nothing() {
     // The queue is free.
     let mut source = opened(&pair.right, &options(), None);
     let frames = traffic(10);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn short_of_memory_leaves_nothing() {
     wait_for(|| count(&pair) == 0);
     let mut source = opened(&pair.right, &options(), None);
     let frames = traffic(10);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
 }
 
@@ -136,13 +136,13 @@ pub(crate) fn survives_a_new_name_and_mtu() {
         frame.truncate(1000);
     }
     let mut netlink = pair.right.namespace.netlink();
-    inject(&pair.left, &frames[..10]);
+    pair.left.inject(&frames[..10]);
     netlink.set_mtu(&pair.right.device, 1400).expect("taken");
-    inject(&pair.left, &frames[10..20]);
+    pair.left.inject(&frames[10..20]);
     netlink
         .rename(&pair.right.device, "renamed0")
         .expect("free");
-    inject(&pair.left, &frames[20..]);
+    pair.left.inject(&frames[20..]);
     assert_eq!(bytes(collect(&mut *source, 30)), frames);
     assert!(matches!(source.next(), Ok(Next::TimedOut)));
     source.stats().expect("counters");
@@ -160,7 +160,7 @@ pub(crate) fn one_that_is_down_is_told_and_goes_on() {
     netlink.set_up(device, true).expect("it exists");
     assert!(netlink.wait_until_up(device, patience()).expect("there"));
     let frames = traffic(10);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
     drop(source);
     netlink.set_up(device, false).expect("it exists");
@@ -174,7 +174,7 @@ pub(crate) fn a_moved_interface_is_told() {
     let elsewhere = Namespace::new();
     let mut source = opened(&pair.right, &options(), None);
     let frames = traffic(10);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     // None is on its way when the interface goes.
     wait_for(|| source.stats().expect("counters").received == Some(10));
     let mut from = pair.right.namespace.netlink();
@@ -207,10 +207,10 @@ pub(crate) fn a_replaced_program_is_told() {
     let pair = VethPair::new();
     let mut source = opened(&pair.right, &options(), None);
     let frames = traffic(10);
-    inject(&pair.left, &frames);
+    pair.left.inject(&frames);
     wait_for(|| source.stats().expect("counters").received == Some(10));
     let link = replace_program(&pair.right.namespace, &pair.right.device);
-    inject(&pair.left, &traffic(10));
+    pair.left.inject(&traffic(10));
     assert_eq!(bytes(collect(&mut *source, 10)), frames);
     let error = loop {
         match source.next() {
@@ -247,7 +247,7 @@ pub(crate) fn a_clock_that_is_set_is_followed() {
         }
         // The reader takes note of it when it waits next.
         assert!(matches!(source.next(), Ok(Next::TimedOut)));
-        inject(&pair.left, &traffic(1));
+        pair.left.inject(&traffic(1));
         let (stamp, _) = collect(&mut *source, 1)[0];
         let apart = now().secs() - stamp.secs() + ahead;
         let patience = i64::try_from(patience().as_secs()).expect("seconds");

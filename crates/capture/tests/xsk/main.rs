@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ringtap_capture::{
     CaptureOptions, Error, Filter, Mode, Next, OptionError, Source, Timestamp, open,
 };
-use ringtap_sys::packet::inject::Injector;
 use ringtap_testkit::frames::patience;
 use ringtap_testkit::netns::{Namespace, Side, VethOptions, VethPair};
 use ringtap_testkit::traffic::{LiveFrames, Sizes, Target, Traffic};

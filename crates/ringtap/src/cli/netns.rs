@@ -19,11 +19,16 @@ const ALL: &str = "all";
 pub(crate) struct NetnsArg {
     /// Work in this network namespace: a name of ip netns, the number of a process in it, or a path.
     /// "all" stands for all of them, for dump, flow and record on all interfaces (-i any)
-    #[arg(long, value_name = "NETNS")]
+    #[arg(long, value_name = "NETNS", help_heading = "Network namespace")]
     netns: Option<String>,
     /// Work in the network namespace of this container: its name, its id or the first digits of it, or
     /// the UID or name of its pod
-    #[arg(long, value_name = "NAME", conflicts_with = "netns")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "netns",
+        help_heading = "Network namespace"
+    )]
     container: Option<String>,
 }
 

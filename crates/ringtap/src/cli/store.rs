@@ -59,7 +59,7 @@ pub(crate) struct SchemaArgs {
     /// For ClickHouse: create replicated tables on this cluster
     #[arg(long, value_name = "NAME", value_parser = values::table_name)]
     pub(crate) cluster: Option<String>,
-    #[command(flatten, next_help_heading = "Privileges")]
+    #[command(flatten)]
     pub(crate) rights: RightsArgs,
 }
 

@@ -2,7 +2,7 @@
 //! output.
 
 use std::io::{Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 

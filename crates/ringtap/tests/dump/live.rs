@@ -213,7 +213,7 @@ fn has_tag(frame: &[u8], id: u8) -> bool {
 }
 
 fn snapshot_length() {
-    let (folder, sent) = Traffic::file_of(200);
+    let (_folder, sent) = Traffic::file_of(200);
     let (captured, _) = capture(&sent, Rate::Pps(10_000), &["-s", "80"]);
     let sent = bytes(&sent);
     let whole = frames(&sent);
@@ -297,7 +297,7 @@ fn any_device() {
 }
 
 fn directions() {
-    let (folder, sent) = Traffic::file_of(200);
+    let (_folder, sent) = Traffic::file_of(200);
     let (captured, _) = capture(&sent, Rate::Pps(10_000), &["--direction", "in"]);
     assert_eq!(frames(&captured).len(), 200);
     let (captured, _) = capture(&sent, Rate::Pps(10_000), &["--direction", "out"]);
@@ -305,7 +305,7 @@ fn directions() {
 }
 
 fn live_pcapng() {
-    let (folder, sent) = Traffic::file_of(1_000);
+    let (_folder, sent) = Traffic::file_of(1_000);
     capture(&sent, Rate::Pps(10_000), &["--format", "pcapng"]);
     let written = sent.with_extension("captured");
     let capture = ringtap_testkit::libpcap::read(&written).expect("libpcap reads it");

@@ -60,7 +60,7 @@ fn processors(device: &str) -> Vec<String> {
 
 fn chosen() {
     const PACKETS: u64 = 500;
-    let (folder, sent) = Traffic::file_of(PACKETS);
+    let (_folder, sent) = Traffic::file_of(PACKETS);
     let pair = VethPair::new();
     let mut command = with_interfaces(&pair.right, RINGTAP);
     let device = format!("xdp:{}", pair.right.device);

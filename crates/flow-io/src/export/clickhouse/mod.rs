@@ -248,7 +248,7 @@ impl ClickHouse {
         let mut report = self.shared.report().clone();
         report.lost_messages = self.handed_over.0.saturating_sub(report.messages);
         report.lost_flows = self.handed_over.1.saturating_sub(report.flows);
-        // What the thread still counts is not seen any more.
+        // The thread may count on; nobody sees it.
         self.shared = Arc::new(Shared {
             report: Mutex::new(report),
             ends: Mutex::new(None),
