@@ -318,7 +318,7 @@ impl TapSource {
         let is_native = |hook: &Hook| hook.place() == HookPoint::Xdp(bpf::XdpMode::Native);
         if polls.is_some() && !attached.hooks.iter().any(is_native) {
             polls = None;
-            clock = KernelClock::Tai;
+            clock = clock.by_packet();
         }
         self.attached = attached;
         self.kernel_clock = clock;
