@@ -31,7 +31,7 @@ pub enum Error {
     Wire(#[from] ringtap_lab::netns::WireError),
     /// Traffic could not be generated.
     #[error("generating traffic: {0}")]
-    Traffic(#[from] SendError),
+    Traffic(SendError),
     /// A setting of the interface could not be changed.
     #[error("{}: {source}", path.display())]
     Setting {
@@ -96,5 +96,11 @@ impl Error {
     pub(crate) fn setting(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         |source| Self::Setting { path, source }
+    }
+}
+
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Self {
+        Self::Traffic(error)
     }
 }

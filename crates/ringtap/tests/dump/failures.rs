@@ -317,7 +317,7 @@ fn several_files() {
 fn same_file() {
     let (_folder, input) = Traffic::file_of(10);
     let before = bytes(&input);
-    assert_fails(read(&input).arg("-w").arg(&input), 2, &["input.pcap"]);
+    assert_fails(read(&input).arg("-w").arg(&input), 2, &["sent.pcap"]);
     assert_eq!(bytes(&input), before, "the input is untouched");
     let index = input.with_file_name("f.idx");
     std::fs::rename(&input, &index).expect("renamed");
