@@ -113,7 +113,7 @@ fn set_text<'a>(fields: &mut Fields<'a>, name: &str, text: &'a str) {
     match name {
         "app" => fields.protocol = by_name(Protocol::ALL, text, Protocol::name),
         "name" => fields.name = raw,
-        "name_source" => fields.name_source = by_name(&SOURCES, text, NameSource::name),
+        "name_source" => fields.name_source = by_name(NameSource::ALL, text, NameSource::name),
         "dns_query" => fields.dns_name = raw,
         "tls_sni" => fields.tls_sni = raw,
         "tls_alpn" => fields.tls_alpn = raw,
@@ -152,17 +152,6 @@ fn set_number(fields: &mut Fields<'_>, name: &str, value: u64) {
         _ => {}
     }
 }
-
-const SOURCES: [NameSource; 8] = [
-    NameSource::Sni,
-    NameSource::Dns,
-    NameSource::Http,
-    NameSource::Quic,
-    NameSource::Dhcp,
-    NameSource::Mdns,
-    NameSource::Nbns,
-    NameSource::Llmnr,
-];
 
 fn by_name<T: Copy>(all: &[T], text: &str, name: fn(T) -> &'static str) -> Option<T> {
     all.iter().copied().find(|&known| name(known) == text)
