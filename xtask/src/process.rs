@@ -38,7 +38,7 @@ pub(crate) fn nightly_cargo(folder: &Path) -> Command {
     command
 }
 
-/// Returns how an error is told: after a path.
+/// Returns a function that puts a path before the text of an error.
 pub(crate) fn at<E: Display>(path: &Path) -> impl Fn(E) -> String + Copy + use<'_, E> {
     move |error| format!("{}: {error}", path.display())
 }

@@ -40,7 +40,7 @@ fn ended(shown: Result<(), String>) -> ExitCode {
     }
 }
 
-/// Returns how an error of input or output is told: after what it is about.
+/// Returns a function that puts a name before the text of an I/O error.
 fn explain(what: &str) -> impl Fn(io::Error) -> String + use<'_> {
     move |error| format!("{what}: {error}")
 }
@@ -130,7 +130,7 @@ fn machine() -> String {
     format!("Linux {release}, {processor}, {cpus} CPUs")
 }
 
-/// Removes everything that a demo could leave on a machine.
+/// Everything on a machine that a demo could leave behind.
 struct Traces(BTreeSet<String>);
 
 impl Traces {
