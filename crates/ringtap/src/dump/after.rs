@@ -177,6 +177,9 @@ impl Host for After {
         if let Some(files) = &state.files {
             // A thread that has panicked is reported at the end.
             let _ = files.send(file);
+        } else if let Some(commands) = &self.commands {
+            // A file without an index still gets its command.
+            run(commands, &file.path);
         }
     }
 
